@@ -1,0 +1,1 @@
+"""Hadoop IPC as bytes and events: framing, SASL and connections, without any IO."""

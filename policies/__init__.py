@@ -1,0 +1,1 @@
+"""Every choice that quicksilver makes, as pure functions with checked settings."""
