@@ -1,0 +1,30 @@
+"""What a policy is: a slot, a name, checked settings, and one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+SLOTS: Final = ("route", "place", "order", "preempt", "headroom", "quota")
+"""The choices that are open to policies; each is an entry point group `policies.SLOT`."""
+
+
+class PolicyConfig(BaseModel):
+    """Settings of one policy: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy as an entry point offers it.
+
+    `decide` has the signature of its slot, see `policies.signatures`; `config` is the class of its settings.
+    """
+
+    name: str
+    config: type[PolicyConfig]
+    decide: Callable[..., Any]

@@ -1,0 +1,171 @@
+"""The words that all policies share: asks, applications, queues, nodes and containers as frozen views.
+
+Units: memory in MB (2**20 bytes), CPU in vcores, times in seconds. Node ids are YARN's `host:port`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """How a container is granted: by the ResourceManager's own scheduler, or queued at a node (Mercury §3)."""
+
+    GUARANTEED = "G"
+    QUEUEABLE = "Q"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """An amount of memory (MB) and CPU (vcores)."""
+
+    memory_mb: int = 0
+    vcores: float = 0
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
+
+    def __sub__(self, other: Resources) -> Resources:
+        return Resources(self.memory_mb - other.memory_mb, self.vcores - other.vcores)
+
+    def fits(self, room: Resources) -> bool:
+        """Tell whether this amount is within `room` in both dimensions."""
+        return self.memory_mb <= room.memory_mb and self.vcores <= room.vcores
+
+
+@dataclass(frozen=True, slots=True)
+class AppView:
+    """An application as the policies see it."""
+
+    id: str
+    queue: str = "root.default"
+    user: str = ""
+    type: str = "YARN"
+    """YARN's application type, upper case: MAPREDUCE, SPARK, TEZ, YARN (distributed shell)."""
+    name: str = ""
+    tags: frozenset[str] = frozenset()
+    priority: int = 0
+    submitted_s: float = 0.0
+    live_g: int = 0
+    """Guaranteed containers that the application holds now."""
+    live_q: int = 0
+    """Queueable containers that it holds: waiting or running at a node, or asked for."""
+    used_g: Resources = Resources()
+    used_q: Resources = Resources()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One wanted container."""
+
+    app: AppView
+    priority: int
+    """YARN's: a lower number is more urgent."""
+    resources: Resources
+    request_id: int = -1
+    hosts: frozenset[str] = frozenset()
+    racks: frozenset[str] = frozenset()
+    anywhere: bool = True
+    """Whether the rows let it go off its hosts and racks (relaxLocality on ANY)."""
+    label: str = ""
+    blacklist: frozenset[str] = frozenset()
+    expected_s: float = 10.0
+    """How long the task is expected to run."""
+    retries: int = 0
+    """How often this task's queueable containers were shed or killed before."""
+
+    def tier(self, node: NodeView) -> int | None:
+        """Return 0 for node-local, 1 for rack-local, 2 for off-switch, None where the ask may not go.
+
+        Respects blacklists, node labels (exclusive partitions), node state and the size of the node.
+        """
+        if not node.usable or node.host in self.blacklist or node.label != self.label:
+            return None
+        if not self.resources.fits(node.capacity):
+            return None
+        if node.host in self.hosts:
+            return 0
+        if node.rack in self.racks:
+            return 1
+        if self.anywhere or not (self.hosts or self.racks):
+            return 2
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """A node as the coordinator knows it: YARN's own record, the sidecar's last report, own placements added."""
+
+    id: str
+    host: str = ""
+    rack: str = "/default-rack"
+    label: str = ""
+    usable: bool = True
+    """RUNNING in the RM, its sidecar's report fresh, not draining."""
+    capacity: Resources = Resources()
+    used_g: Resources = Resources()
+    used_q: Resources = Resources()
+    """What started queueable containers use."""
+    queue_length: int = 0
+    queued_s: float = 0.0
+    """Tq: time until the node will have started all that is queued now, by estimates."""
+    remaining_s: float = 0.0
+    """Tr: time until the first running container ends or room is there; 0 when there is room."""
+    since_queueable_s: float = 0.0
+    """Tl: time since a queueable container last ran here (0 when one runs, or none ever waited)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A YARN queue: what the Capacity Scheduler grants it, and what is used."""
+
+    name: str
+    max_capacity: Resources = Resources()
+    used_g: Resources = Resources()
+    used_q: Resources = Resources()
+    """By queueable containers, waiting ones included."""
+    user_used_q: dict[str, Resources] = field(default_factory=dict)
+    labels: frozenset[str] = frozenset()
+    """Labels that the queue may use; `*` for all."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerView:
+    """A container at a node, waiting or running."""
+
+    id: str
+    app: str
+    kind: Kind
+    resources: Resources
+    priority: int = 0
+    """YARN's request priority: a lower number is more urgent."""
+    app_type: str = "YARN"
+    queue_priority: int = 0
+    app_priority: int = 0
+    """YARN's application priority: a higher number goes first."""
+    job_submitted_s: float = 0.0
+    arrived_s: float = 0.0
+    started_s: float | None = None
+    expected_s: float = 10.0
+    precedence: int = 0
+    """What the application needs first has the lower number (see `rm_proxy.frameworks`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A routing decision with its reason, in words for `quicksilver explain`."""
+
+    kind: Kind
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A placement decision: the node (None when no node may take the ask) and the candidates with their scores."""
+
+    node: str | None
+    scores: tuple[tuple[str, float], ...] = ()
+    """(node id, score) of the best candidates, best first; lower is better; seconds or containers, as `unit` says."""
+    unit: str = "s"
+    reason: str = ""

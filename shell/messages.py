@@ -1,0 +1,143 @@
+"""What proxy and sidecars tell each other over REST, as pydantic models; JSON on the wire.
+
+The sidecar posts a `Report` to the proxy's `/v1/nodes/{node_id}/report` each second and on change, and gets an `Ack`.
+The proxy posts `Grants` to the sidecar's `/v1/grants` before the application master hears of them.
+Container events stay in the report until they are acknowledged, and are counted once by (boot, seq).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Message(BaseModel):
+    """Base of all messages: unknown keys are errors, so that a misspelt one is found."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Grant(Message):
+    """A queueable container that the proxy announces to the sidecar of its node."""
+
+    container_id: str
+    app_id: str
+    attempt_id: str
+    app_type: str = "YARN"
+    queue: str = ""
+    user: str = ""
+    priority: int = 0
+    precedence: int = 0
+    app_priority: int = 0
+    job_submitted_s: float = 0.0
+    """Unix time."""
+    expected_s: float = 10.0
+    memory_mb: int = Field(ge=0)
+    vcores: float = Field(ge=0)
+    max_hold_s: float = Field(gt=0)
+    """How long the sidecar may hold the start; the token's expiry may be sooner."""
+
+
+class Grants(Message):
+    """New grants for a node, and containers whose held starts are to be dropped (released, attempt gone)."""
+
+    grants: list[Grant] = []
+    drop: list[str] = []
+    drop_reason: str = ""
+
+
+class EventKind(StrEnum):
+    """What happened to a container at its node."""
+
+    HELD = "held"
+    """The start was answered and waits."""
+    STARTED = "started"
+    """The NodeManager accepted the start."""
+    ENDED = "ended"
+    """Its process is gone."""
+    SHED = "shed"
+    """It never started: hold limit, full queue, draining; ask for it again."""
+    KILLED = "killed"
+    """It ran and was stopped by the sidecar to make room."""
+    STOPPED = "stopped"
+    """The application master stopped it while it waited."""
+    FAILED = "failed"
+    """The NodeManager refused the late start; `reason` has its text."""
+    LOST = "lost"
+    """The session with the NodeManager was lost before the start, or the token expired."""
+
+
+class ContainerEvent(Message):
+    """One event; `seq` grows by one per event of one boot of the sidecar."""
+
+    seq: int
+    container_id: str
+    kind: EventKind
+    at_s: float
+    reason: str = ""
+    waited_s: float = 0.0
+    ran_s: float | None = None
+    """Wall time from start to end, for ENDED and KILLED."""
+
+
+class ContainerState(StrEnum):
+    """The state of a container at its node."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+
+
+class ContainerReport(Message):
+    """A container that the sidecar knows of."""
+
+    container_id: str
+    app_id: str
+    kind: str
+    """G or Q."""
+    state: ContainerState
+    memory_mb: int
+    vcores: float
+    priority: int = 0
+    since_s: float = 0.0
+    """Seconds in this state."""
+    expected_s: float = 0.0
+    why: str = ""
+    """For a waiting one: what it waits for."""
+
+
+class Report(Message):
+    """State of a node at the sidecar."""
+
+    node_id: str
+    boot: str
+    """A random name of this run of the sidecar; event numbers start again with it."""
+    seq: int
+    sidecar_url: str
+    """Where the proxy reaches this sidecar's REST, e.g. http://10.0.0.7:8391."""
+    memory_mb: int
+    vcores: float
+    used_g_mb: int = 0
+    used_g_vcores: float = 0
+    used_q_mb: int = 0
+    used_q_vcores: float = 0
+    free_physical_mb: int = 0
+    queue_length: int = 0
+    queued_s: float = 0.0
+    remaining_s: float = 0.0
+    since_queueable_s: float = 0.0
+    draining: bool = False
+    containers: list[ContainerReport] = []
+    events: list[ContainerEvent] = []
+    limits: list[str] = []
+    """What this sidecar cannot do here and why (not root, no pid files ...)."""
+
+
+class Ack(Message):
+    """The proxy's answer to a report."""
+
+    events_to: int
+    """Events with a `seq` up to here are kept by the proxy and need not be sent again."""
+    drop: list[str] = []
+    drop_reason: str = ""
