@@ -1,1 +1,1 @@
-"""The fields of Hadoop's messages that are read or written; unknown fields are kept."""
+"""Our subset of Hadoop's messages: rpc_pb2 (headers, SASL), yarn_pb2 (application masters, NodeManagers), yarn_client_pb2."""
