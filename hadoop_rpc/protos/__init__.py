@@ -1,1 +1,1 @@
-"""Our subset of Hadoop's messages: rpc_pb2 (headers, SASL), yarn_pb2 (application masters, NodeManagers), yarn_client_pb2."""
+"""A subset of Hadoop's messages: rpc_pb2 (headers, SASL), yarn_pb2 (application masters), yarn_client_pb2 (clients)."""

@@ -1,0 +1,374 @@
+"""The two ends of a Hadoop IPC connection, version 9, as machines: bytes in, events out; calls in, bytes out.
+
+Both keep every frame as it came (`raw`), so that a relay sends what it did not change byte by byte.
+"""
+
+import secrets
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
+from hadoop_rpc.events import (
+    CONTEXT_CALL_ID,
+    PING_CALL_ID,
+    SASL_CALL_ID,
+    Call,
+    ClientEvent,
+    ConnectionContext,
+    Failure,
+    Opaque,
+    Ping,
+    Preamble,
+    Response,
+    SaslFrame,
+    ServerEvent,
+)
+from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES, FrameBuffer, frame, split_delimited
+from hadoop_rpc.messages import as_text, parsed, renumber, replace_body, serialized
+from hadoop_rpc.protos.rpc_pb2 import (
+    RPC_PROTOCOL_BUFFER,
+    IpcConnectionContextProto,
+    RequestHeaderProto,
+    RpcRequestHeaderProto,
+    RpcResponseHeaderProto,
+    RpcSaslProto,
+)
+
+__all__ = [
+    "AM_PROTOCOL",
+    "AUTH_NONE",
+    "AUTH_SASL",
+    "CLIENT_PROTOCOL",
+    "NM_PROTOCOL",
+    "Call",
+    "ClientConnection",
+    "ClientEvent",
+    "ConnectionContext",
+    "Failure",
+    "Opaque",
+    "Ping",
+    "Preamble",
+    "Response",
+    "SaslFrame",
+    "ServerConnection",
+    "ServerEvent",
+    "renumber",
+    "replace_body",
+]
+
+AM_PROTOCOL = "org.apache.hadoop.yarn.api.ApplicationMasterProtocolPB"
+NM_PROTOCOL = "org.apache.hadoop.yarn.api.ContainerManagementProtocolPB"
+CLIENT_PROTOCOL = "org.apache.hadoop.yarn.api.ApplicationClientProtocolPB"
+
+AUTH_NONE = 0
+AUTH_SASL = 0xDF
+
+_MAGIC = b"hrpc"
+_VERSION = 9
+_PREAMBLE_BYTES = 7
+_MAX_NAMES = 256  # distinct method headers remembered per connection
+_OK = RpcResponseHeaderProto.SUCCESS
+_ERROR_APPLICATION = int(RpcResponseHeaderProto.ERROR_APPLICATION)
+
+_request_header = RpcRequestHeaderProto.FromString
+_response_header = RpcResponseHeaderProto.FromString
+
+
+class _Receiver:
+    """What both ends share: cutting frames, going opaque, and staying broken once broken."""
+
+    __slots__ = ("_broken", "_frames", "_opaque")
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self._frames = FrameBuffer(max_frame_bytes)
+        self._broken: RemoteProtocolError | None = None
+        self._opaque = False
+
+    def pass_through(self) -> None:
+        """From now on receive Opaque events only; an unfinished frame comes with the next of them."""
+        self._opaque = True
+
+    def _opaque_events(self, data: bytes) -> list[Opaque]:
+        data = self._frames.take_rest() + data
+        return [Opaque(data)] if data else []
+
+
+class ServerConnection(_Receiver):
+    """The accepting side: receives preamble, logins and calls; makes answers.
+
+    max_frame_bytes: a longer frame is refused as soon as its length is read.
+    """
+
+    __slots__ = ("_names", "_opening")
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        super().__init__(max_frame_bytes)
+        self._opening: bytes | None = b""  # the part of the preamble that is here; None once it is complete
+        self._names: dict[bytes, tuple[str, str]] = {}
+
+    def receive_data(self, data: bytes) -> list[ServerEvent]:
+        """Return what `data` completes, in order.
+
+        Raises RemoteProtocolError when the peer breaks the protocol, and at each later call: close the connection.
+        """
+        if self._opaque:
+            return list(self._opaque_events(data))
+        if self._broken is not None:
+            raise self._broken
+        try:
+            if self._opening is None:
+                return [self._event(raw) for raw in self._frames.receive_data(data)]
+            return self._open(data)
+        except RemoteProtocolError as error:
+            self._broken = error
+            raise
+
+    def response(self, call: Call, result: bytes | Message) -> bytes:
+        """Return the frame that answers `call` with `result`."""
+        return frame(_answer_header(call.call_id, call.client_id, call.retry_count, _OK), serialized(result))
+
+    def error(
+        self,
+        call: Call | SaslFrame,
+        exception_class: str,
+        text: str,
+        *,
+        fatal: bool = False,
+        code: int = _ERROR_APPLICATION,
+    ) -> bytes:
+        """Return the frame that answers `call` with a Java exception.
+
+        fatal: the client then closes the connection. code: a value of RpcResponseHeaderProto.RpcErrorCodeProto.
+        """
+        status = RpcResponseHeaderProto.FATAL if fatal else RpcResponseHeaderProto.ERROR
+        client_id, retry_count = (call.client_id, call.retry_count) if isinstance(call, Call) else (b"", -1)
+        header = _answer(call.call_id, client_id, retry_count, status)
+        header.exceptionClassName = exception_class
+        header.errorMsg = text
+        try:
+            header.errorDetail = RpcResponseHeaderProto.RpcErrorCodeProto.ValueType(code)
+        except ValueError as error:
+            raise LocalProtocolError(f"{code} is no error code of Hadoop IPC") from error
+        return frame(header.SerializeToString())
+
+    def sasl(self, message: RpcSaslProto) -> bytes:
+        """Return the frame of one SASL step towards the client."""
+        return frame(_answer_header(SASL_CALL_ID, b"", -1, _OK), serialized(message))
+
+    def pass_through(self) -> None:
+        """From now on receive Opaque events only; an unfinished preamble or frame comes with the next of them."""
+        super().pass_through()
+
+    def _opaque_events(self, data: bytes) -> list[Opaque]:
+        opening, self._opening = self._opening or b"", None
+        return super()._opaque_events(opening + data)
+
+    def _open(self, data: bytes) -> list[ServerEvent]:
+        """Read the preamble: b"hrpc", version, service class, authentication protocol."""
+        have = len(self._opening or b"")
+        raw = (self._opening or b"") + data[: _PREAMBLE_BYTES - have]
+        self._opening = raw
+        if not _MAGIC.startswith(raw[:4]):
+            hint = "; this looks like HTTP" if raw[:4] in (b"GET ", b"POST", b"HEAD", b"PUT ") else ""
+            raise RemoteProtocolError(f"wrong magic {raw[:4]!r}, a Hadoop IPC connection starts with {_MAGIC!r}{hint}")
+        if len(raw) > 4 and raw[4] != _VERSION:
+            raise RemoteProtocolError(f"wrong version {raw[4]} of Hadoop IPC, only version {_VERSION} is spoken")
+        if len(raw) < _PREAMBLE_BYTES:
+            return []
+        if raw[6] not in (AUTH_NONE, AUTH_SASL):
+            raise RemoteProtocolError(f"bad authentication byte {raw[6]}, it must be {AUTH_NONE} or {AUTH_SASL}")
+        self._opening = None
+        events: list[ServerEvent] = [Preamble(raw[5], raw[6], raw)]
+        events += [self._event(whole) for whole in self._frames.receive_data(data, _PREAMBLE_BYTES - have)]
+        return events
+
+    def _event(self, raw: bytes) -> ServerEvent:
+        header_bytes, at = split_delimited(raw, 4, "request header")
+        header = parsed(_request_header, header_bytes, "request header")
+        call_id = header.callId
+        if call_id < 0:
+            return _out_of_band(call_id, raw, at)
+        if header.rpcKind != RPC_PROTOCOL_BUFFER:
+            raise RemoteProtocolError(
+                f"call {call_id} has serialization {header.rpcKind}, only {RPC_PROTOCOL_BUFFER} (protobuf) is read"
+            )
+        name_bytes, head_end = split_delimited(raw, at, "method header")
+        names = self._names.get(name_bytes) or self._learn(name_bytes)
+        body, end = split_delimited(raw, head_end, "parameter")
+        _no_more(raw, end, "parameter")
+        return Call(call_id, header.clientId, header.retryCount, *names, body, raw, head_end)
+
+    def _learn(self, name_bytes: bytes) -> tuple[str, str]:
+        header = parsed(RequestHeaderProto.FromString, name_bytes, "method header")
+        names = (as_text(header.declaringClassProtocolName), as_text(header.methodName))
+        if len(self._names) >= _MAX_NAMES:
+            self._names.clear()
+        self._names[name_bytes] = names
+        return names
+
+
+def _out_of_band(call_id: int, raw: bytes, at: int) -> ServerEvent:
+    """Read a frame with a negative call id; `at`: where its header ends."""
+    if call_id == PING_CALL_ID:
+        _no_more(raw, at, "ping")
+        return Ping(raw)
+    if call_id == SASL_CALL_ID:
+        return _sasl_frame(raw, at)
+    if call_id == CONTEXT_CALL_ID:
+        data, end = split_delimited(raw, at, "connection context")
+        _no_more(raw, end, "connection context")
+        context = parsed(IpcConnectionContextProto.FromString, data, "connection context")
+        return ConnectionContext(as_text(context.protocol), as_text(context.userInfo.effectiveUser), raw)
+    known = f"{CONTEXT_CALL_ID}, {PING_CALL_ID} and {SASL_CALL_ID}"
+    raise RemoteProtocolError(
+        f"bad request header: call id {call_id}, of the negative ones only {known} mean something"
+    )
+
+
+def _sasl_frame(raw: bytes, at: int) -> SaslFrame:
+    data, end = split_delimited(raw, at, "SASL message")
+    _no_more(raw, end, "SASL message")
+    message = parsed(RpcSaslProto.FromString, data, "SASL message")
+    return SaslFrame(SASL_CALL_ID, message.state, message, raw)
+
+
+def _no_more(raw: bytes, end: int, what: str) -> None:
+    if end != len(raw):
+        raise RemoteProtocolError(f"{len(raw) - end} bytes too many behind the {what}, at byte {end} of the frame")
+
+
+def _answer(
+    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
+) -> RpcResponseHeaderProto:
+    return RpcResponseHeaderProto(
+        callId=call_id & 0xFFFFFFFF,
+        status=status,
+        serverIpcVersionNum=_VERSION,
+        clientId=client_id,
+        retryCount=retry_count,
+    )
+
+
+def _answer_header(
+    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
+) -> bytes:
+    return _answer(call_id, client_id, retry_count, status).SerializeToString()
+
+
+class ClientConnection(_Receiver):
+    """The dialing side: makes preamble, login steps and calls; receives answers.
+
+    client_id: 16 bytes that name this client to the server, random by default.
+    """
+
+    __slots__ = ("_names", "_next_call_id", "client_id")
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES, client_id: bytes | None = None) -> None:
+        super().__init__(max_frame_bytes)
+        self.client_id = secrets.token_bytes(16) if client_id is None else client_id
+        if len(self.client_id) != 16:
+            raise LocalProtocolError(f"a client id has 16 bytes, not {len(self.client_id)}")
+        self._next_call_id = 0
+        self._names: dict[tuple[str, str], bytes] = {}
+
+    def receive_data(self, data: bytes) -> list[ClientEvent]:
+        """Return what `data` completes, in order.
+
+        Raises RemoteProtocolError when the peer breaks the protocol, and at each later call: close the connection.
+        """
+        if self._opaque:
+            return list(self._opaque_events(data))
+        if self._broken is not None:
+            raise self._broken
+        try:
+            return [_client_event(raw) for raw in self._frames.receive_data(data)]
+        except RemoteProtocolError as error:
+            self._broken = error
+            raise
+
+    def preamble(self, auth_protocol: int = AUTH_NONE, service_class: int = 0) -> bytes:
+        """Return the 7 bytes that open a connection. auth_protocol: AUTH_NONE or AUTH_SASL."""
+        if auth_protocol not in (AUTH_NONE, AUTH_SASL):
+            raise LocalProtocolError(f"no authentication protocol {auth_protocol}, only {AUTH_NONE} and {AUTH_SASL}")
+        return _MAGIC + bytes((_VERSION, service_class, auth_protocol))
+
+    def sasl(self, message: RpcSaslProto) -> bytes:
+        """Return the frame of one SASL step towards the server."""
+        return frame(_ask_header(SASL_CALL_ID, b"", -1), serialized(message))
+
+    def context(self, protocol: str, user: str | None = None) -> bytes:
+        """Return the frame that says which protocol follows; `user` only without a token."""
+        message = IpcConnectionContextProto(protocol=protocol)
+        message.userInfo.SetInParent()
+        if user is not None:
+            message.userInfo.effectiveUser = user
+        return frame(_ask_header(CONTEXT_CALL_ID, b"", -1), message.SerializeToString())
+
+    def ping(self) -> bytes:
+        """Return the frame that keeps an idle connection open."""
+        return frame(_ask_header(PING_CALL_ID, b"", -1))
+
+    def next_call_id(self) -> int:
+        """Return a call id that this connection has not used, for a call of somebody else that is to be renumbered."""
+        call_id = self._next_call_id
+        self._next_call_id = (call_id + 1) & 0x7FFFFFFF
+        return call_id
+
+    def call(
+        self,
+        method: str,
+        protocol: str,
+        parameter: bytes | Message,
+        *,
+        call_id: int | None = None,
+        retry_count: int = 0,
+    ) -> bytes:
+        """Return the frame of one request; without `call_id` under the next one of this connection.
+
+        The answer carries the same call id: `next_call_id()` gives one to remember.
+        """
+        if call_id is None:
+            call_id = self.next_call_id()
+        elif not 0 <= call_id <= 0x7FFFFFFF:
+            raise LocalProtocolError(f"call id {call_id} is not within 0 and {0x7FFFFFFF}")
+        name = self._names.get((protocol, method))
+        if name is None:
+            name = RequestHeaderProto(
+                methodName=method, declaringClassProtocolName=protocol, clientProtocolVersion=1
+            ).SerializeToString()
+            self._names[protocol, method] = name
+        return frame(_ask_header(call_id, self.client_id, retry_count), name, serialized(parameter))
+
+
+def _ask_header(call_id: int, client_id: bytes, retry_count: int) -> bytes:
+    return RpcRequestHeaderProto(
+        rpcKind=RPC_PROTOCOL_BUFFER,
+        rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET,
+        callId=call_id,
+        clientId=client_id,
+        retryCount=retry_count,
+    ).SerializeToString()
+
+
+def _client_event(raw: bytes) -> ClientEvent:
+    header_bytes, at = split_delimited(raw, 4, "response header")
+    header = parsed(_response_header, header_bytes, "response header")
+    call_id = header.callId
+    if call_id > 0x7FFFFFFF:
+        call_id -= 1 << 32
+    if header.status != _OK:
+        return Failure(
+            call_id,
+            as_text(header.exceptionClassName),
+            as_text(header.errorMsg),
+            header.status == RpcResponseHeaderProto.FATAL,
+            header.errorDetail if header.HasField("errorDetail") else 0,
+            raw,
+        )
+    if call_id == SASL_CALL_ID:
+        return _sasl_frame(raw, at)
+    if at == len(raw):
+        return Response(call_id, b"", raw, at)
+    body, end = split_delimited(raw, at, "result")
+    _no_more(raw, end, "result")
+    return Response(call_id, body, raw, at)

@@ -1,0 +1,115 @@
+"""What a connection makes of the bytes that it received; every event but the preamble keeps whole frames."""
+
+from dataclasses import dataclass, field
+
+from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
+
+__all__ = [
+    "CONTEXT_CALL_ID",
+    "PING_CALL_ID",
+    "SASL_CALL_ID",
+    "Call",
+    "ClientEvent",
+    "ConnectionContext",
+    "Failure",
+    "Opaque",
+    "Ping",
+    "Preamble",
+    "Response",
+    "SaslFrame",
+    "ServerEvent",
+]
+
+CONTEXT_CALL_ID = -3
+PING_CALL_ID = -4
+SASL_CALL_ID = -33
+
+
+@dataclass(frozen=True, slots=True)
+class Preamble:
+    """The 7 bytes that open a connection. `auth_protocol`: AUTH_NONE (0) or AUTH_SASL (0xDF)."""
+
+    service_class: int
+    auth_protocol: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SaslFrame:
+    """One step of a SASL handshake, from either side. `state`: a value of RpcSaslProto.SaslState."""
+
+    call_id: int
+    state: int
+    message: RpcSaslProto
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionContext:
+    """What the client wants to talk, and as whom: `user` is "" when the token or ticket says it."""
+
+    protocol: str
+    user: str
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request. `body`: the serialized parameter message; `raw`: the whole frame as it came."""
+
+    call_id: int
+    client_id: bytes
+    retry_count: int
+    protocol: str
+    method: str
+    body: bytes
+    raw: bytes
+    head_end: int = field(repr=False, default=0)
+    """Index in `raw` behind the two headers, where the length of the body starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ping:
+    """A client's sign of life; it has no answer."""
+
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The answer to a call. `body`: the serialized result; `raw`: the whole frame as it came."""
+
+    call_id: int
+    body: bytes
+    raw: bytes
+    head_end: int = field(repr=False, default=0)
+    """Index in `raw` behind the header, where the length of the body starts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A call (or with call id -33 a login) that ended in a Java exception; `fatal` when the server hangs up.
+
+    `code`: a value of RpcResponseHeaderProto.RpcErrorCodeProto, 0 when the server gave none.
+    """
+
+    call_id: int
+    exception_class: str
+    text: str
+    fatal: bool
+    code: int
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Bytes of a connection that is passed through unread."""
+
+    data: bytes
+
+
+ServerEvent = Preamble | SaslFrame | ConnectionContext | Call | Ping | Opaque
+"""What the accepting side may receive."""
+
+ClientEvent = SaslFrame | Response | Failure | Opaque
+"""What the dialing side may receive."""

@@ -1,0 +1,138 @@
+"""Frames of Hadoop IPC: a 4-byte big-endian length, then that many bytes holding varint-delimited messages."""
+
+from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
+
+__all__ = ["DEFAULT_MAX_FRAME_BYTES", "FrameBuffer", "delimited", "frame", "read_varint", "split_delimited", "varint"]
+
+DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
+"""Hadoop's own limit, the default of ipc.maximum.data.length."""
+
+_MAX_VARINT_BYTES = 5
+_MAX_UINT32 = 0xFFFFFFFF
+
+
+def varint(value: int) -> bytes:
+    """Return `value`, 0 to 2**32 - 1, as a protobuf varint of 1 to 5 bytes."""
+    if 0 <= value < 0x80:
+        return value.to_bytes(1, "big")
+    if not 0 <= value <= _MAX_UINT32:
+        raise LocalProtocolError(f"{value} does not fit a 32-bit varint")
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the varint that starts at index `at` of `data`, and the index behind it.
+
+    Raises RemoteProtocolError when `data` ends within it or it does not fit 32 bits.
+    """
+    value = 0
+    for count in range(_MAX_VARINT_BYTES):
+        if at + count >= len(data):
+            raise RemoteProtocolError(f"truncated varint: the frame ends at byte {len(data)}, {count} bytes into it")
+        byte = data[at + count]
+        value |= (byte & 0x7F) << (7 * count)
+        if byte < 0x80:
+            if value > _MAX_UINT32:
+                raise RemoteProtocolError(f"varint at byte {at} is {value}, more than the limit of {_MAX_UINT32}")
+            return value, at + count + 1
+    raise RemoteProtocolError(f"varint at byte {at} is longer than the limit of {_MAX_VARINT_BYTES} bytes")
+
+
+def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
+    """Return the varint-delimited bytes that start at index `at` of `data`, and the index behind them.
+
+    `what` names them in the RemoteProtocolError that is raised when `data` is too short.
+    """
+    size, start = read_varint(data, at)
+    end = start + size
+    if end > len(data):
+        raise RemoteProtocolError(f"truncated {what}: {size} bytes announced, {len(data) - start} left in the frame")
+    return data[start:end], end
+
+
+def delimited(*messages: bytes) -> bytes:
+    """Return each of `messages` behind its length as a varint, joined."""
+    return b"".join(part for message in messages for part in (varint(len(message)), message))
+
+
+def frame(*messages: bytes) -> bytes:
+    """Return one frame, its length included, that holds `messages`, each delimited."""
+    payload = delimited(*messages)
+    if len(payload) > 0x7FFFFFFF:
+        raise LocalProtocolError(f"{len(payload)} bytes do not fit one frame")
+    return len(payload).to_bytes(4, "big") + payload
+
+
+class FrameBuffer:
+    """Cuts a stream of bytes into whole frames and keeps the unfinished rest, never more than one frame.
+
+    A frame that comes whole within one chunk is cut out of it; only a frame that is spread over several is collected.
+    """
+
+    __slots__ = ("_need", "_rest", "max_frame_bytes")
+
+    def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        if not 0 < max_frame_bytes <= 0x7FFFFFFF:
+            raise LocalProtocolError(f"max_frame_bytes={max_frame_bytes} is not within 1 and {0x7FFFFFFF}")
+        self.max_frame_bytes = max_frame_bytes
+        self._rest = bytearray()
+        self._need = 4  # how long _rest has to be before the next look: the length, then the whole frame
+
+    def __len__(self) -> int:
+        """Return how many bytes of an unfinished frame are kept."""
+        return len(self._rest)
+
+    def receive_data(self, data: bytes, at: int = 0) -> list[bytes]:
+        """Take `data` from index `at` on; return the frames that are whole now, each with its 4-byte length.
+
+        Raises RemoteProtocolError for a length below 0 or above `max_frame_bytes`, before any of that frame is kept.
+        """
+        frames: list[bytes] = []
+        size = len(data)
+        if self._rest:
+            at = self._fill(data, at, frames)
+        while size - at >= 4:
+            end = at + 4 + self._length(data[at : at + 4])
+            if end > size:
+                self._need = end - at
+                break
+            frames.append(data[at:end])
+            at = end
+        if at < size:
+            self._rest += data[at:]
+        return frames
+
+    def take_rest(self) -> bytes:
+        """Return what is kept of an unfinished frame, and forget it."""
+        rest = bytes(self._rest)
+        self._rest = bytearray()
+        self._need = 4
+        return rest
+
+    def _fill(self, data: bytes, at: int, frames: list[bytes]) -> int:
+        """Complete the kept frame with `data` from `at` on; return the index of the first byte not taken."""
+        while at < len(data):
+            end = at + self._need - len(self._rest)
+            self._rest += data[at:end]
+            if end > len(data):
+                return len(data)
+            at = end
+            if self._need == 4:
+                self._need += self._length(bytes(self._rest))
+            if self._need == len(self._rest):
+                frames.append(self.take_rest())
+                return at
+        return at
+
+    def _length(self, prefix: bytes) -> int:
+        length = int.from_bytes(prefix, "big", signed=True)
+        if not 0 <= length <= self.max_frame_bytes:
+            raise RemoteProtocolError(
+                f"frame of {length} bytes refused: a length must be within 0 and the limit of {self.max_frame_bytes}"
+            )
+        return length

@@ -1,0 +1,72 @@
+"""What both ends of a connection need: reading and writing messages, and frames changed on their way."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, EncodeError, Message
+
+from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
+from hadoop_rpc.events import Call, Failure, Response
+from hadoop_rpc.frames import split_delimited, varint
+from hadoop_rpc.protos.rpc_pb2 import RpcRequestHeaderProto, RpcResponseHeaderProto
+
+__all__ = ["as_text", "parsed", "renumber", "replace_body", "serialized"]
+
+_M = TypeVar("_M", bound=Message)
+
+
+def replace_body(event: Call | Response, body: bytes | Message) -> bytes:
+    """Return the frame of `event` with another body; its headers stay the bytes that they are."""
+    data = serialized(body)
+    payload = event.raw[4 : event.head_end] + varint(len(data)) + data
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def renumber(
+    event: Call | Response | Failure, call_id: int, client_id: bytes | None = None, retry_count: int | None = None
+) -> bytes:
+    """Return the frame of `event` under another call id, and where given another client id and retry count.
+
+    Everything else, unknown header fields included, is kept.
+    """
+    header_bytes, end = split_delimited(event.raw, 4, "header")
+    header: RpcRequestHeaderProto | RpcResponseHeaderProto
+    if isinstance(event, Call):
+        header = RpcRequestHeaderProto.FromString(header_bytes)
+        header.callId = call_id
+    else:
+        header = RpcResponseHeaderProto.FromString(header_bytes)
+        header.callId = call_id & 0xFFFFFFFF
+    if client_id is not None:
+        header.clientId = client_id
+    if retry_count is not None:
+        header.retryCount = retry_count
+    data = header.SerializeToString()
+    payload = varint(len(data)) + data + event.raw[end:]
+    return len(payload).to_bytes(4, "big") + payload
+
+
+def serialized(message: bytes | Message) -> bytes:
+    """Return `message` as bytes; raise LocalProtocolError when a required field is missing."""
+    if isinstance(message, bytes):
+        return message
+    try:
+        return message.SerializeToString()
+    except EncodeError as error:
+        raise LocalProtocolError(f"cannot send an incomplete message: {error}") from error
+
+
+def parsed(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
+    """Return `data` read by `make`; raise RemoteProtocolError when it is no such message or lacks a required field."""
+    try:
+        message = make(data)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"bad {what} of {len(data)} bytes: {error}") from error
+    if not message.IsInitialized():
+        raise RemoteProtocolError(f"bad {what}: a required field is missing")
+    return message
+
+
+def as_text(value: str) -> str:
+    """Return `value`; protobuf hands out bytes for a string field that is not UTF-8."""
+    return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else value
