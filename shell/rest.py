@@ -1,0 +1,257 @@
+"""REST on both sides: a client that raises clear errors, and what the servers of proxy and sidecar share.
+
+Every error answer is `{"error": {"code": ..., "message": ...}}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import requests
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shell.errors import QuicksilverError
+from shell.logs import get_logger
+
+DEFAULT_BODY_BYTES: Final = 8 * 2**20
+log = get_logger(__name__)
+
+
+class UnreachableError(QuicksilverError):
+    """Nobody answers at a REST address; trying again later may help."""
+
+
+class RefusedError(QuicksilverError):
+    """A server answered a call with an error; `status` is HTTP's, `code` the envelope's (or `http-STATUS`)."""
+
+    def __init__(self, what: str, *, place: str, status: int, code: str) -> None:
+        super().__init__(what, place=place)
+        self.status, self.code = status, code
+
+
+class ApiError(QuicksilverError):
+    """Raise it in a route: the caller gets `status` with the envelope of `code` and the message."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class ErrorBody(BaseModel):
+    """What went wrong."""
+
+    code: str
+    message: str
+
+
+class ErrorEnvelope(BaseModel):
+    """The body of every error answer."""
+
+    error: ErrorBody
+
+
+class RestClient:
+    """Calls of one server over kept connections; not to be shared between threads that call at the same time."""
+
+    def __init__(self, base_url: str, *, timeout_s: float = 5.0, remedy: str = "", pool: int = 4) -> None:
+        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections."""
+        self.base_url, self.timeout_s, self.remedy = base_url.rstrip("/"), timeout_s, remedy
+        self._session = rest_session(pool)
+
+    def get(self, path: str, params: dict[str, Any] | None = None) -> Any:
+        """GET `path`, return the JSON body. Raises UnreachableError or RefusedError."""
+        return self._call("GET", path, params=params)
+
+    def post(self, path: str, body: BaseModel) -> Any:
+        """POST `body` as JSON, return the JSON body (None when empty). Raises UnreachableError or RefusedError."""
+        headers = {"Content-Type": "application/json"}
+        return self._call("POST", path, data=body.model_dump_json().encode(), headers=headers)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._session.close()
+
+    def _call(self, method: str, path: str, **arguments: Any) -> Any:
+        url = f"{self.base_url}{path}"
+        try:
+            response = self._session.request(method, url, timeout=self.timeout_s, **arguments)
+        except requests.RequestException as error:
+            raise UnreachableError(_why(error, self.timeout_s), place=url, remedy=self.remedy) from error
+        if not response.ok:
+            raise _refused(response, url)
+        if not response.content:
+            return None
+        try:
+            return response.json()
+        except requests.JSONDecodeError:
+            what = f"answered {response.headers.get('Content-Type', 'something')} instead of JSON"
+            raise RefusedError(what, place=url, status=response.status_code, code="not-json") from None
+
+
+def rest_session(pool: int = 4) -> requests.Session:
+    """Return a session with kept connections, bounded by `pool`, that ignores proxies of the environment."""
+    session = requests.Session()
+    session.trust_env = False
+    session.headers["Accept"] = "application/json"
+    adapter = requests.adapters.HTTPAdapter(pool_connections=pool, pool_maxsize=pool)
+    session.mount("http://", adapter)
+    session.mount("https://", adapter)
+    return session
+
+
+def _why(error: requests.RequestException, timeout_s: float) -> str:
+    if isinstance(error, requests.Timeout):
+        return f"no answer within {timeout_s:g} s"
+    if isinstance(error, requests.ConnectionError):
+        refused = "Connection refused" in str(error)
+        return "connection refused" if refused else "cannot connect"
+    return f"{type(error).__name__}: {error}"
+
+
+def _refused(response: requests.Response, url: str) -> RefusedError:
+    status = response.status_code
+    try:
+        body = ErrorEnvelope.model_validate_json(response.content).error
+    except ValueError:
+        text = f"answered {status} {response.reason}"
+        return RefusedError(text, place=url, status=status, code=f"http-{status}")
+    return RefusedError(body.message, place=url, status=status, code=body.code)
+
+
+def envelope(status: int, code: str, message: str) -> JSONResponse:
+    """Return an error answer."""
+    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Make every error of `app` an envelope: invalid bodies (422), unknown paths, ApiError, our own faults (500)."""
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ApiError, _on_api)
+    app.add_exception_handler(Exception, _on_fault)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:5]]
+    more = len(error.errors()) - len(faults)
+    message = "; ".join(faults) + (f"; and {more} more" if more > 0 else "")
+    return envelope(422, "invalid", message)
+
+
+async def _on_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    codes = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+    response = envelope(error.status_code, codes.get(error.status_code, f"http-{error.status_code}"), str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _on_api(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ApiError)
+    return envelope(error.status, error.code, str(error))
+
+
+async def _on_fault(request: Request, error: Exception) -> JSONResponse:
+    log.error("a REST call failed", path=request.url.path, method=request.method, exc_info=error)
+    return envelope(500, "internal", f"{type(error).__name__}; the log of this process has the details")
+
+
+class BodyLimit:
+    """ASGI middleware: a body of more than `max_bytes` is answered with 413 and not read further."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int = DEFAULT_BODY_BYTES) -> None:
+        self._app, self._max = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on, counting what the body has."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = next((v for k, v in scope["headers"] if k == b"content-length"), b"0")
+        if not announced.isdigit() or int(announced) > self._max:
+            await envelope(413, "too-large", self._message())(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max:
+                raise HTTPException(413, self._message())
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _message(self) -> str:
+        return f"the body has more than {self._max} bytes"
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """A uvicorn server that leaves the process's signals alone."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+async def serve(app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000) -> None:
+    """Serve `app` on a bound socket inside the running loop, until this coroutine is cancelled.
+
+    On cancellation running calls get up to 2 s to end; the socket is closed in every case.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        limit_concurrency=max_connections,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=2,
+        server_header=False,
+    )
+    server = _EmbeddedServer(config)
+    running = asyncio.create_task(server.serve(sockets=[sock]), name="rest")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await running
+        raise
+    finally:
+        sock.close()
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a listening socket at `host:port` (port 0: any free one).
+
+    Raises QuicksilverError naming the address when it is occupied or not of this machine.
+    """
+    place = f"{host}:{port}"
+    try:
+        info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        sock = socket.socket(info[0], socket.SOCK_STREAM)
+    except OSError as error:
+        raise QuicksilverError(f"cannot be resolved: {error}", place=place, remedy="correct the address") from error
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind(info[4])
+        sock.listen(1024)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        what = f"cannot listen: {error.strerror or error}"
+        remedy = "stop what holds the port (`ss -ltnp` shows it), or choose another address"
+        raise QuicksilverError(what, place=place, remedy=remedy) from error
+    return sock
