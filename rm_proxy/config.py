@@ -1,0 +1,146 @@
+"""Settings of the proxy: section `proxy` of quicksilver.yaml, completed from Hadoop's own configuration."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from shell.address import Address, parse_address
+from shell.errors import SettingsError
+from shell.hadoop_conf import HadoopConf, load_hadoop_conf, reachable
+
+SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
+_SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
+
+
+def _to_address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_address(value, "")
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+
+
+AddressText = Annotated[Address, BeforeValidator(_to_address), PlainSerializer(str)]
+"""An address written as `host:port`."""
+
+
+class ProxySettings(BaseModel):
+    """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR, but `upstream` or `rm_conf_dir`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    listen: AddressText | None = None
+    """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR."""
+    upstream: AddressText | None = None
+    """Where the ResourceManager's scheduler listens now that it was moved; default: as `rm_conf_dir` says."""
+    rm_conf_dir: Path | None = None
+    """The ResourceManager's own configuration directory, where it differs from the clients' HADOOP_CONF_DIR."""
+    rm_id: str | None = None
+    """With high availability: the id of the ResourceManager in front of which this proxy stands."""
+    rm_web: str | None = None
+    """URL of the ResourceManager's web server; default from HADOOP_CONF_DIR."""
+    rest_listen: AddressText = Address("127.0.0.1", 8390)
+    """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
+    store_url: str | None = None
+    """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
+    mode: Literal["active", "shadow", "bypass"] = "active"
+    """active: decide and do; shadow: decide and record only; bypass: relay bytes only."""
+
+    round_s: float = Field(1.0, gt=0, le=60)
+    """Time between two rounds of the coordinator."""
+    nodes_refresh_s: float = Field(5.0, gt=0)
+    """How often nodes are read from the ResourceManager."""
+    apps_refresh_s: float = Field(5.0, gt=0)
+    """How often applications are read from the ResourceManager; a new attempt is looked up at once."""
+    queues_refresh_s: float = Field(10.0, gt=0)
+    """How often queues and their use are read from the ResourceManager."""
+    rm_timeout_s: float = Field(5.0, gt=0)
+    """How long a call of the ResourceManager's REST may take."""
+    report_fresh_s: float = Field(5.0, gt=0)
+    """A node whose sidecar has not reported for so long gets no queueable containers."""
+    retries_to_g: int = Field(3, ge=0)
+    """After so many sheds or kills a task is asked for as guaranteed."""
+
+    announce_workers: int = Field(8, ge=1, le=128)
+    """Threads that announce grants to sidecars."""
+    announce_timeout_s: float = Field(1.0, gt=0)
+    """How long an announcement to one sidecar may take."""
+    announce_queue: int = Field(10_000, ge=1)
+    """Announcements that may wait; more are dropped and counted."""
+    max_hold_s: float = Field(120.0, gt=0)
+    """How long a sidecar may hold a start, unless the framework's own clock is named in `max_hold_by_type_s`."""
+    max_hold_by_type_s: dict[str, float] = {"MAPREDUCE": 300.0, "TEZ": 240.0}
+    """The same by application type; MapReduce: half of mapreduce.task.timeout, Tez: below its 300 s."""
+
+    max_connections: int = Field(10_000, ge=1)
+    """Connections of application masters at once; more are closed at once with a log line."""
+    max_frame_mb: int = Field(128, ge=1, le=1024)
+    """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
+    connect_timeout_s: float = Field(10.0, gt=0)
+    """How long connecting to the ResourceManager may take."""
+    handshake_timeout_s: float = Field(30.0, gt=0)
+    """A connection that has not finished its handshake by then is closed."""
+
+    max_body_mb: float = Field(8.0, gt=0)
+    """The largest REST body that is read."""
+    rest_connections: int = Field(10_000, ge=1)
+    """REST connections at once."""
+    store_queue: int = Field(20_000, ge=100)
+    """Rows that may wait for the store; more are dropped and counted."""
+    store_batch: int = Field(500, ge=1)
+    """Rows of one transaction."""
+    keep_days: float = Field(14.0, gt=0)
+    """How long the store keeps its rows."""
+
+    def endpoints(self, conf: HadoopConf) -> Endpoints:
+        """Return all addresses, with what is not set taken from Hadoop's configuration.
+
+        Raises SettingsError naming the setting or property that is missing, or when the proxy would relay to itself.
+        """
+        listen = self.listen or conf.rm_address(SCHEDULER, self.rm_id)
+        upstream = reachable(self.upstream or self._moved(conf))
+        if upstream == reachable(listen):
+            raise SettingsError(
+                f"the proxy would relay to itself: {upstream} is also where it listens",
+                place="proxy.upstream",
+                remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here",
+            )
+        rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
+        store_url = self.store_url or default_store_url()
+        return Endpoints(listen, upstream, rm_web, self.rest_listen, store_url)
+
+    def _moved(self, conf: HadoopConf) -> Address:
+        if self.rm_conf_dir is None:
+            raise SettingsError(
+                "not set, and there is no rm_conf_dir to take it from",
+                place="proxy.upstream",
+                remedy="name the address to which the ResourceManager's scheduler was moved, e.g. rmhost:18030",
+            )
+        return load_hadoop_conf(self.rm_conf_dir, conf.env).rm_address(SCHEDULER, self.rm_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where the proxy listens and whom it talks to."""
+
+    listen: Address
+    upstream: Address
+    rm_web: str
+    """A URL without a slash at its end."""
+    rest_listen: Address
+    store_url: str
+
+
+def default_store_url() -> str:
+    """Return the system's store where its directory is writable, else a file in the working directory."""
+    system = _SYSTEM_STORE.exists() or _SYSTEM_STORE.parent.is_dir()
+    writable = _SYSTEM_STORE if _SYSTEM_STORE.exists() else _SYSTEM_STORE.parent
+    if system and os.access(writable, os.W_OK):
+        return f"sqlite:///{_SYSTEM_STORE}"
+    return f"sqlite:///{Path.cwd() / 'quicksilver.db'}"
