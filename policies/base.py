@@ -13,9 +13,17 @@ SLOTS: Final = ("route", "place", "order", "preempt", "headroom", "quota")
 
 
 class PolicyConfig(BaseModel):
-    """Settings of one policy: frozen, and unknown keys are errors."""
+    """Settings of one policy: frozen, and unknown keys are errors.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    The docstring under a field becomes its description. `json_schema_extra={"unit": .., "source": ..}` adds its unit,
+    when the name does not end in one, and where the default comes from; `quicksilver policy show` prints both.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class NoSettings(PolicyConfig):
+    """For policies that have nothing to set."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,8 @@ class AppView:
     """Queueable containers that it holds: waiting or running at a node, or asked for."""
     used_g: Resources = Resources()
     used_q: Resources = Resources()
+    next_q: Resources = Resources()
+    """Size of its most urgent ask that may go queueable, while some node has room for it; else zero."""
 
 
 @dataclass(frozen=True, slots=True)

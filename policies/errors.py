@@ -1,0 +1,62 @@
+"""What can go wrong with policies and their settings; all of it derives from PolicyError."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+class PolicyError(Exception):
+    """Base of all errors of this package."""
+
+
+class UnknownPolicyError(PolicyError):
+    """No package offers a policy of this name for this slot."""
+
+
+class BrokenPolicyError(PolicyError):
+    """A package offers the policy, but it cannot be used: it does not import, or is not what its slot wants."""
+
+
+class AmbiguousPolicyError(PolicyError):
+    """Several packages offer a policy of this name for this slot."""
+
+
+class PolicyFaultError(PolicyError):
+    """A policy failed, or answered what its slot does not allow, while it decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """One mistake in the settings: where it is, what it is and what to do."""
+
+    path: tuple[str | int, ...]
+    """Keys and list positions from the top of the file."""
+    text: str
+    on_key: bool = False
+    """Whether the key itself is wrong, rather than its value."""
+
+    @property
+    def where(self) -> str:
+        """Return the path as in `policies.routes[0].settings.k`."""
+        steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in self.path)
+        return steps.removeprefix(".")
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.path else self.text
+
+
+class SettingsError(PolicyError):
+    """Settings that are wrong in one or more places."""
+
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(str(mistake) for mistake in self.mistakes))
+
+
+def close_to(name: str, known: Sequence[str]) -> str:
+    """Return a hint for an unknown `name`: the closest known ones and then all of them."""
+    close = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    return f"{hint}known: {', '.join(known) if known else 'none'}"

@@ -1,0 +1,71 @@
+"""What the placement policies share: candidates by nearness, and a random draw from the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from heapq import nsmallest
+from math import ceil, inf
+from random import Random
+
+from policies.model import Ask, NodeView, Placement
+
+Score = tuple[float, float, str]
+"""What counts (seconds or containers), the node's load as a tie-breaker, the node id as the last one."""
+
+TIERS = ("node-local", "rack-local", "off-switch")
+SHOWN = 10
+"""How many candidates a placement keeps for `quicksilver explain`."""
+
+
+def load(node: NodeView) -> float:
+    """Return the larger of the node's used shares of memory and vcores, 0 when empty."""
+    memory = (node.used_g.memory_mb + node.used_q.memory_mb) / (node.capacity.memory_mb or 1)
+    return max(memory, (node.used_g.vcores + node.used_q.vcores) / (node.capacity.vcores or 1))
+
+
+def by_tier(ask: Ask, nodes: Sequence[NodeView], measure: Callable[[NodeView], float]) -> list[list[Score]]:
+    """Return the scores of the nodes where `ask` may go: node-local, rack-local and off-switch ones apart."""
+    tiers: list[list[Score]] = [[], [], []]
+    for node in nodes:
+        tier = ask.tier(node)
+        if tier is not None:
+            tiers[tier].append((measure(node), load(node), node.id))
+    return tiers
+
+
+def nearest(tiers: Sequence[list[Score]], slack: float) -> tuple[list[Score], str]:
+    """Return the candidates of the nearest tier that are worth it, and the name of the tier.
+
+    A node is worth its nearness while its measure is at most `slack` above that of the best node farther away.
+    """
+    for number, tier in enumerate(tiers):
+        farther = min((score[0] for other in tiers[number + 1 :] for score in other), default=inf)
+        worth = [score for score in tier if score[0] <= farther + slack]
+        if worth:
+            return worth, TIERS[number]
+    return [], ""
+
+
+def draw(
+    candidates: Sequence[Score], k: int, max_ratio: float, rng: Random
+) -> tuple[str, tuple[tuple[str, float], ...]]:
+    """Draw a node from the `k` best candidates, and from at most `max_ratio` of them (at least one).
+
+    Returns its id and the (id, measure) of the best `SHOWN`, best first, the drawn one always among them.
+    """
+    pool = min(k, ceil(max_ratio * len(candidates)))
+    best = nsmallest(max(pool, SHOWN), candidates)
+    chosen = rng.choice(best[: max(pool, 1)])
+    shown = best[:SHOWN] if chosen in best[:SHOWN] else [*best[: SHOWN - 1], chosen]
+    return chosen[2], tuple((node, measure) for measure, _, node in shown)
+
+
+def nowhere(ask: Ask, nodes: Sequence[NodeView]) -> Placement:
+    """Return the placement of an ask that no node may take, with the reason."""
+    usable = sum(node.usable for node in nodes)
+    strict = "" if ask.anywhere or not (ask.hosts or ask.racks) else ", and only its own hosts and racks"
+    return Placement(
+        None,
+        reason=f"none of {usable} usable nodes may take it: wanted {ask.resources.memory_mb} MB, "
+        f"{ask.resources.vcores:g} vcores, label '{ask.label}', {len(ask.blacklist)} hosts blacklisted{strict}",
+    )

@@ -1,0 +1,43 @@
+"""Place a queueable container on one of the k nodes with the least queuing delay (Mercury, ATC '15, §4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+from pydantic import Field
+
+from policies.base import Policy, PolicyConfig
+from policies.locality import by_tier, draw, nearest, nowhere
+from policies.model import Ask, NodeView, Placement
+
+
+class TopKWait(PolicyConfig):
+    """Settings of topk_wait."""
+
+    k: int = Field(50, ge=1, json_schema_extra={"unit": "nodes", "source": "Mercury §7.2.2, Fig. 6"})
+    """Nodes to draw from; on 256 nodes 50 beat both 20 and 100."""
+    max_ratio: float = Field(0.2, gt=0, le=1, json_schema_extra={"source": "Mercury §7.2.2: 50 of 256 nodes"})
+    """Draw from at most this share of the candidates, so that k is not the whole of a small cluster; 1 for k alone."""
+    locality_wait_s: float = Field(3.0, ge=0, json_schema_extra={"source": "own; Spark's spark.locality.wait is 3 s"})
+    """How much longer a nearer node's queuing delay may be than that of the best node farther away."""
+
+
+def rank_s(node: NodeView) -> float:
+    """Return R = Tq + Tr + Tl, in seconds: queued work, work still running, time since a queueable last ran."""
+    return node.queued_s + node.remaining_s + node.since_queueable_s
+
+
+def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Placement:
+    """Choose a node for `ask` at random among the k of least R of the nearest tier that is worth it.
+
+    Ties in R go to the node with the smaller used share, then by node id. Scores are R in seconds.
+    """
+    candidates, tier = nearest(by_tier(ask, nodes, rank_s), cfg.locality_wait_s)
+    if not candidates:
+        return nowhere(ask, nodes)
+    node, scores = draw(candidates, cfg.k, cfg.max_ratio, rng)
+    return Placement(node, scores, "s", f"topk_wait: {tier}, {len(candidates)} candidates, R = Tq + Tr + Tl")
+
+
+POLICY = Policy("topk_wait", TopKWait, place)

@@ -1,0 +1,158 @@
+"""Finds policies by slot and name among the entry points of all installed packages, and checks their settings.
+
+A package offers a policy by `[project.entry-points."policies.SLOT"] name = "module:POLICY"`. Nothing is imported before
+it is asked for, so that a broken package disturbs only those who use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from inspect import Parameter, getmodule, signature
+from typing import Any, Final
+
+from policies import signatures
+from policies.base import SLOTS, Policy, PolicyConfig
+from policies.check import Path, shorten, validate
+from policies.errors import (
+    AmbiguousPolicyError,
+    BrokenPolicyError,
+    Mistake,
+    PolicyError,
+    SettingsError,
+    UnknownPolicyError,
+    close_to,
+)
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "route": signatures.RouteFunction.__call__,
+    "place": signatures.PlaceFunction.__call__,
+    "order": signatures.OrderFunction.__call__,
+    "preempt": signatures.PreemptFunction.__call__,
+    "headroom": signatures.HeadroomFunction.__call__,
+    "quota": signatures.QuotaFunction.__call__,
+}
+PARAMETERS: Final = {slot: tuple(signature(call).parameters)[1:] for slot, call in _FUNCTIONS.items()}
+"""By slot: the parameters that a policy's function takes, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A policy with checked settings, ready to be called with the arguments of its slot and `cfg` among them."""
+
+    slot: str
+    name: str
+    package: str
+    cfg: PolicyConfig
+    decide: Callable[..., Any]
+
+    def __str__(self) -> str:
+        return f"{self.slot} policy {self.name} of {self.package}"
+
+
+def package_of(entry: EntryPoint) -> str:
+    """Return the distribution and version that offers an entry point."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
+
+
+class Registry:
+    """The policies of all installed packages, as found when the registry was made."""
+
+    def __init__(self, entries: Iterable[EntryPoint] | None = None) -> None:
+        found = (e for slot in SLOTS for e in entry_points(group=f"policies.{slot}")) if entries is None else entries
+        self._entries: dict[str, list[EntryPoint]] = {slot: [] for slot in SLOTS}
+        for entry in found:
+            slot = entry.group.removeprefix("policies.")
+            if entry.group.startswith("policies.") and slot in self._entries and entry not in self._entries[slot]:
+                self._entries[slot].append(entry)
+
+    def entries(self, slot: str) -> list[EntryPoint]:
+        """Return all entry points of a slot, by name and package; a name may occur more than once."""
+        return sorted(self._entries[slot], key=lambda entry: (entry.name, package_of(entry)))
+
+    def names(self, slot: str) -> list[str]:
+        """Return the names of a slot's policies, sorted."""
+        return sorted({entry.name for entry in self._entries[slot]})
+
+    def find(self, slot: str, name: str) -> EntryPoint:
+        """Return the one entry point of this slot and name.
+
+        Raises UnknownPolicyError or AmbiguousPolicyError.
+        """
+        if slot not in SLOTS:
+            raise UnknownPolicyError(f"unknown slot '{slot}'; {close_to(slot, SLOTS)}")
+        found = [entry for entry in self.entries(slot) if entry.name == name]
+        if not found:
+            elsewhere = [other for other in SLOTS if name in self.names(other)]
+            hint = f" ('{name}' is a policy for {' and '.join(elsewhere)})" if elsewhere else ""
+            raise UnknownPolicyError(f"unknown {slot} policy '{name}'{hint}; {close_to(name, self.names(slot))}")
+        if len(found) > 1:
+            packages = " and ".join(f"{package_of(entry)} ({entry.value})" for entry in found)
+            raise AmbiguousPolicyError(f"{slot} policy '{name}' is offered by {packages}; uninstall one of them")
+        return found[0]
+
+    def get(self, slot: str, name: str) -> Policy:
+        """Return a policy. Raises UnknownPolicyError, AmbiguousPolicyError or BrokenPolicyError."""
+        return load_entry(slot, self.find(slot, name))
+
+    def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> Bound:
+        """Return a policy with its settings checked.
+
+        Raises what `get` does, and SettingsError for `settings` that stand at `path`.
+        """
+        entry = self.find(slot, name)
+        policy = load_entry(slot, entry)
+        if not isinstance(settings, Mapping | None):
+            raise SettingsError([Mistake(path, f"must be a mapping (key: value), got {shorten(settings)}")])
+        cfg, mistakes = validate(policy.config, settings, path, name)
+        if cfg is None:
+            raise SettingsError(mistakes)
+        return Bound(slot, name, package_of(entry), cfg, policy.decide)
+
+
+def load_entry(slot: str, entry: EntryPoint) -> Policy:
+    """Import the policy that an entry point names, and check that it fits the slot. Raises BrokenPolicyError."""
+    who = f"{slot} policy '{entry.name}' of package {package_of(entry)}"
+    try:
+        policy = entry.load()
+    except Exception as error:
+        why = f"'{entry.value}' cannot be imported: {type(error).__name__}: {error}"
+        raise BrokenPolicyError(f"{who}: {why}; repair or uninstall the package") from error
+    if not isinstance(policy, Policy):
+        raise BrokenPolicyError(
+            f"{who}: '{entry.value}' is a {type(policy).__name__}, not a policies.base.Policy; name the POLICY object"
+        )
+    problem = _misfit(slot, entry.name, policy)
+    if problem:
+        raise BrokenPolicyError(f"{who}: {problem}")
+    return policy
+
+
+def _misfit(slot: str, name: str, policy: Policy) -> str:
+    if policy.name != name:
+        return f"the object calls itself '{policy.name}'; give both the same name"
+    if not (isinstance(policy.config, type) and issubclass(policy.config, PolicyConfig)):
+        return f"its config is {policy.config!r}, not a subclass of policies.base.PolicyConfig"
+    if not callable(policy.decide):
+        return f"its decide is a {type(policy.decide).__name__}, not a function"
+    named = [p.name for p in signature(policy.decide).parameters.values() if p.kind is not Parameter.VAR_POSITIONAL]
+    if tuple(named) == PARAMETERS[slot]:
+        return ""
+    fits = [other for other, wanted in PARAMETERS.items() if tuple(named) == wanted]
+    hint = f"; it fits the group policies.{fits[0]}" if fits else ""
+    return f"its function takes ({', '.join(named)}), but {slot} takes ({', '.join(PARAMETERS[slot])}){hint}"
+
+
+def doc_of(policy: Policy) -> str:
+    """Return the first line of the docstring of the policy's module."""
+    module = getmodule(policy.decide)
+    return ((module.__doc__ if module else "") or policy.decide.__doc__ or "").strip().split("\n")[0]
+
+
+def summary(registry: Registry, slot: str, entry: EntryPoint) -> tuple[str, bool]:
+    """Return a line about a policy, and whether it can be used; for a broken one the line says why not."""
+    try:
+        return doc_of(registry.get(slot, entry.name)), True
+    except PolicyError as error:
+        return str(error), False
