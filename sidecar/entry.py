@@ -1,0 +1,114 @@
+"""What the node machine remembers of one container, and its rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from policies.model import ContainerView, Kind, Resources
+from shell.messages import ContainerState, Grant
+from sidecar.events import Start
+
+
+class Phase(StrEnum):
+    """Where a container stands."""
+
+    UNANNOUNCED = "unannounced"
+    """An opportunistic start that no grant announced yet."""
+    ROOM = "room"
+    """A guaranteed start whose room is being made."""
+    WAITING = "waiting"
+    """A held start."""
+    STARTING = "starting"
+    RUNNING = "running"
+    KILLING = "killing"
+
+
+USING = frozenset((Phase.STARTING, Phase.RUNNING, Phase.KILLING))
+"""Phases in which a container uses the node; a start counts from when it is sent, not from the NodeManager's answer."""
+
+GUARANTEED, QUEUEABLE, FOREIGN = "G", "Q", "O"
+"""By the ResourceManager's scheduler; announced by the proxy; opportunistic, but not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings of the node machine; the defaults are those of `config.SidecarSettings`."""
+
+    capacity: Resources
+    count_vcores: bool = True
+    reserve_mb: int = 512
+    settle_s: float = 2.0
+    announce_wait_s: float = 1.0
+    announce_keep_s: float = 900.0
+    announced_max: int = 10_000
+    expiry_margin_s: float = 30.0
+    queue_max_length: int = 1000
+    queue_max_bytes: int = 256 * 2**20
+    kill_wait_s: float = 10.0
+
+
+@dataclass(slots=True)
+class Entry:
+    """One container; `since_s` is when the phase began, `started_s` when the NodeManager accepted it."""
+
+    start: Start
+    kind: str
+    phase: Phase
+    arrived_s: float
+    since_s: float
+    grant: Grant | None = None
+    sent_s: float | None = None
+    started_s: float | None = None
+    until_s: float = 0.0
+    """When the phase must end: hold limit, wait for the announcement, wait for the room."""
+    kill_reason: str = ""
+    """Set when it is to be killed, which waits for the answer to its start."""
+    process_gone: bool = False
+    kill_over: bool = False
+    payload: bytes = field(default=b"", repr=False)
+
+    @property
+    def id(self) -> str:
+        """The container id."""
+        return self.start.container_id
+
+    @property
+    def expected_s(self) -> float:
+        """How long it is expected to run; what Hadoop alone granted has no estimate."""
+        return self.grant.expected_s if self.grant else 0.0
+
+    @property
+    def state(self) -> ContainerState:
+        """The phase as the proxy knows it."""
+        if self.phase in (Phase.RUNNING, Phase.KILLING):
+            return ContainerState.RUNNING
+        return ContainerState.STARTING if self.phase is Phase.STARTING else ContainerState.WAITING
+
+    def enter(self, phase: Phase, now_s: float) -> None:
+        """Go to a phase."""
+        self.phase, self.since_s = phase, now_s
+
+    def view(self) -> ContainerView:
+        """Return the container as the policies see it."""
+        grant = self.grant
+        return ContainerView(
+            id=self.id,
+            app=self.start.app_id,
+            kind=Kind.QUEUEABLE if self.kind == QUEUEABLE else Kind.GUARANTEED,
+            resources=self.start.resources,
+            priority=grant.priority if grant else self.start.priority,
+            app_type=grant.app_type if grant else "YARN",
+            app_priority=grant.app_priority if grant else 0,
+            job_submitted_s=grant.job_submitted_s if grant else 0.0,
+            arrived_s=self.arrived_s,
+            started_s=self.started_s if self.started_s is not None else self.sent_s,
+            expected_s=self.expected_s,
+            precedence=grant.precedence if grant else 0,
+        )
+
+
+def app_of_attempt(attempt_id: str) -> str:
+    """Return the application of `appattempt_TS_APP_ATTEMPT`; "" for anything else."""
+    parts = attempt_id.split("_")
+    return f"application_{parts[1]}_{parts[2]}" if len(parts) == 4 and parts[0] == "appattempt" else ""

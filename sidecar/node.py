@@ -1,0 +1,431 @@
+"""The node's containers as a machine: who runs, who waits, who has to go. Events in, commands out.
+
+Guaranteed first (Mercury, ATC '15, §3): a guaranteed start never waits in the queue; queueable containers that stand in its way
+are killed and seen gone before it is let through. A queueable container starts when there is room: memory and vcores
+of the node less what was sent to the NodeManager, and physical memory. Its application master was told "started" all the while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from policies.model import ContainerView, Resources
+from shell.messages import ContainerEvent, ContainerState, EventKind, Grant
+from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt
+from sidecar.events import (
+    Adopted,
+    Answered,
+    Arrived,
+    Command,
+    Drain,
+    Dropped,
+    Ended,
+    Event,
+    Forced,
+    Forward,
+    Granted,
+    Hold,
+    Kill,
+    KillOver,
+    Launch,
+    Outcome,
+    Physical,
+    Released,
+    SessionLost,
+    SessionUp,
+    Settled,
+    Start,
+    StopAsked,
+    Tell,
+    Tick,
+    Unwatch,
+    Warn,
+    Watch,
+    Withdrawn,
+)
+from sidecar.queue import OrderKey, Waiting, WaitingQueue
+
+Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
+"""What must come free, the running queueable containers, and the time to the ids that have to go."""
+
+
+class Node:
+    """One node. `handle(event)` is the only way in; `entries`, `queue` and the sums are there to be read."""
+
+    def __init__(self, rules: Rules, order_key: OrderKey, victims: Victims) -> None:
+        self.rules = rules
+        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes)
+        self.entries: dict[str, Entry] = {}
+        self.announced: dict[str, tuple[Grant, float]] = {}
+        self.sessions: set[str] = set()
+        self.free_physical_mb: int | None = None
+        self.draining = ""
+        """Why nothing is held; "" when not draining."""
+        self.last_queueable_s: float | None = None
+        self.seq = 0
+        self._victims = victims
+        self._out: list[Command] = []
+
+    def handle(self, event: Event) -> list[Command]:
+        """Take in what happened; return what to do, in order."""
+        self._out = []
+        self._take(event)
+        self._let_through(event.now_s)
+        self._fill(event.now_s)
+        return self._out
+
+    def state(self, container_id: str) -> ContainerState | None:
+        """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""
+        entry = self.entries.get(container_id)
+        if entry is None or entry.kind != QUEUEABLE or entry.phase not in (Phase.WAITING, Phase.STARTING):
+            return None
+        return entry.state
+
+    def used(self, *kinds: str) -> Resources:
+        """Return what containers of these kinds (all when none is named) use, by allocation."""
+        parts = (e.start.resources for e in self.using() if not kinds or e.kind in kinds)
+        return sum(parts, Resources())
+
+    def using(self) -> Iterator[Entry]:
+        """Yield the containers that use the node."""
+        return (e for e in self.entries.values() if e.phase in USING)
+
+    def deadline_s(self) -> float | None:
+        """Return when the machine wants a Tick at the latest."""
+        phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
+        return min((e.until_s for e in self.entries.values() if e.phase in phases), default=None)
+
+    def obstacle(self, need: Resources, now_s: float) -> str:
+        """Return why a queueable container of this size cannot start now; "" when it can."""
+        free = self.free()
+        if need.memory_mb > free.memory_mb:
+            return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
+        if self.rules.count_vcores and need.vcores > free.vcores:
+            return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
+        physical = self._physical(now_s)
+        if physical is not None and physical < need.memory_mb + self.rules.reserve_mb:
+            reserve = self.rules.reserve_mb
+            return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
+        return ""
+
+    def free(self) -> Resources:
+        """Return the room that is left by allocation, guaranteed starts on their way included."""
+        coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
+        return self.rules.capacity - self.used() - coming
+
+    def _take(self, event: Event) -> None:  # noqa: C901
+        now_s = event.now_s
+        match event:
+            case Granted():
+                self._granted(event)
+            case Dropped():
+                for container_id in event.container_ids:
+                    self._dropped(container_id, event.reason, now_s)
+            case Arrived():
+                self._arrived(event.start, now_s)
+            case Withdrawn():
+                self._withdrawn(event.container_id)
+            case Answered():
+                self._answered(event)
+            case Ended():
+                self._ended(event.container_id, now_s)
+            case KillOver():
+                self._kill_over(event)
+            case StopAsked():
+                self._give_up(event.container_id, EventKind.STOPPED, "stopped by the application master", now_s)
+            case Forced():
+                self._forced(event.container_id, now_s)
+            case SessionUp():
+                self.sessions.add(event.attempt_id)
+            case SessionLost():
+                self._session_lost(event.attempt_id, now_s)
+            case Adopted():
+                self._adopted(event)
+            case Physical():
+                self.free_physical_mb = event.free_mb
+            case Drain():
+                self._drain(event)
+            case Tick():
+                self._tick(now_s)
+
+    # What the proxy says
+
+    def _granted(self, event: Granted) -> None:
+        for grant in event.grants:
+            self.announced.pop(grant.container_id, None)
+            self.announced[grant.container_id] = (grant, event.now_s)
+            entry = self.entries.get(grant.container_id)
+            if entry is not None and entry.phase is Phase.UNANNOUNCED:
+                self._decide_opportunistic(entry, event.now_s)
+        while len(self.announced) > self.rules.announced_max:
+            oldest = next(iter(self.announced))
+            del self.announced[oldest]
+            self._out.append(Warn(oldest, f"more than {self.rules.announced_max} announced: the oldest is forgotten"))
+
+    def _dropped(self, container_id: str, reason: str, now_s: float) -> None:
+        self.announced.pop(container_id, None)
+        entry = self.entries.get(container_id)
+        if entry is not None and entry.phase is Phase.STARTING and entry.kind == QUEUEABLE:
+            entry.kill_reason = reason or "dropped by the proxy"
+        else:
+            self._give_up(container_id, EventKind.STOPPED, reason or "dropped by the proxy", now_s)
+
+    # Starts
+
+    def _arrived(self, start: Start, now_s: float) -> None:
+        known = self.entries.get(start.container_id)
+        if known is not None and known.phase not in (Phase.UNANNOUNCED, Phase.ROOM):
+            again = known.kind == QUEUEABLE and known.phase in (Phase.WAITING, Phase.STARTING)
+            self._out.append(Hold(start.container_id) if again else Forward(start.container_id))
+            return
+        if known is not None:
+            return  # the decision on the first one answers both
+        kind = FOREIGN if start.opportunistic else GUARANTEED
+        entry = Entry(start, kind, Phase.UNANNOUNCED, arrived_s=now_s, since_s=now_s, payload=start.payload)
+        self.entries[entry.id] = entry
+        if start.opportunistic:
+            entry.until_s = now_s + self.rules.announce_wait_s
+            self._decide_opportunistic(entry, now_s)
+        else:
+            self._make_room(entry, now_s)
+
+    def _decide_opportunistic(self, entry: Entry, now_s: float) -> None:
+        """Hold what the proxy announced; the rest goes on waiting for an announcement."""
+        grant, _ = self.announced.get(entry.id, (None, 0.0))
+        if grant is None:
+            return
+        start = entry.start
+        if not grant.app_id == start.app_id == app_of_attempt(start.attempt_id):
+            self._out.append(Warn(entry.id, f"its start came on a session of {start.attempt_id or 'nobody'}: not held"))
+            self._forward(entry, now_s)
+            return
+        del self.announced[entry.id]
+        entry.kind, entry.grant = QUEUEABLE, grant
+        self._out.append(Hold(entry.id))
+        refusal = self._refusal(entry)
+        if refusal:
+            self._finish(entry, EventKind.SHED, refusal, now_s)
+            return
+        entry.until_s = min(start.expires_s - self.rules.expiry_margin_s, entry.arrived_s + grant.max_hold_s)
+        entry.enter(Phase.WAITING, now_s)
+        self.queue.add(Waiting(entry.view(), start.attempt_id, entry.until_s, len(entry.payload)))
+        self._tell(entry, EventKind.HELD, "", now_s)
+
+    def _refusal(self, entry: Entry) -> str | None:
+        """Return why this start cannot be held at all."""
+        if self.draining:
+            return self.draining
+        capacity = self.rules.capacity
+        need = entry.start.resources
+        if need.memory_mb > capacity.memory_mb or (self.rules.count_vcores and need.vcores > capacity.vcores):
+            size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
+            return f"it never fits: {size} wanted, the node has {capacity.memory_mb} MB, {capacity.vcores:g} vcores"
+        return self.queue.refusal(len(entry.payload))
+
+    def _make_room(self, entry: Entry, now_s: float) -> None:
+        """Let a guaranteed start through, after those queueable containers that it needs away were killed."""
+        entry.until_s = now_s + self.rules.kill_wait_s
+        leaving = sum(
+            (e.start.resources for e in self.using() if e.phase is Phase.KILLING or e.kill_reason), Resources()
+        )
+        short = self._counted(entry.start.resources - self.free() - leaving)
+        entry.enter(Phase.ROOM, now_s)
+        if short.memory_mb <= 0 and short.vcores <= 0:
+            return  # _let_through decides
+        need = Resources(max(0, short.memory_mb), max(0, short.vcores))
+        candidates = [e for e in self.using() if self._killable(e)]
+        chosen = self._victims(need, [e.view() for e in candidates], now_s)
+        if not chosen:
+            size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
+            self._out.append(Warn(entry.id, f"no queueable container can make room for it ({size} short): passed on"))
+            self._forward(entry, now_s)
+            return
+        for container_id in chosen:
+            self._kill(self.entries[container_id], f"makes room for {entry.id}", now_s)
+
+    def _let_through(self, now_s: float) -> None:
+        """Forward the guaranteed starts, oldest first, that have their room."""
+        for entry in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
+            short = self._counted(entry.start.resources - (self.rules.capacity - self.used()))
+            leaving = any(e.phase is Phase.KILLING or e.kill_reason for e in self.using())
+            if (short.memory_mb <= 0 and short.vcores <= 0) or not leaving:
+                self._forward(entry, now_s)
+            elif now_s >= entry.until_s:
+                waited = f"{now_s - entry.since_s:.1f} s"
+                self._out.append(Warn(entry.id, f"room was not made within {waited}: passed on all the same"))
+                self._forward(entry, now_s)
+            else:
+                return
+
+    def _forward(self, entry: Entry, now_s: float) -> None:
+        entry.enter(Phase.STARTING, now_s)
+        entry.sent_s, entry.payload = now_s, b""
+        self._out.append(Forward(entry.id))
+        self._out.append(Watch(entry.id, entry.start.app_id))
+
+    def _fill(self, now_s: float) -> None:
+        """Start the queue's head as long as it fits; nobody overtakes it."""
+        while (head := self.queue.head(now_s)) is not None:
+            if self.obstacle(head.view.resources, now_s):
+                return
+            self._launch(self.entries[head.view.id], now_s)
+
+    def _launch(self, entry: Entry, now_s: float) -> None:
+        self.queue.remove(entry.id)
+        entry.enter(Phase.STARTING, now_s)
+        entry.sent_s, payload, entry.payload = now_s, entry.payload, b""
+        self._out.append(Launch(entry.id, entry.start.attempt_id, payload))
+        self._out.append(Watch(entry.id, entry.start.app_id))
+
+    def _withdrawn(self, container_id: str) -> None:
+        entry = self.entries.get(container_id)
+        if entry is not None and entry.phase in (Phase.UNANNOUNCED, Phase.ROOM):
+            del self.entries[container_id]
+
+    def _answered(self, event: Answered) -> None:
+        entry = self.entries.get(event.container_id)
+        if entry is None or entry.phase is not Phase.STARTING:
+            return
+        if event.outcome is not Outcome.STARTED:
+            kind = EventKind.LOST if event.outcome is Outcome.LOST else EventKind.FAILED
+            self._finish(entry, kind, event.text, event.now_s)
+            return
+        entry.enter(Phase.RUNNING, event.now_s)
+        entry.started_s = event.now_s
+        self._tell(entry, EventKind.STARTED, event.text, event.now_s)
+        if entry.kind == QUEUEABLE:
+            self._out.append(Settled(entry.id))
+        if entry.process_gone:
+            self._finish(entry, EventKind.ENDED, "", event.now_s)
+        elif entry.kill_reason:
+            self._kill(entry, entry.kill_reason, event.now_s)
+
+    def _forced(self, container_id: str, now_s: float) -> None:
+        entry = self.entries.get(container_id)
+        if entry is not None and entry.phase is Phase.WAITING:
+            self._launch(entry, now_s)
+
+    # Ends
+
+    def _killable(self, entry: Entry) -> bool:
+        running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
+        return running and entry.kind == QUEUEABLE and entry.start.attempt_id in self.sessions
+
+    def _kill(self, entry: Entry, reason: str, now_s: float) -> None:
+        entry.kill_reason = reason
+        if entry.phase is Phase.STARTING:
+            return  # stopped as soon as the NodeManager has answered its start
+        self._tell(entry, EventKind.KILLED, reason, now_s)
+        entry.enter(Phase.KILLING, now_s)
+        self._out.append(Kill(entry.id, entry.start.attempt_id))
+
+    def _kill_over(self, event: KillOver) -> None:
+        entry = self.entries.get(event.container_id)
+        if entry is None or entry.phase is not Phase.KILLING:
+            return
+        entry.kill_over = True
+        if event.gone or entry.process_gone:
+            self._forget(entry, event.now_s)
+        else:
+            self._out.append(Warn(entry.id, f"the NodeManager did not stop it: {event.text}"))
+            for guaranteed in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
+                guaranteed.until_s = event.now_s
+
+    def _ended(self, container_id: str, now_s: float) -> None:
+        entry = self.entries.get(container_id)
+        if entry is None or entry.phase not in USING:
+            return
+        entry.process_gone = True
+        if entry.phase is Phase.RUNNING:
+            self._finish(entry, EventKind.ENDED, "", now_s)
+        elif entry.phase is Phase.KILLING and entry.kill_over:
+            self._forget(entry, now_s)
+
+    def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float) -> None:
+        """End a start that waits; nothing happens to what does not."""
+        entry = self.entries.get(container_id)
+        if entry is not None and entry.phase is Phase.WAITING:
+            self._finish(entry, kind, reason, now_s)
+
+    def _session_lost(self, attempt_id: str, now_s: float) -> None:
+        self.sessions.discard(attempt_id)
+        for waiting in [w for w in self.queue if w.attempt_id == attempt_id]:
+            self._give_up(waiting.view.id, EventKind.LOST, "the session with the NodeManager was lost", now_s)
+
+    def _drain(self, event: Drain) -> None:
+        self.draining = event.reason if event.on else ""
+        if event.on:
+            for waiting in self.queue.in_order(event.now_s):
+                self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s)
+
+    def _tick(self, now_s: float) -> None:
+        for waiting in self.queue.expired(now_s):
+            waited = now_s - waiting.view.arrived_s
+            self._give_up(waiting.view.id, EventKind.SHED, f"hold limit reached after {waited:.1f} s", now_s)
+        for entry in list(self.entries.values()):
+            if entry.phase is Phase.UNANNOUNCED and entry.until_s <= now_s:
+                self._forward(entry, now_s)
+        for container_id, (_, since_s) in list(self.announced.items()):
+            if since_s + self.rules.announce_keep_s > now_s:
+                break
+            del self.announced[container_id]
+
+    def _adopted(self, event: Adopted) -> None:
+        if event.container_id in self.entries:
+            return
+        start = Start(event.container_id, event.app_id, "", event.resources, event.opportunistic)
+        kind = FOREIGN if event.opportunistic else GUARANTEED
+        entry = Entry(start, kind, Phase.RUNNING, event.now_s, event.now_s, started_s=event.now_s, sent_s=event.now_s)
+        self.entries[entry.id] = entry
+        self._out.append(Watch(entry.id, entry.start.app_id))
+
+    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
+        """Report the last thing of a container, and forget it."""
+        self._tell(entry, kind, reason, now_s)
+        self._forget(entry, now_s)
+
+    def _forget(self, entry: Entry, now_s: float) -> None:
+        del self.entries[entry.id]
+        if entry.id in self.queue:
+            self.queue.remove(entry.id)
+        if entry.phase in USING:
+            self._out.append(Unwatch(entry.id))
+        if entry.kind != QUEUEABLE:
+            return
+        if entry.phase in USING:
+            self.last_queueable_s = now_s
+        if entry.phase in (Phase.WAITING, Phase.STARTING):
+            self._out.append(Settled(entry.id))
+        attempt = entry.start.attempt_id
+        if not any(e.start.attempt_id == attempt and e.kind == QUEUEABLE for e in self.entries.values()):
+            self._out.append(Released(attempt))
+
+    # Sums and words
+
+    def _counted(self, amount: Resources) -> Resources:
+        return amount if self.rules.count_vcores else Resources(amount.memory_mb, 0)
+
+    def _physical(self, now_s: float) -> int | None:
+        """Return physical memory that is free, less what was started so lately that it does not show yet."""
+        if self.free_physical_mb is None:
+            return None
+        young = (e for e in self.using() if e.sent_s is not None and now_s - e.sent_s < self.rules.settle_s)
+        return self.free_physical_mb - sum(e.start.resources.memory_mb for e in young)
+
+    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
+        self.seq += 1
+        begun_s = entry.sent_s if entry.sent_s is not None else now_s
+        over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
+        self._out.append(
+            Tell(
+                ContainerEvent(
+                    seq=self.seq,
+                    container_id=entry.id,
+                    kind=kind,
+                    at_s=now_s,
+                    reason=reason,
+                    waited_s=max(0.0, begun_s - entry.arrived_s),
+                    ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
+                )
+            )
+        )

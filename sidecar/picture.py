@@ -1,0 +1,98 @@
+"""The node machine's state in the words of the report, and for people who ask why a container waits."""
+
+from __future__ import annotations
+
+from policies.model import Resources
+from shell.messages import ContainerReport, Report
+from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
+from sidecar.estimate import Job, queued_s, remaining_s
+from sidecar.node import Node
+
+TYPICAL = Resources(1024, 1)
+"""The size of the next container where none ever came."""
+
+
+def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = 10.0) -> Report:
+    """Return `report` with the node's sums, estimates and containers; default_expected_s is for those without estimate."""
+    g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
+    running = [_running(e, now_s, default_expected_s) for e in node.using() if not e.start.am]
+    waiting = node.queue.in_order(now_s)
+    jobs = [Job(_counted(node, w.view.resources), w.view.expected_s) for w in waiting]
+    free = _counted(node, node.free())
+    running = [Job(_counted(node, job.resources), job.expected_s, job.ran_s) for job in running]
+    return report.model_copy(
+        update={
+            "memory_mb": node.rules.capacity.memory_mb,
+            "vcores": node.rules.capacity.vcores,
+            "used_g_mb": g.memory_mb,
+            "used_g_vcores": g.vcores,
+            "used_q_mb": q.memory_mb,
+            "used_q_vcores": q.vcores,
+            "free_physical_mb": node.free_physical_mb or 0,
+            "queue_length": len(waiting),
+            "queued_s": round(queued_s(free, running, jobs), 3),
+            "remaining_s": round(remaining_s(free, running, jobs[0].resources if jobs else _counted(node, TYPICAL)), 3),
+            "since_queueable_s": round(since_queueable_s(node, now_s), 3),
+            "draining": bool(node.draining),
+            "containers": containers(node, now_s),
+        }
+    )
+
+
+def since_queueable_s(node: Node, now_s: float) -> float:
+    """Return Tl in seconds."""
+    if node.last_queueable_s is None or any(e.kind == QUEUEABLE for e in node.using()):
+        return 0.0
+    return max(0.0, now_s - node.last_queueable_s)
+
+
+def containers(node: Node, now_s: float) -> list[ContainerReport]:
+    """Return all containers, the waiting ones in the order in which they will start behind the others."""
+    order = {w.view.id: place for place, w in enumerate(node.queue.in_order(now_s))}
+    entries = sorted(node.entries.values(), key=lambda e: (order.get(e.id, -1), e.arrived_s, e.id))
+    return [_report(node, e, order.get(e.id), now_s) for e in entries]
+
+
+def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
+    """Return one container, or None when it is not here."""
+    return next((c for c in containers(node, now_s) if c.container_id == container_id), None)
+
+
+def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> ContainerReport:
+    grant, resources = entry.grant, entry.start.resources
+    return ContainerReport(
+        container_id=entry.id,
+        app_id=entry.start.app_id,
+        kind=entry.kind,
+        state=entry.state,
+        memory_mb=resources.memory_mb,
+        vcores=resources.vcores,
+        priority=grant.priority if grant else entry.start.priority,
+        since_s=round(max(0.0, now_s - entry.since_s), 3),
+        expected_s=entry.expected_s,
+        why=_why(node, entry, place, now_s),
+    )
+
+
+def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
+    match entry.phase:
+        case Phase.UNANNOUNCED:
+            return f"opportunistic, waits {max(0.0, entry.until_s - now_s):.1f} s more for a grant of the proxy"
+        case Phase.ROOM:
+            return "waits for room: queueable containers are being killed for it"
+        case Phase.KILLING:
+            return f"is being killed: {entry.kill_reason}"
+        case Phase.WAITING:
+            head = f"{place or 0} before it; " if place else ""
+            limit = f"; shed in {max(0.0, entry.until_s - now_s):.0f} s"
+            return head + (node.obstacle(entry.start.resources, now_s) or "next to start") + limit
+    return ""
+
+
+def _running(entry: Entry, now_s: float, default_expected_s: float) -> Job:
+    begun_s = entry.started_s if entry.started_s is not None else now_s
+    return Job(entry.start.resources, entry.expected_s or default_expected_s, max(0.0, now_s - begun_s))
+
+
+def _counted(node: Node, amount: Resources) -> Resources:
+    return amount if node.rules.count_vcores else Resources(amount.memory_mb, 0)
