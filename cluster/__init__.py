@@ -1,1 +1,31 @@
-"""A real Hadoop cluster on this machine's loopback addresses, for the demo, the tests and the benchmarks."""
+"""A real Hadoop cluster on this machine, for the demo, tests and benchmarks: `Cluster(ClusterSpec(...)).start()`."""
+
+from cluster.cluster import Cluster, ClusterStatus, DaemonStatus
+from cluster.errors import (
+    ClusterError,
+    CommandFailedError,
+    DaemonFailedError,
+    DownloadError,
+    MissingToolError,
+    PortInUseError,
+    SiteFileError,
+    StateError,
+)
+from cluster.spec import ClusterSpec, HostPort, NodeAddresses
+
+__all__ = [
+    "Cluster",
+    "ClusterError",
+    "ClusterSpec",
+    "ClusterStatus",
+    "CommandFailedError",
+    "DaemonFailedError",
+    "DaemonStatus",
+    "DownloadError",
+    "HostPort",
+    "MissingToolError",
+    "NodeAddresses",
+    "PortInUseError",
+    "SiteFileError",
+    "StateError",
+]

@@ -1,0 +1,137 @@
+"""The plain, stock configuration of the small cluster, before any overlay."""
+
+from pathlib import Path
+
+from cluster.jars import Jars
+from cluster.siteconf import Properties
+from cluster.spec import ClusterSpec, NodeAddresses
+
+_CALCULATORS = {
+    "default": "org.apache.hadoop.yarn.util.resource.DefaultResourceCalculator",
+    "dominant": "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator",
+}
+_OPENED = (
+    "java.base/java.lang",
+    "java.base/java.util",
+    "java.base/java.net",
+    "java.base/java.io",
+    "java.base/java.nio",
+)
+
+
+def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
+    """Return the options of every JVM here: small, quick to start, IPv4, and no name is ever looked up by DNS.
+
+    Java 8 ignores --add-opens and the hosts file.
+    """
+    return [
+        f"-Xmx{heap_mb}m",
+        "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:TieredStopAtLevel=1",
+        "-XX:+UseSerialGC",
+        "-Xshare:auto",
+        "-Djava.net.preferIPv4Stack=true",
+        f"-Djdk.net.hosts.file={hosts_file}",
+        *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    ]
+
+
+def core_site(spec: ClusterSpec) -> Properties:
+    """Return core-site.xml."""
+    return {"fs.defaultFS": f"hdfs://{spec.namenode}", "hadoop.tmp.dir": str(spec.workdir / "tmp")}
+
+
+def hdfs_site(spec: ClusterSpec) -> Properties:
+    """Return hdfs-site.xml: one NameNode, one DataNode, one copy of each block."""
+    data, web, rpc = spec.datanode
+    return {
+        "dfs.replication": "1",
+        "dfs.namenode.name.dir": f"file://{spec.workdir}/hdfs/name",
+        "dfs.namenode.http-address": str(spec.namenode_web),
+        "dfs.namenode.safemode.extension": "0",
+        "dfs.namenode.datanode.registration.ip-hostname-check": "false",
+        "dfs.datanode.data.dir": f"file://{spec.workdir}/hdfs/data",
+        "dfs.datanode.hostname": spec.datanode_host,
+        "dfs.datanode.address": str(data),
+        "dfs.datanode.http.address": str(web),
+        "dfs.datanode.ipc.address": str(rpc),
+    }
+
+
+def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
+    """Return the yarn-site.xml that clients, RM and NMs share."""
+    return {
+        "yarn.resourcemanager.hostname": spec.rm_web.host,
+        "yarn.resourcemanager.address": str(spec.rm_client),
+        "yarn.resourcemanager.scheduler.address": str(spec.scheduler),
+        "yarn.resourcemanager.resource-tracker.address": str(spec.resource_tracker),
+        "yarn.resourcemanager.admin.address": str(spec.rm_admin),
+        "yarn.resourcemanager.webapp.address": str(spec.rm_web),
+        "yarn.scheduler.minimum-allocation-mb": str(spec.min_allocation_mb),
+        "yarn.scheduler.maximum-allocation-mb": str(spec.node_memory_mb),
+        "yarn.scheduler.maximum-allocation-vcores": str(spec.node_vcores),
+        "yarn.application.classpath": f"$HADOOP_CONF_DIR,{jars.classpath}",
+        "yarn.log-aggregation-enable": "true",
+        "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
+    }
+
+
+def nodemanager_site(spec: ClusterSpec, node: NodeAddresses) -> Properties:
+    """Return what one NodeManager has besides `yarn_site`."""
+    return {
+        "yarn.nodemanager.hostname": node.host,
+        "yarn.nodemanager.address": str(node.rpc),
+        "yarn.nodemanager.localizer.address": f"{node.host}:{node.localizer.port}",
+        "yarn.nodemanager.webapp.address": str(node.web),
+        "yarn.nodemanager.aux-services": "mapreduce_shuffle",
+        "yarn.nodemanager.resource.memory-mb": str(spec.node_memory_mb),
+        "yarn.nodemanager.resource.cpu-vcores": str(spec.node_vcores),
+        "yarn.nodemanager.vmem-check-enabled": "false",
+        "yarn.nodemanager.local-dirs": str(spec.workdir / "local" / node.name),
+        "yarn.nodemanager.log-dirs": str(spec.workdir / "logs" / "containers" / node.name),
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
+    }
+
+
+def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
+    """Return mapred-site.xml: containers of 512 MB with heaps of 300 MB."""
+    options = " ".join(jvm_options(hosts_file, heap_mb=300))
+    return {
+        "mapreduce.framework.name": "yarn",
+        "mapreduce.application.classpath": jars.classpath,
+        "mapreduce.map.memory.mb": "512",
+        "mapreduce.map.java.opts": options,
+        "mapreduce.reduce.memory.mb": "512",
+        "mapreduce.reduce.java.opts": options,
+        "mapreduce.task.io.sort.mb": "50",
+        "yarn.app.mapreduce.am.resource.mb": "512",
+        "yarn.app.mapreduce.am.command-opts": options,
+        "mapreduce.client.submit.file.replication": "1",
+        "mapreduce.jobhistory.address": str(spec.jobhistory_rpc),
+        "mapreduce.jobhistory.webapp.address": str(spec.jobhistory_web),
+        "mapreduce.jobhistory.admin.address": str(spec.jobhistory_admin),
+        "mapreduce.jobhistory.move.interval-ms": "10000",
+    }
+
+
+def shuffle_site(node: NodeAddresses) -> Properties:
+    """Return what one NodeManager has besides `mapred_site`."""
+    return {"mapreduce.shuffle.port": str(node.shuffle.port)}
+
+
+def capacity_scheduler(spec: ClusterSpec) -> Properties:
+    """Return capacity-scheduler.xml; what is not here is as Hadoop ships it."""
+    root = "yarn.scheduler.capacity.root"
+    properties = {
+        "yarn.scheduler.capacity.resource-calculator": _CALCULATORS[spec.resource_calculator],
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "0.5",
+        "yarn.scheduler.capacity.node-locality-delay": "40",
+        f"{root}.queues": ",".join(spec.queues),
+    }
+    for queue, percent in spec.queues.items():
+        properties |= {
+            f"{root}.{queue}.capacity": str(percent),
+            f"{root}.{queue}.maximum-capacity": "100",
+            f"{root}.{queue}.user-limit-factor": "100",
+        }
+    return properties

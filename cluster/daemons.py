@@ -1,0 +1,145 @@
+"""The daemons of a cluster: what to start, on which ports, and how to see that they are up."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from cluster.confdirs import ConfDirs
+from cluster.ports import ANY, Listen
+from cluster.spec import ClusterSpec, HostPort, NodeAddresses
+
+_HTTP_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """One Java process."""
+
+    name: str
+    main_class: str
+    conf_dir: Path
+    heap_mb: int
+    listens: tuple[Listen, ...]
+    is_up: Callable[[], bool]
+    """Asks the daemon itself; False as long as it cannot answer."""
+    java_opts: tuple[str, ...] = ()
+
+
+def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
+    """Return NameNode and DataNode."""
+    namenode = Daemon(
+        "namenode",
+        "org.apache.hadoop.hdfs.server.namenode.NameNode",
+        conf.client,
+        256,
+        (Listen(spec.namenode, "NameNode"), Listen(spec.namenode_web, "NameNode web")),
+        lambda: _namenode_state(spec).get("Safemode") == "",
+    )
+    datanode = Daemon(
+        "datanode",
+        "org.apache.hadoop.hdfs.server.datanode.DataNode",
+        conf.client,
+        256,
+        tuple(Listen(a, f"DataNode {what}") for a, what in zip(spec.datanode, ("data", "web", "RPC"), strict=True)),
+        lambda: bool(json.loads(_namenode_state(spec).get("LiveNodes", "{}"))),
+    )
+    return [namenode, datanode]
+
+
+def history_daemon(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
+    """Return the JobHistoryServer. Started before HDFS is up it would wait for 10 s."""
+    return Daemon(
+        "jobhistory",
+        "org.apache.hadoop.mapreduce.v2.hs.JobHistoryServer",
+        conf.client,
+        256,
+        (
+            Listen(spec.jobhistory_rpc, "JobHistoryServer"),
+            Listen(spec.jobhistory_web, "JobHistoryServer web"),
+            Listen(spec.jobhistory_admin, "JobHistoryServer admin"),
+        ),
+        lambda: bool(get_json(f"{spec.jobhistory_web.url}/ws/v1/history/info")),
+    )
+
+
+def yarn_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
+    """Return the ResourceManager and the NodeManagers."""
+    rm = Daemon(
+        "resourcemanager",
+        "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
+        conf.resourcemanager,
+        512,
+        (
+            Listen(spec.rm_client, "ResourceManager"),
+            Listen(spec.moved_scheduler if spec.overlay else spec.scheduler, "ResourceManager scheduler"),
+            Listen(spec.resource_tracker, "ResourceManager resource tracker"),
+            Listen(spec.rm_admin, "ResourceManager admin"),
+            Listen(spec.rm_web, "ResourceManager web"),
+        ),
+        lambda: bool(get_json(f"{spec.rm_web.url}/ws/v1/cluster/info")),
+        spec.rm_java_opts,
+    )
+    pairs = zip(spec.node_addresses, conf.nodemanagers, strict=True)
+    return [rm, *(_nodemanager(spec, node, folder) for node, folder in pairs)]
+
+
+def _nodemanager(spec: ClusterSpec, node: NodeAddresses, folder: Path) -> Daemon:
+    rpc, web = (node.loopback_rpc, node.loopback_web) if spec.overlay else (node.rpc, node.web)
+    return Daemon(
+        f"nodemanager-{node.name}",
+        "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
+        folder,
+        256,
+        (
+            Listen(rpc, f"NodeManager {node.name}"),
+            Listen(web, f"NodeManager {node.name} web"),
+            Listen(node.localizer, f"NodeManager {node.name} localizer"),
+            Listen(HostPort(ANY, node.shuffle.port), f"NodeManager {node.name} shuffle"),
+        ),
+        lambda: node_states(spec).get(str(node.rpc)) == "RUNNING",
+    )
+
+
+def node_states(spec: ClusterSpec) -> dict[str, str]:
+    """Return the state of each node as the RM sees it, by NodeId; empty when the RM does not answer."""
+    nodes = get_json(f"{spec.rm_web.url}/ws/v1/cluster/nodes").get("nodes") or {}
+    return {node["id"]: node["state"] for node in nodes.get("node", [])}
+
+
+def make_hdfs_folders(spec: ClusterSpec, user: str) -> None:
+    """Make what every user of the cluster needs in HDFS, by WebHDFS. Raises requests.RequestException."""
+    folders = {"/tmp": "1777", "/user": "1777", f"/user/{user}": "755"}
+    folders |= {"/tmp/hadoop-yarn": "755", "/tmp/hadoop-yarn/staging": "1777", "/tmp/logs": "1777"}
+    with _session() as session:
+        for folder, mode in folders.items():
+            query = {"op": "MKDIRS", "permission": mode, "user.name": user}
+            url = f"{spec.namenode_web.url}/webhdfs/v1{folder}"
+            session.put(url, params=query, timeout=_HTTP_TIMEOUT_S).raise_for_status()
+            session.put(url, params=query | {"op": "SETPERMISSION"}, timeout=_HTTP_TIMEOUT_S).raise_for_status()
+
+
+def get_json(url: str) -> dict[str, Any]:
+    """Return the JSON object at `url`, or an empty one as long as nobody answers there."""
+    try:
+        with _session() as session:
+            answer = session.get(url, headers={"Accept": "application/json"}, timeout=_HTTP_TIMEOUT_S)
+            answer.raise_for_status()
+            found: dict[str, Any] = answer.json()
+    except (requests.RequestException, ValueError):
+        return {}
+    return found
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # no HTTP proxy between us and loopback
+    return session
+
+
+def _namenode_state(spec: ClusterSpec) -> dict[str, Any]:
+    beans = get_json(f"{spec.namenode_web.url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo").get("beans", [])
+    return beans[0] if beans else {}

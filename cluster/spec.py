@@ -1,0 +1,178 @@
+"""What a local cluster looks like: its size, and every address, which all derive from one base port."""
+
+from pathlib import Path
+from typing import Literal, NamedTuple, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+MASTER = "127.0.0.1"
+LAST_FIXED_PORT = 32767
+"""Above it an outgoing connection may hold the port (net.ipv4.ip_local_port_range)."""
+_FIRST_NODE_OFFSET, _PORTS_PER_NODE = 100, 10
+
+
+class HostPort(NamedTuple):
+    """An address; as text `host:port`."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The address as the start of an HTTP URL, without a slash at its end."""
+        return f"http://{self.host}:{self.port}"
+
+
+class NodeAddresses(NamedTuple):
+    """Where one NodeManager is found. `rpc` is its NodeId: what the RM and the application masters see."""
+
+    name: str
+    host: str
+    rpc: HostPort
+    web: HostPort
+    localizer: HostPort
+    shuffle: HostPort
+
+    @property
+    def loopback_rpc(self) -> HostPort:
+        """Where the NodeManager itself listens under the overlay, for the sidecar to relay to."""
+        return HostPort(MASTER, self.rpc.port)
+
+    @property
+    def loopback_web(self) -> HostPort:
+        """Where its web server listens under the overlay."""
+        return HostPort(MASTER, self.web.port)
+
+
+class ClusterSpec(BaseModel):
+    """One local cluster. Unknown fields are errors; ports are base_port .. last_port, both included."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    workdir: Path = Path("run/cluster")
+    """Everything the cluster writes lies in here: configurations, logs, HDFS, state."""
+    base_port: int = Field(18000, ge=1024)
+    nodes: int = Field(3, ge=1, le=100)
+    overlay: bool = True
+    """Merge hadoop-conf/ into the plain configuration; jobs then need the proxy and the sidecars to run."""
+    node_vcores: int = Field(8, ge=1)
+    node_memory_mb: int = Field(4096, ge=512)
+    min_allocation_mb: int = Field(512, ge=1)
+    """The scheduler's smallest container and step; 4096 / 512 gives as many containers as vcores."""
+    queues: dict[str, int] = {"default": 60, "batch": 40}
+    """Leaf queues below root and their capacity in percent, 100 together; each may grow to 100 %."""
+    resource_calculator: Literal["default", "dominant"] = "default"
+    """"default" looks at memory alone and is what Hadoop ships."""
+    datanode_host: str = MASTER
+    """Host that block locations name. One of the nodes' addresses makes that node the local one for every map."""
+    client_overlay: bool = False
+    """Merge hadoop-conf/client into the clients' configuration; nothing depends on it."""
+    extra_site: dict[Literal["core", "hdfs", "yarn", "mapred", "capacity-scheduler"], dict[str, str]] = {}
+    """Settings laid over all others, in every daemon and client."""
+    rm_java_opts: tuple[str, ...] = ()
+    """More JVM options for the RM, such as -Xmx2g; the last of contradicting ones wins."""
+    start_timeout_s: float = Field(180.0, gt=0)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.last_port > LAST_FIXED_PORT:
+            raise ValueError(
+                f"base_port {self.base_port} with {self.nodes} nodes needs ports up to {self.last_port}; "
+                f"they must stay below {LAST_FIXED_PORT + 1}: choose a lower base_port"
+            )
+        if not self.queues or sum(self.queues.values()) != 100:
+            raise ValueError(f"queues: capacities must add up to 100, not {sum(self.queues.values())}")
+        return self
+
+    @property
+    def last_port(self) -> int:
+        """The last port of the range; another cluster may begin after it."""
+        return self.base_port + _FIRST_NODE_OFFSET + _PORTS_PER_NODE * self.nodes - 1
+
+    def master(self, offset: int) -> HostPort:
+        """Return the master's address `offset` ports above the base."""
+        return HostPort(MASTER, self.base_port + offset)
+
+    @property
+    def namenode(self) -> HostPort:
+        """NameNode RPC, as in fs.defaultFS."""
+        return self.master(0)
+
+    @property
+    def namenode_web(self) -> HostPort:
+        """NameNode pages, JMX and WebHDFS."""
+        return self.master(1)
+
+    @property
+    def datanode(self) -> tuple[HostPort, HostPort, HostPort]:
+        """The DataNode's addresses: data, web, RPC."""
+        return (
+            HostPort(self.datanode_host, self.base_port + 2),
+            HostPort(self.datanode_host, self.base_port + 3),
+            HostPort(self.datanode_host, self.base_port + 4),
+        )
+
+    @property
+    def scheduler(self) -> HostPort:
+        """The public scheduler address, which application masters use; under the overlay the proxy's."""
+        return self.master(30)
+
+    @property
+    def moved_scheduler(self) -> HostPort:
+        """Where the RM's scheduler service listens under the overlay, for the proxy to relay to."""
+        return self.master(35)
+
+    @property
+    def resource_tracker(self) -> HostPort:
+        """The RM's address for NodeManagers."""
+        return self.master(31)
+
+    @property
+    def rm_client(self) -> HostPort:
+        """The RM's address for clients."""
+        return self.master(32)
+
+    @property
+    def rm_admin(self) -> HostPort:
+        """The RM's address for rmadmin."""
+        return self.master(33)
+
+    @property
+    def rm_web(self) -> HostPort:
+        """The RM's pages and REST."""
+        return self.master(88)
+
+    @property
+    def jobhistory_rpc(self) -> HostPort:
+        """JobHistoryServer RPC."""
+        return self.master(20)
+
+    @property
+    def jobhistory_web(self) -> HostPort:
+        """JobHistoryServer pages and REST."""
+        return self.master(21)
+
+    @property
+    def jobhistory_admin(self) -> HostPort:
+        """JobHistoryServer administration."""
+        return self.master(22)
+
+    @property
+    def node_addresses(self) -> tuple[NodeAddresses, ...]:
+        """The nodes' addresses, node 1 first: hosts 127.0.0.11, 127.0.0.12 and so on."""
+        return tuple(self._node(number) for number in range(1, self.nodes + 1))
+
+    def _node(self, number: int) -> NodeAddresses:
+        host = f"127.0.0.{10 + number}"
+        port = self.base_port + _FIRST_NODE_OFFSET + _PORTS_PER_NODE * (number - 1)
+        return NodeAddresses(
+            name=f"node{number}",
+            host=host,
+            rpc=HostPort(host, port),
+            localizer=HostPort(MASTER if self.overlay else host, port + 1),
+            web=HostPort(host, port + 2),
+            shuffle=HostPort(host, port + 3),
+        )
