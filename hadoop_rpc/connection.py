@@ -5,7 +5,7 @@ Both keep every frame as it came (`raw`), so that a relay sends what it did not 
 
 import secrets
 
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
 from hadoop_rpc.events import (
@@ -69,9 +69,6 @@ _PREAMBLE_BYTES = 7
 _MAX_NAMES = 256  # distinct method headers remembered per connection
 _OK = RpcResponseHeaderProto.SUCCESS
 _ERROR_APPLICATION = int(RpcResponseHeaderProto.ERROR_APPLICATION)
-
-_request_header = RpcRequestHeaderProto.FromString
-_response_header = RpcResponseHeaderProto.FromString
 
 
 class _Receiver:
@@ -184,8 +181,13 @@ class ServerConnection(_Receiver):
 
     def _event(self, raw: bytes) -> ServerEvent:
         header_bytes, at = split_delimited(raw, 4, "request header")
-        header = parsed(_request_header, header_bytes, "request header")
-        call_id = header.callId
+        try:
+            header = RpcRequestHeaderProto.FromString(header_bytes)
+        except DecodeError as error:
+            raise RemoteProtocolError(f"bad request header of {len(header_bytes)} bytes: {error}") from error
+        call_id, client_id = header.callId, header.clientId
+        if not (call_id and client_id) and not header.IsInitialized():  # what is required and set needs no check
+            raise RemoteProtocolError("bad request header: call id or client id is missing")
         if call_id < 0:
             return _out_of_band(call_id, raw, at)
         if header.rpcKind != RPC_PROTOCOL_BUFFER:
@@ -193,10 +195,11 @@ class ServerConnection(_Receiver):
                 f"call {call_id} has serialization {header.rpcKind}, only {RPC_PROTOCOL_BUFFER} (protobuf) is read"
             )
         name_bytes, head_end = split_delimited(raw, at, "method header")
-        names = self._names.get(name_bytes) or self._learn(name_bytes)
+        protocol, method = self._names.get(name_bytes) or self._learn(name_bytes)
         body, end = split_delimited(raw, head_end, "parameter")
-        _no_more(raw, end, "parameter")
-        return Call(call_id, header.clientId, header.retryCount, *names, body, raw, head_end)
+        if end != len(raw):
+            raise _surplus(raw, end, "parameter")
+        return Call(call_id, client_id, header.retryCount, protocol, method, body, raw, head_end)
 
     def _learn(self, name_bytes: bytes) -> tuple[str, str]:
         header = parsed(RequestHeaderProto.FromString, name_bytes, "method header")
@@ -210,13 +213,15 @@ class ServerConnection(_Receiver):
 def _out_of_band(call_id: int, raw: bytes, at: int) -> ServerEvent:
     """Read a frame with a negative call id; `at`: where its header ends."""
     if call_id == PING_CALL_ID:
-        _no_more(raw, at, "ping")
+        if at != len(raw):
+            raise _surplus(raw, at, "ping")
         return Ping(raw)
     if call_id == SASL_CALL_ID:
         return _sasl_frame(raw, at)
     if call_id == CONTEXT_CALL_ID:
         data, end = split_delimited(raw, at, "connection context")
-        _no_more(raw, end, "connection context")
+        if end != len(raw):
+            raise _surplus(raw, end, "connection context")
         context = parsed(IpcConnectionContextProto.FromString, data, "connection context")
         return ConnectionContext(as_text(context.protocol), as_text(context.userInfo.effectiveUser), raw)
     known = f"{CONTEXT_CALL_ID}, {PING_CALL_ID} and {SASL_CALL_ID}"
@@ -227,14 +232,14 @@ def _out_of_band(call_id: int, raw: bytes, at: int) -> ServerEvent:
 
 def _sasl_frame(raw: bytes, at: int) -> SaslFrame:
     data, end = split_delimited(raw, at, "SASL message")
-    _no_more(raw, end, "SASL message")
+    if end != len(raw):
+        raise _surplus(raw, end, "SASL message")
     message = parsed(RpcSaslProto.FromString, data, "SASL message")
     return SaslFrame(SASL_CALL_ID, message.state, message, raw)
 
 
-def _no_more(raw: bytes, end: int, what: str) -> None:
-    if end != len(raw):
-        raise RemoteProtocolError(f"{len(raw) - end} bytes too many behind the {what}, at byte {end} of the frame")
+def _surplus(raw: bytes, end: int, what: str) -> RemoteProtocolError:
+    return RemoteProtocolError(f"{len(raw) - end} bytes too many behind the {what}, at byte {end} of the frame")
 
 
 def _answer(
@@ -302,11 +307,11 @@ class ClientConnection(_Receiver):
         message.userInfo.SetInParent()
         if user is not None:
             message.userInfo.effectiveUser = user
-        return frame(_ask_header(CONTEXT_CALL_ID, b"", -1), message.SerializeToString())
+        return frame(_ask_header(CONTEXT_CALL_ID, self.client_id, -1), message.SerializeToString())
 
     def ping(self) -> bytes:
         """Return the frame that keeps an idle connection open."""
-        return frame(_ask_header(PING_CALL_ID, b"", -1))
+        return frame(_ask_header(PING_CALL_ID, self.client_id, -1))
 
     def next_call_id(self) -> int:
         """Return a call id that this connection has not used, for a call of somebody else that is to be renumbered."""
@@ -352,23 +357,33 @@ def _ask_header(call_id: int, client_id: bytes, retry_count: int) -> bytes:
 
 def _client_event(raw: bytes) -> ClientEvent:
     header_bytes, at = split_delimited(raw, 4, "response header")
-    header = parsed(_response_header, header_bytes, "response header")
+    try:
+        header = RpcResponseHeaderProto.FromString(header_bytes)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"bad response header of {len(header_bytes)} bytes: {error}") from error
     call_id = header.callId
+    if not (header.HasField("status") if call_id else header.IsInitialized()):
+        raise RemoteProtocolError("bad response header: call id or status is missing or unknown")
     if call_id > 0x7FFFFFFF:
         call_id -= 1 << 32
-    if header.status != _OK:
-        return Failure(
-            call_id,
-            as_text(header.exceptionClassName),
-            as_text(header.errorMsg),
-            header.status == RpcResponseHeaderProto.FATAL,
-            header.errorDetail if header.HasField("errorDetail") else 0,
-            raw,
-        )
+    if header.status:
+        return _failure(call_id, header, raw)
     if call_id == SASL_CALL_ID:
         return _sasl_frame(raw, at)
     if at == len(raw):
         return Response(call_id, b"", raw, at)
     body, end = split_delimited(raw, at, "result")
-    _no_more(raw, end, "result")
+    if end != len(raw):
+        raise _surplus(raw, end, "result")
     return Response(call_id, body, raw, at)
+
+
+def _failure(call_id: int, header: RpcResponseHeaderProto, raw: bytes) -> Failure:
+    return Failure(
+        call_id,
+        as_text(header.exceptionClassName),
+        as_text(header.errorMsg),
+        header.status == RpcResponseHeaderProto.FATAL,
+        header.errorDetail if header.HasField("errorDetail") else 0,
+        raw,
+    )

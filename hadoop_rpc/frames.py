@@ -1,5 +1,7 @@
 """Frames of Hadoop IPC: a 4-byte big-endian length, then that many bytes holding varint-delimited messages."""
 
+from struct import Struct
+
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
 
 __all__ = ["DEFAULT_MAX_FRAME_BYTES", "FrameBuffer", "delimited", "frame", "read_varint", "split_delimited", "varint"]
@@ -7,6 +9,7 @@ __all__ = ["DEFAULT_MAX_FRAME_BYTES", "FrameBuffer", "delimited", "frame", "read
 DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Hadoop's own limit, the default of ipc.maximum.data.length."""
 
+_LENGTH = Struct(">i")
 _MAX_VARINT_BYTES = 5
 _MAX_UINT32 = 0xFFFFFFFF
 
@@ -48,10 +51,14 @@ def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
 
     `what` names them in the RemoteProtocolError that is raised when `data` is too short.
     """
-    size, start = read_varint(data, at)
+    limit = len(data)
+    if at < limit and (size := data[at]) < 0x80:  # nearly always: one byte of length
+        start = at + 1
+    else:
+        size, start = read_varint(data, at)
     end = start + size
-    if end > len(data):
-        raise RemoteProtocolError(f"truncated {what}: {size} bytes announced, {len(data) - start} left in the frame")
+    if end > limit:
+        raise RemoteProtocolError(f"truncated {what}: {size} bytes announced, {limit - start} left in the frame")
     return data[start:end], end
 
 
@@ -97,7 +104,7 @@ class FrameBuffer:
         if self._rest:
             at = self._fill(data, at, frames)
         while size - at >= 4:
-            end = at + 4 + self._length(data[at : at + 4])
+            end = at + 4 + self._length(data, at)
             if end > size:
                 self._need = end - at
                 break
@@ -123,14 +130,14 @@ class FrameBuffer:
                 return len(data)
             at = end
             if self._need == 4:
-                self._need += self._length(bytes(self._rest))
+                self._need += self._length(self._rest, 0)
             if self._need == len(self._rest):
                 frames.append(self.take_rest())
                 return at
         return at
 
-    def _length(self, prefix: bytes) -> int:
-        length = int.from_bytes(prefix, "big", signed=True)
+    def _length(self, data: bytes | bytearray, at: int) -> int:
+        length: int = _LENGTH.unpack_from(data, at)[0]
         if not 0 <= length <= self.max_frame_bytes:
             raise RemoteProtocolError(
                 f"frame of {length} bytes refused: a length must be within 0 and the limit of {self.max_frame_bytes}"
