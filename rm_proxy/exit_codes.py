@@ -1,0 +1,32 @@
+"""Exit statuses that frameworks read as "not the task's fault", by application type (ContainerExitStatus of YARN)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+INVALID: Final = -1000
+ABORTED: Final = -100
+PREEMPTED: Final = -102
+KILLED_BY_APPMASTER: Final = -105
+KILLED_BY_CONTAINER_SCHEDULER: Final = -108
+LAUNCH_FAILED: Final = 1
+"""A start that the NodeManager refused for a reason of the task's own."""
+
+_BY_TYPE: Final = {"YARN": ABORTED}
+"""Distributed shell (type YARN) asks again after -100 only, Tez after -102 only; MapReduce and Spark after both."""
+
+
+def preempted_status(app_type: str) -> int:
+    """Return the exit status that makes an application of this type ask again without blaming task or node."""
+    return _BY_TYPE.get(app_type, PREEMPTED)
+
+
+def translate(app_type: str, exit_status: int, killed: bool, released_by_am: bool) -> int:
+    """Return what the application master is told for a queueable container that ended with `exit_status`.
+
+    killed: the sidecar stopped it; released_by_am: the application itself gave it back, its status then stays YARN's.
+    """
+    if released_by_am:
+        return exit_status
+    system = exit_status in (ABORTED, KILLED_BY_CONTAINER_SCHEDULER)
+    return preempted_status(app_type) if killed or system else exit_status

@@ -1,0 +1,52 @@
+"""What a delivered container is written down and announced as."""
+
+from __future__ import annotations
+
+from policies.model import AppView
+from rm_proxy import frameworks, ids
+from rm_proxy.asks import QPlacement, Reason
+from rm_proxy.live import Live
+from rm_proxy.records import GrantRecord
+from shell.messages import Grant
+
+
+def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
+    """Return the record of a delivery; `q` is the placement of a queueable container that came where it was asked."""
+    return GrantRecord(
+        container_id=live.id,
+        app_id=ids.app_of_attempt(attempt_id),
+        attempt_id=attempt_id,
+        kind=live.kind,
+        route_reason=reason.text,
+        node_id=live.node_id,
+        wanted_node=q.node_id if q else None,
+        place_reason=q.placement.reason if q else "",
+        scores=q.placement.scores if q else (),
+        unit=q.placement.unit if q else "",
+        priority=live.priority,
+        resources=live.resources,
+        expected_s=live.expected_s,
+        asked_s=reason.asked_s,
+        granted_s=live.granted_s,
+        shadow=reason.shadow,
+    )
+
+
+def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float) -> Grant:
+    """Return what the sidecar of the node is told of a queueable container."""
+    return Grant(
+        container_id=live.id,
+        app_id=app.id,
+        attempt_id=attempt_id,
+        app_type=app.type,
+        queue=app.queue,
+        user=app.user,
+        priority=live.priority,
+        precedence=frameworks.precedence(app.type, live.priority),
+        app_priority=app.priority,
+        job_submitted_s=app.submitted_s,
+        expected_s=live.expected_s,
+        memory_mb=live.resources.memory_mb,
+        vcores=live.resources.vcores,
+        max_hold_s=max_hold_s,
+    )

@@ -1,0 +1,80 @@
+"""YARN's identifiers as text, and quicksilver's private allocation request ids."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+
+_LOW_BITS: Final = 32
+_AS_OPPORTUNISTIC: Final = 1 << _LOW_BITS
+_SERIAL_SHIFT: Final = _LOW_BITS + 1
+MAX_REQUEST_ID: Final = (1 << 31) - 2
+"""The largest request id of an application that fits into a private one; larger ones go guaranteed."""
+MAX_SERIAL: Final = (1 << 30) - 1
+
+
+def app_id_text(app: y.ApplicationIdProto) -> str:
+    """Return `application_TIMESTAMP_NNNN`."""
+    return f"application_{app.cluster_timestamp}_{app.id:04d}"
+
+
+def attempt_id_text(attempt: y.ApplicationAttemptIdProto) -> str:
+    """Return `appattempt_TIMESTAMP_NNNN_NNNNNN`."""
+    app = attempt.application_id
+    return f"appattempt_{app.cluster_timestamp}_{app.id:04d}_{attempt.attemptId:06d}"
+
+
+def container_id_text(container: y.ContainerIdProto) -> str:
+    """Return `container_[eNN_]TIMESTAMP_NNNN_NN_NNNNNN`; the epoch is in the id's upper bits (ContainerId)."""
+    attempt = container.app_attempt_id
+    app = attempt.application_id
+    epoch, number = container.id >> 40, container.id & 0xFFFFFFFFFF
+    prefix = f"e{epoch:02d}_" if epoch > 0 else ""
+    return f"container_{prefix}{app.cluster_timestamp}_{app.id:04d}_{attempt.attemptId:02d}_{number:06d}"
+
+
+def app_of_attempt(attempt_id: str) -> str:
+    """Return the application's id of `appattempt_T_N_A`."""
+    _, timestamp, number, _ = attempt_id.split("_")
+    return f"application_{timestamp}_{number}"
+
+
+def node_id_text(node: y.NodeIdProto) -> str:
+    """Return `host:port`."""
+    return f"{node.host}:{node.port}"
+
+
+def copied(container: y.ContainerIdProto) -> y.ContainerIdProto:
+    """Return a copy that outlives the message it stands in."""
+    out = y.ContainerIdProto()
+    out.CopyFrom(container)
+    return out
+
+
+def fits(request_id: int) -> bool:
+    """Tell whether an application's request id can be carried in a private one (-1: it set none)."""
+    return -1 <= request_id <= MAX_REQUEST_ID
+
+
+def private_id(serial: int, request_id: int, as_opportunistic: bool) -> int:
+    """Return the private request id of a queueable container.
+
+    The application's own id and whether it asked for OPPORTUNISTIC itself can be read back without any state.
+    """
+    return (serial << _SERIAL_SHIFT) | (_AS_OPPORTUNISTIC if as_opportunistic else 0) | (request_id + 1)
+
+
+def is_private(request_id: int) -> bool:
+    """Tell whether a request id may be one of ours (serials start at 1)."""
+    return request_id >> _SERIAL_SHIFT > 0
+
+
+def original_id(private: int) -> int:
+    """Return the application's request id; -1 when it had set none."""
+    return (private & ((1 << _LOW_BITS) - 1)) - 1
+
+
+def asked_opportunistic(private: int) -> bool:
+    """Tell whether the application itself had asked for an OPPORTUNISTIC container."""
+    return bool(private & _AS_OPPORTUNISTIC)

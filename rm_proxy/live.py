@@ -1,0 +1,113 @@
+"""The containers that an application attempt holds, as the proxy delivered them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import AppView, Kind, Resources
+from rm_proxy import frameworks
+
+
+@dataclass(slots=True)
+class Live:
+    """One container between its delivery and its completion."""
+
+    id: str
+    proto: y.ContainerIdProto
+    node_id: str
+    kind: Kind
+    priority: int
+    resources: Resources
+    expected_s: float
+    granted_s: float
+    retries: int = 0
+    held_s: float | None = None
+    """When the sidecar took its start to hold it."""
+    started: bool = False
+    released: bool = False
+    """The application master gave it back."""
+    killed: str | None = None
+    """Why the sidecar stopped it."""
+
+
+class LiveContainers:
+    """All of them, with their sums."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Live] = {}
+        self.used_g = Resources()
+        self.used_q = Resources()
+        self.count_q = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(self._by_id.values())
+
+    def __contains__(self, container_id: str) -> bool:
+        return container_id in self._by_id
+
+    def get(self, container_id: str) -> Live | None:
+        """Return a container, None when it is not (or no longer) held."""
+        return self._by_id.get(container_id)
+
+    def add(self, live: Live) -> None:
+        """Count a delivered container."""
+        self._by_id[live.id] = live
+        if live.kind is Kind.QUEUEABLE:
+            self.used_q += live.resources
+            self.count_q += 1
+        else:
+            self.used_g += live.resources
+
+    def pop(self, container_id: str) -> Live | None:
+        """Forget a container that ended."""
+        live = self._by_id.pop(container_id, None)
+        if live is None:
+            return None
+        if live.kind is Kind.QUEUEABLE:
+            self.used_q -= live.resources
+            self.count_q -= 1
+        else:
+            self.used_g -= live.resources
+        return live
+
+    def precedences(self, app_type: str) -> frozenset[int]:
+        """Return the precedences (`rm_proxy.frameworks`) of containers that occupy a node: guaranteed or started."""
+        return frozenset(
+            frameworks.precedence(app_type, c.priority)
+            for c in self._by_id.values()
+            if c.kind is Kind.GUARANTEED or c.started
+        )
+
+    def behind_own(self, app_type: str, waited_s: float, now_s: float) -> list[Live]:
+        """Return held containers that wait, for longer than `waited_s`, on a node where containers wait for them.
+
+        Those are containers of the same application with a higher precedence number that occupy the node.
+        """
+        worst: dict[str, int] = {}
+        for c in self._by_id.values():
+            if c.kind is Kind.GUARANTEED or c.started:
+                mine = frameworks.precedence(app_type, c.priority)
+                worst[c.node_id] = max(worst.get(c.node_id, mine), mine)
+        return [
+            c
+            for c in self._by_id.values()
+            if c.held_s is not None
+            and not c.started
+            and now_s - c.held_s > waited_s
+            and worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)
+        ]
+
+    def count_in(self, app: AppView, wanted_q: int, wanted: Resources) -> AppView:
+        """Return the application's view with what it holds, and `wanted_q` queueables asked for, counted."""
+        return replace(
+            app,
+            live_g=len(self._by_id) - self.count_q,
+            live_q=self.count_q + wanted_q,
+            used_g=self.used_g,
+            used_q=self.used_q + wanted,
+        )

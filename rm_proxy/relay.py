@@ -1,0 +1,181 @@
+"""One application master's connection to the ResourceManager as a machine: bytes of either side in, commands out.
+
+The handshake passes verbatim; its identifier names the application attempt, which is believed only after the
+ResourceManager said SUCCESS. What cannot or need not be read passes as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, replace_body
+from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.events import Call, ConnectionContext, Failure, Opaque, Response, SaslFrame
+from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
+from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.sasl import SaslRelay, SaslResult
+from rm_proxy import ids
+from rm_proxy.attempt import Attempt
+from rm_proxy.world import Effect
+
+MAX_OUTSTANDING: Final = 64
+"""Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
+NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
+
+REGISTER: Final = "registerApplicationMaster"
+ALLOCATE: Final = "allocate"
+FINISH: Final = "finishApplicationMaster"
+
+
+@dataclass(frozen=True, slots=True)
+class ToRm:
+    """Bytes for the ResourceManager."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ToAm:
+    """Bytes for the application master; `effects` are to be carried out at the same time."""
+
+    data: bytes
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The ResourceManager confirmed who the peer is."""
+
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedThrough:
+    """From now on the connection is relayed unread; `encrypted` tells whether because of its protection."""
+
+    reason: str
+    encrypted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """A request was relayed (for metrics); `rewritten` tells whether it changed."""
+
+    method: str
+    rewritten: bool
+
+
+Command = ToRm | ToAm | Identified | PassedThrough | Called
+
+
+class Relay:
+    """The machine of one connection.
+
+    attempts: returns the machine of an attempt by its id, made when it is new.
+    Both `from_*` raise RemoteProtocolError when that side broke the protocol: close the connection, nothing else.
+    """
+
+    def __init__(self, attempts: Callable[[str], Attempt], max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self.attempt: Attempt | None = None
+        self.opaque = False
+        self._attempts = attempts
+        self._am = ServerConnection(max_frame_bytes)
+        self._rm = ClientConnection(max_frame_bytes)
+        self._sasl = SaslRelay()
+        self._calls: dict[int, str] = {}
+
+    def from_am(self, data: bytes, now_s: float) -> list[Command]:
+        """Take bytes of the application master."""
+        commands: list[Command] = []
+        for event in self._am.receive_data(data):
+            if type(event) is Call:
+                self._call(event, now_s, commands)
+            elif type(event) is Opaque:
+                commands.append(ToRm(event.data))
+            else:
+                if type(event) is SaslFrame:
+                    self._sasl_result(self._sasl.from_client(event), commands)
+                elif type(event) is ConnectionContext and event.protocol != AM_PROTOCOL:
+                    self._pass_through(f"it speaks {event.protocol}", False, commands)
+                commands.append(ToRm(event.raw))
+        return commands
+
+    def from_rm(self, data: bytes, now_s: float) -> list[Command]:
+        """Take bytes of the ResourceManager."""
+        commands: list[Command] = []
+        for event in self._rm.receive_data(data):
+            if type(event) is Response:
+                self._response(event, now_s, commands)
+            elif type(event) is Opaque:
+                commands.append(ToAm(event.data))
+            elif type(event) is SaslFrame:
+                commands.append(ToAm(event.raw))
+                self._sasl_result(self._sasl.from_server(event), commands)
+            elif type(event) is Failure:
+                self._failure(event)
+                commands.append(ToAm(event.raw))
+        return commands
+
+    def _sasl_result(self, result: SaslResult | None, commands: list[Command]) -> None:
+        if result is None:
+            return
+        if result.wrapped:
+            self._pass_through(f"its protection is {result.qop or result.mechanism}", True, commands)
+        elif result.identifier is not None:
+            try:
+                token = y.AMRMTokenIdentifierProto.FromString(result.identifier)
+            except DecodeError as error:
+                raise RemoteProtocolError(f"the login's token is no AMRMToken ({error})") from error
+            attempt_id = ids.attempt_id_text(token.appAttemptId)
+            self.attempt = self._attempts(attempt_id)
+            commands.append(Identified(attempt_id))
+
+    def _pass_through(self, reason: str, encrypted: bool, commands: list[Command]) -> None:
+        self.opaque = True
+        self._am.pass_through()
+        self._rm.pass_through()
+        commands.append(PassedThrough(reason, encrypted))
+
+    def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
+        raw = call.raw
+        if self.attempt is not None:
+            if len(self._calls) >= MAX_OUTSTANDING:
+                raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
+            self._calls[call.call_id] = call.method
+            if call.method == ALLOCATE:
+                body = _read(self.attempt.on_allocate, call.body, now_s, "allocate request")
+                if body is not None:
+                    raw = replace_body(call, body)
+        commands.append(ToRm(raw))
+        commands.append(Called(call.method, raw is not call.raw))
+
+    def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
+        method = self._calls.pop(response.call_id, None)
+        attempt, body = self.attempt, None
+        if attempt is None or method is None:
+            commands.append(ToAm(response.raw))
+            return
+        if method == ALLOCATE:
+            body = _read(attempt.on_answer, response.body, now_s, "allocate answer")
+        elif method == REGISTER:
+            body = _read(lambda b, _: attempt.on_registered(b), response.body, now_s, "register answer")
+        elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
+            attempt.on_finished()
+        raw = response.raw if body is None else replace_body(response, body)
+        commands.append(ToAm(raw, tuple(attempt.take_effects())))
+
+    def _failure(self, failure: Failure) -> None:
+        method = self._calls.pop(failure.call_id, None)
+        if self.attempt is not None and method == ALLOCATE and failure.exception_class == NOT_REGISTERED:
+            self.attempt.on_not_registered()
+
+
+def _read(take: Callable[[bytes, float], bytes | None], body: bytes, now_s: float, what: str) -> bytes | None:
+    try:
+        return take(body, now_s)
+    except DecodeError as error:
+        raise RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})") from error

@@ -1,0 +1,99 @@
+"""What an application attempt knows of the rest of the cluster, and what it wants done there."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from policies.model import AppView, Ask, NodeView, Placement, QueueView
+from policies.settings import Policies
+from rm_proxy.records import CompletionRecord, GrantRecord
+from shell.messages import Grant
+
+
+class World(Protocol):
+    """The coordinator, as seen by an attempt."""
+
+    policies: Policies
+    rng: Random
+
+    def app(self, app_id: str) -> AppView | None:
+        """Return the application's record, None while it is not known."""
+
+    def node(self, node_id: str) -> NodeView | None:
+        """Return a node, None when it is not known."""
+
+    def queue(self, name: str) -> QueueView | None:
+        """Return a YARN queue with its queueable use, None when it is not known."""
+
+    def expected_s(self, app: AppView, priority: int) -> float:
+        """Return how long a task of this application and priority is expected to run, in seconds."""
+
+    def hold_limit_s(self, app: AppView) -> float:
+        """Return how long a start of this application may be held, in seconds."""
+
+    def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
+        """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
+
+    def node_changed(self, node_id: str, usable: bool) -> None:
+        """Take in a node's state as an answer of the ResourceManager told it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell a node's sidecar of a queueable container that is being granted."""
+
+    node_id: str
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class DropHeld:
+    """Tell a node's sidecar to forget a start that it may hold."""
+
+    node_id: str
+    container_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A container was delivered to the application master."""
+
+    record: GrantRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The end of a container was delivered to the application master."""
+
+    record: CompletionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """A wanted queueable container went guaranteed after all."""
+
+    app_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A container that nobody wants is given back to the ResourceManager."""
+
+    container_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """A policy raised or answered nonsense; its container went guaranteed."""
+
+    app_id: str
+    fault: str
+
+
+Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted
