@@ -1,0 +1,122 @@
+"""`quicksilver policy list|show|check`: which policies there are, what can be set, whether a settings file is right."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from policies.base import SLOTS
+from policies.check import setting_rows
+from policies.errors import PolicyError, close_to
+from policies.registry import Registry, doc_of, package_of, summary
+from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def policy() -> None:
+    """Show the policies that can be chosen, and check a settings file."""
+
+
+@policy.command("list")
+@click.option("--slot", type=click.Choice(SLOTS), help="Only the policies for this choice.")
+@as_json
+def list_policies(slot: str | None, as_json: bool) -> None:
+    """List all policies of all installed packages, by slot."""
+    registry = Registry()
+    rows = []
+    for at in [slot] if slot else SLOTS:
+        for entry in registry.entries(at):
+            doc, usable = summary(registry, at, entry)
+            rows.append({"slot": at, "name": entry.name, "package": package_of(entry), "usable": usable, "doc": doc})
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    _print_table(
+        ["slot", "name", "package", "what it does"], [[r["slot"], r["name"], r["package"], r["doc"]] for r in rows]
+    )
+
+
+@policy.command("show")
+@click.argument("name")
+@click.option("--slot", type=click.Choice(SLOTS), help="When the name stands for several choices.")
+@as_json
+def show_policy(name: str, slot: str | None, as_json: bool) -> None:
+    """Show a policy and its settings: unit, default, range, what it means, where it comes from."""
+    registry = Registry()
+    slots = [slot] if slot else [at for at in SLOTS if name in registry.names(at)]
+    if not slots:
+        known = sorted({known for at in SLOTS for known in registry.names(at)})
+        raise click.ClickException(f"unknown policy '{name}'; {close_to(name, known)}")
+    try:
+        shown = [_shown(registry, at, name) for at in slots]
+    except PolicyError as error:
+        raise click.ClickException(str(error)) from error
+    if as_json:
+        click.echo(json.dumps(shown, indent=2))
+        return
+    for one in shown:
+        click.echo(f"{one['slot']} policy {one['name']}, package {one['package']}\n{one['doc']}")
+        rows = [_cells(row) for row in one["settings"]]
+        if rows:
+            _print_table(["setting", "type", "unit", "default", "range", "meaning", "source"], rows)
+        else:
+            click.echo("It has no settings.")
+
+
+@policy.command("check")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@as_json
+def check_file(file: Path | None, as_json: bool) -> None:
+    """Check the policies in FILE, or in the settings file that the daemons would read; 1 when there are mistakes."""
+    path, mistakes, notes = check_settings(file)
+    if as_json:
+        found = {"file": str(path) if path else None, "ok": not mistakes, "mistakes": mistakes, "notes": notes}
+        click.echo(json.dumps(found, indent=2))
+    else:
+        for mistake in mistakes:
+            click.echo(mistake, err=True)
+        for note in notes:
+            click.echo(f"{path}: note: policies: {note}")
+        where = path or f"no settings file (${VARIABLE}, ./{FILE_NAME}, {SYSTEM_WIDE}): the defaults hold"
+        click.echo(f"{where}: {len(mistakes)} mistakes" if mistakes else f"{where}: no mistakes", err=bool(mistakes))
+    if mistakes:
+        raise SystemExit(1)
+
+
+def _shown(registry: Registry, slot: str, name: str) -> dict[str, Any]:
+    found = registry.get(slot, name)
+    package = package_of(registry.find(slot, name))
+    return {
+        "slot": slot,
+        "name": name,
+        "package": package,
+        "doc": doc_of(found),
+        "settings": setting_rows(found.config),
+    }
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    default = "(must be set)" if row["required"] else _value(row["default"])
+    return [row["name"], row["type"], row["unit"], default, row["range"], row["doc"], row["source"]]
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _print_table(columns: list[str], rows: list[list[Any]]) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number < 2, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    console.print(table)
