@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import Kind, Resources
+from policies.model import Kind
 from rm_proxy import exit_codes, ids
 from rm_proxy.asks import AskTable, Entry, QPlacement, Reason, resources_of, set_resources
-from rm_proxy.live import Live, LiveContainers
 from rm_proxy.grants import announcement, granted
+from rm_proxy.live import Live, LiveContainers
 from rm_proxy.records import CompletionRecord
 from rm_proxy.routing import Router
 from rm_proxy.world import Announce, Completed, DropHeld, Effect, Granted, Returned, World

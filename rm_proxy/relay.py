@@ -94,12 +94,12 @@ class Relay:
         for event in self._am.receive_data(data):
             if type(event) is Call:
                 self._call(event, now_s, commands)
-            elif type(event) is Opaque:
+            elif isinstance(event, Opaque):
                 commands.append(ToRm(event.data))
             else:
-                if type(event) is SaslFrame:
+                if isinstance(event, SaslFrame):
                     self._sasl_result(self._sasl.from_client(event), commands)
-                elif type(event) is ConnectionContext and event.protocol != AM_PROTOCOL:
+                elif isinstance(event, ConnectionContext) and event.protocol != AM_PROTOCOL:
                     self._pass_through(f"it speaks {event.protocol}", False, commands)
                 commands.append(ToRm(event.raw))
         return commands
@@ -110,12 +110,12 @@ class Relay:
         for event in self._rm.receive_data(data):
             if type(event) is Response:
                 self._response(event, now_s, commands)
-            elif type(event) is Opaque:
+            elif isinstance(event, Opaque):
                 commands.append(ToAm(event.data))
-            elif type(event) is SaslFrame:
+            elif isinstance(event, SaslFrame):
                 commands.append(ToAm(event.raw))
                 self._sasl_result(self._sasl.from_server(event), commands)
-            elif type(event) is Failure:
+            elif isinstance(event, Failure):
                 self._failure(event)
                 commands.append(ToAm(event.raw))
         return commands
