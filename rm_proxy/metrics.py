@@ -1,0 +1,92 @@
+"""What the proxy measures, in a registry of its own; every name begins with `quicksilver_proxy_`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+_RELAY_S: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5)
+
+
+class ProxyMetrics:
+    """All metrics of one proxy; labels are few and bounded, never ids."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+        ProcessCollector(namespace="quicksilver_proxy", registry=self.registry)
+        self._relay()
+        self._scheduling()
+        self._surroundings()
+
+    def exposition(self) -> bytes:
+        """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
+        return generate_latest(self.registry)
+
+    def _relay(self) -> None:
+        self.connections = self._gauge("connections", "Connections of application masters that are open now.")
+        self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")
+        self.connections_refused = self._counter(
+            "connections_refused", "Connections closed at once, by reason (limit, upstream).", "reason"
+        )
+        self.encrypted_connections = self._counter(
+            "encrypted_connections", "Connections relayed unread because their SASL session signs or encrypts."
+        )
+        self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
+        self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")
+        self.calls = self._counter("calls", "Calls of application masters, by method.", "method")
+        self.allocates = self._counter("allocates", "Allocate calls, by what was done (rewritten, passed).", "action")
+        self.relay_s = self._histogram("relay_seconds", "Time that a message spends in the proxy.", _RELAY_S)
+
+    def _scheduling(self) -> None:
+        self.attempts = self._gauge("attempts", "Application attempts that the proxy knows, by mode.", "mode")
+        self.grants = self._counter("grants", "Containers delivered to application masters, by kind.", "kind")
+        self.allocation_s = self._histogram(
+            "allocation_delay_seconds", "Time from the ask to the delivery of a container.", _ALLOCATION_S, "kind"
+        )
+        self.queueing_s = self._histogram(
+            "queueing_seconds", "Time that started queueable containers waited at their nodes.", _QUEUE_S
+        )
+        self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
+        self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
+        self.routed = self._counter("routed", "Routing decisions, by kind and mode.", "kind", "mode")
+        self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
+        self.unexpected_grants = self._counter(
+            "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
+        )
+        self.releases = self._counter("releases", "Containers released by the proxy, by reason.", "reason")
+        self.completions = self._counter(
+            "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"
+        )
+        self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
+
+    def _surroundings(self) -> None:
+        self.nodes = self._gauge("nodes", "Nodes that the ResourceManager lists, by use (usable, unusable).", "use")
+        self.report_age_s = self._gauge(
+            "report_age_max_seconds", "Age of the oldest report of a running node's sidecar."
+        )
+        self.reports = self._counter("reports", "Reports of sidecars received.")
+        self.announcements = self._counter(
+            "announcements", "Announcements of grants to sidecars, by result (ok, failed, dropped).", "result"
+        )
+        self.rm_rest_errors = self._counter(
+            "rm_rest_errors", "Failed calls of the ResourceManager's REST, by path.", "path"
+        )
+        self.round_s = self._histogram("round_seconds", "Time of one round of the coordinator.", _RELAY_S)
+        self.store_rows = self._counter("store_rows", "Rows written to the store, by table.", "table")
+        self.store_dropped = self._counter("store_dropped", "Rows that could not be kept, by reason.", "reason")
+        self.store_backlog = self._gauge("store_backlog_rows", "Rows that wait for the store.")
+        self.store_up = self._gauge("store_up", "1 while the store takes rows, 0 during an outage.")
+        self.build = Info("quicksilver_proxy_build", "The version that runs.", registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(f"quicksilver_proxy_{name}", text, labels, registry=self.registry)
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(f"quicksilver_proxy_{name}", text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(f"quicksilver_proxy_{name}", text, labels, buckets=buckets, registry=self.registry)
