@@ -130,6 +130,8 @@ class QueueView:
     user_used_q: dict[str, Resources] = field(default_factory=dict)
     labels: frozenset[str] = frozenset()
     """Labels that the queue may use; `*` for all."""
+    default_label: str = ""
+    """The label of asks that name none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import Kind
+from policies.model import AppView, Kind
 from rm_proxy import exit_codes, ids
 from rm_proxy.asks import AskTable, Entry, QPlacement, Reason, resources_of, set_resources
 from rm_proxy.grants import announcement, granted
@@ -56,6 +56,11 @@ class Attempt:
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._last: _Answer | None = None
         self._answers = 0
+
+    @property
+    def app(self) -> AppView | None:
+        """The application with all that this attempt holds and asked for; None while it is not known."""
+        return self._router.app
 
     def take_effects(self) -> list[Effect]:
         """Return what is to be done beside the messages, and forget it."""

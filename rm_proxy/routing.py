@@ -112,7 +112,7 @@ class Router:
             return "asks for more than the maximum allocation, which only the ResourceManager may judge"
         if entry.key.opportunistic:
             return None
-        label = self._label(entry)
+        label = self._label(entry, app)
         queue = self._world.queue(app.queue)
         if label and (queue is None or not queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
@@ -121,10 +121,13 @@ class Router:
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
-    @staticmethod
-    def _label(entry: Entry) -> str:
+    def _label(self, entry: Entry, app: AppView) -> str:
         row = entry.rows.get(ANY)
-        return row.node_label_expression.strip() if row is not None else ""
+        label = row.node_label_expression.strip() if row is not None else ""
+        if label:
+            return label
+        queue = self._world.queue(app.queue)
+        return queue.default_label if queue is not None else ""
 
     def ask(self, entry: Entry, app: AppView, retries: int | None = None) -> Ask:
         """Return one container of `entry` as the policies see it; takes a retry credit when `retries` is None."""
@@ -141,7 +144,7 @@ class Router:
             hosts=hosts,
             racks=racks,
             anywhere=row is None or row.relax_locality,
-            label=self._label(entry),
+            label=self._label(entry, app),
             blacklist=frozenset(self.blacklist),
             expected_s=self._world.expected_s(app, entry.key.priority),
             retries=retries,

@@ -1,0 +1,249 @@
+"""The cluster as the proxy sees it: nodes, queues, applications and their attempts (Mercury §3, the Coordinator)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Set
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Final
+
+from policies.errors import PolicyFaultError
+from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
+from policies.section import full_queue
+from policies.settings import Policies
+from rm_proxy import frameworks
+from rm_proxy.attempt import Attempt
+from rm_proxy.estimator import Estimator
+from rm_proxy.nodes import Node
+from rm_proxy.records import AppRecord
+from rm_proxy.world import DropHeld, Effect
+from rm_proxy.yarn_json import YarnNode, YarnQueue
+from shell.messages import Ack, ContainerEvent, EventKind, Report
+
+MAX_APPS: Final = 20_000
+"""Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Settings of the coordinator; seconds."""
+
+    report_fresh_s: float = 5.0
+    mapreduce_task_timeout_s: float = 600.0
+    hold_by_type_s: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What the estimator asks policies about when nothing is known."""
+
+    app: AppView
+    priority: int
+
+
+class Coordinator:
+    """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
+
+    def __init__(self, policies: Policies, rng: Random, limits: Limits | None = None) -> None:
+        self.policies = policies
+        self.rng = rng
+        self.limits = limits or Limits()
+        self.estimator = Estimator()
+        self.nodes: dict[str, Node] = {}
+        self.attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self.records: OrderedDict[str, AppRecord] = OrderedDict()
+        self.queues: dict[str, YarnQueue] = {}
+        self._apps: dict[str, AppView] = {}
+        self._of_app: dict[str, list[Attempt]] = {}
+        self._in_queue: dict[str, dict[str, Attempt]] = {}
+        self._acked: dict[str, tuple[str, int]] = {}
+        self._drops: dict[str, dict[str, str]] = {}
+
+    # What YARN says
+
+    def yarn_nodes(self, nodes: Iterable[YarnNode], now_s: float) -> None:
+        """Take in the ResourceManager's list of nodes; nodes that left it are forgotten."""
+        listed = {node.id: node for node in nodes}
+        for gone in [n for n in self.nodes.values() if n.id not in listed]:
+            gone.yarn = None
+            if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
+                del self.nodes[gone.id]
+        for node_id, yarn in listed.items():
+            node = self.nodes.setdefault(node_id, Node(node_id))
+            node.yarn, node.unusable = yarn, False
+        for node in self.nodes.values():
+            node.refresh(now_s, self.limits.report_fresh_s)
+
+    def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
+        """Take in the ResourceManager's queues."""
+        self.queues = {queue.path: queue for queue in queues}
+
+    def yarn_app(self, record: AppRecord) -> None:
+        """Take in an application's record."""
+        record = replace(record, queue=full_queue(record.queue, self.queues))
+        self.records[record.id] = record
+        self._apps[record.id] = AppView(
+            id=record.id,
+            queue=record.queue,
+            user=record.user,
+            type=record.type.upper(),
+            name=record.name,
+            tags=frozenset(record.tags),
+            priority=record.priority,
+            submitted_s=record.submitted_s,
+        )
+        for attempt in self._of_app.get(record.id, ()):
+            self._in_queue.setdefault(record.queue, {})[attempt.id] = attempt
+        if record.finished_s is not None:
+            for attempt in self._of_app.get(record.id, ()):
+                if not attempt.finished:
+                    attempt.on_finished()
+        self._forget_old()
+
+    def _forget_old(self) -> None:
+        for app_id in list(self.records)[: max(0, len(self.records) - MAX_APPS)]:
+            if all(attempt.finished for attempt in self._of_app.get(app_id, ())):
+                self._forget(app_id)
+
+    def _forget(self, app_id: str) -> None:
+        record = self.records.pop(app_id)
+        self._apps.pop(app_id, None)
+        for attempt in self._of_app.pop(app_id, []):
+            self.attempts.pop(attempt.id, None)
+            self._in_queue.get(record.queue, {}).pop(attempt.id, None)
+
+    # Attempts
+
+    def attempt(self, attempt_id: str) -> Attempt:
+        """Return the machine of an attempt; a new attempt ends what the sidecars hold of earlier ones."""
+        known = self.attempts.get(attempt_id)
+        if known is not None:
+            return known
+        attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
+        earlier = self._of_app.setdefault(attempt.app_id, [])
+        for old in earlier:
+            old.drop_held("a newer attempt of the application started")
+            old.finished = True
+        earlier.append(attempt)
+        app = self._apps.get(attempt.app_id)
+        if app is not None:
+            self._in_queue.setdefault(app.queue, {})[attempt.id] = attempt
+        return attempt
+
+    def round(self, now_s: float) -> None:
+        """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
+        for node in self.nodes.values():
+            node.refresh(now_s, self.limits.report_fresh_s)
+        for attempt in self.attempts.values():
+            if not attempt.finished:
+                attempt.guard(now_s)
+
+    def take_effects(self) -> list[Effect]:
+        """Return what attempts want done outside of an answer: drops of held starts, records."""
+        return [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
+
+    # Sidecars
+
+    def report(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Take in a sidecar's report; events that were acknowledged before are not counted again."""
+        node = self.nodes.setdefault(node_id, Node(node_id))
+        for event in self.new_events(node_id, report):
+            self._on_event(event, now_s)
+        node.confirm(report, now_s)
+        node.refresh(now_s, self.limits.report_fresh_s)
+        last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
+        self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
+        drops = self._drops.pop(node_id, {})
+        return Ack(events_to=self._acked[node_id][1], drop=list(drops), drop_reason=next(iter(drops.values()), ""))
+
+    def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
+        """Return the events of a report that were not taken in before."""
+        seen = self._seen(node_id, report.boot)
+        return [event for event in report.events if event.seq > seen]
+
+    def _seen(self, node_id: str, boot: str) -> int:
+        known = self._acked.get(node_id)
+        return known[1] if known is not None and known[0] == boot else -1
+
+    def _on_event(self, event: ContainerEvent, now_s: float) -> None:
+        attempt = self.attempts.get(_attempt_of(event.container_id))
+        if attempt is None:
+            return
+        live = attempt.live.get(event.container_id)
+        app = self._apps.get(attempt.app_id)
+        if event.kind is EventKind.ENDED and event.ran_s is not None and live is not None and app is not None:
+            self.estimator.observe(app, live.priority, max(0.0, event.ran_s))
+        attempt.on_event(event, now_s)
+
+    def announced(self, node_id: str, app_id: str, container_id: str) -> None:
+        """Note which container a placement on a node became."""
+        node = self.nodes.get(node_id)
+        if node is not None:
+            node.name(app_id, container_id)
+
+    def undelivered(self, drop: DropHeld) -> None:
+        """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""
+        self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
+
+    # World
+
+    def app(self, app_id: str) -> AppView | None:
+        """Return the application's record, None while it is not known."""
+        return self._apps.get(app_id)
+
+    def node(self, node_id: str) -> NodeView | None:
+        """Return a node, None when it is not known."""
+        node = self.nodes.get(node_id)
+        return node.view if node is not None else None
+
+    def node_changed(self, node_id: str, usable: bool) -> None:
+        """Take in a node's state as an answer of the ResourceManager told it."""
+        node = self.nodes.get(node_id)
+        if node is not None:
+            node.unusable = not usable
+            node.view = replace(node.view, usable=node.view.usable and usable)
+
+    def queue(self, name: str) -> QueueView | None:
+        """Return a YARN queue with the queueable use of all its applications; None when it is not known."""
+        yarn = self.queues.get(full_queue(name, self.queues))
+        if yarn is None:
+            return None
+        used, by_user = Resources(), dict[str, Resources]()
+        for attempt in self._in_queue.get(yarn.path, {}).values():
+            app = None if attempt.finished else attempt.app
+            if app is not None:
+                used += app.used_q
+                by_user[app.user] = by_user.get(app.user, Resources()) + app.used_q
+        return QueueView(yarn.path, yarn.max_capacity, yarn.used, used, by_user, yarn.labels, yarn.default_label)
+
+    def expected_s(self, app: AppView, priority: int) -> float:
+        """Return how long a task is expected to run, in seconds."""
+        known = self.estimator.expected(app, priority)
+        return known.mean_s if known is not None else self.policies.expected_s(Guess(app, priority))
+
+    def hold_limit_s(self, app: AppView) -> float:
+        """Return how long a start of this application may be held, in seconds."""
+        set_by_admin = self.limits.hold_by_type_s.get(app.type)
+        if set_by_admin is not None:
+            return set_by_admin
+        return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
+
+    def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
+        """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
+        views = [node.view for node in self.nodes.values() if node.view.usable and node.id not in avoid]
+        try:
+            placement = self.policies.place(ask, views, self.rng)
+        except PolicyFaultError as error:
+            return Placement(None, reason=f"a policy failed: {error}")
+        if placement.node is not None:
+            self.nodes[placement.node].place(ask, now_s)
+        return placement
+
+
+def _attempt_of(container_id: str) -> str:
+    """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
+    parts = container_id.split("_")
+    if len(parts) not in (5, 6) or not parts[-2].isdigit():
+        return ""
+    return f"appattempt_{parts[-4]}_{parts[-3]}_{int(parts[-2]):06d}"
