@@ -2,8 +2,8 @@
 
 Mercury ranks nodes by R = Tq + Tr + Tl. Here, of one node:
 
-- Tq (`queued_s`): when all that is queued now will have started, by playing the node forward: running containers end when
-  their expected time is over, the queue is served in its order, each container starts as soon as it fits.
+- Tq (`queued_s`): when all that is queued now will have started, by playing the node forward: running containers end
+  when their expected time is over, the queue is served in its order, each container starts as soon as it fits.
 - Tr (`remaining_s`): time until the first running container ends; 0 when the next one would find room now.
 - Tl (`since_queueable_s`): time since a queueable container last ran; 0 while one runs, and before any has.
 

@@ -1,8 +1,9 @@
 """The node's containers as a machine: who runs, who waits, who has to go. Events in, commands out.
 
-Guaranteed first (Mercury, ATC '15, §3): a guaranteed start never waits in the queue; queueable containers that stand in its way
-are killed and seen gone before it is let through. A queueable container starts when there is room: memory and vcores
-of the node less what was sent to the NodeManager, and physical memory. Its application master was told "started" all the while.
+Guaranteed first (Mercury, ATC '15, §3): a guaranteed start never waits in the queue; queueable containers that stand in
+its way are killed and seen gone before it is let through. A queueable container starts when there is room: memory and
+vcores of the node less what was sent to the NodeManager, and physical memory. Its application master was told "started"
+all the while.
 """
 
 from __future__ import annotations
@@ -90,6 +91,16 @@ class Node:
         """Yield the containers that use the node."""
         return (e for e in self.entries.values() if e.phase in USING)
 
+    def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
+        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
+        for entry in self.entries.values():
+            if entry.start.attempt_id == attempt_id and self.state(entry.id) is not None:
+                yield entry.id, entry.start.resources
+
+    def needs_session(self, attempt_id: str) -> bool:
+        """Tell whether queueable containers of the attempt wait or run here."""
+        return any(e.kind == QUEUEABLE and e.start.attempt_id == attempt_id for e in self.entries.values())
+
     def deadline_s(self) -> float | None:
         """Return when the machine wants a Tick at the latest."""
         phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
@@ -113,7 +124,7 @@ class Node:
         coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
         return self.rules.capacity - self.used() - coming
 
-    def _take(self, event: Event) -> None:  # noqa: C901
+    def _take(self, event: Event) -> None:
         now_s = event.now_s
         match event:
             case Granted():
@@ -247,7 +258,7 @@ class Node:
         """Forward the guaranteed starts, oldest first, that have their room."""
         for entry in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
             short = self._counted(entry.start.resources - (self.rules.capacity - self.used()))
-            leaving = any(e.phase is Phase.KILLING or e.kill_reason for e in self.using())
+            leaving = any(e.kill_reason for e in self.using())
             if (short.memory_mb <= 0 and short.vcores <= 0) or not leaving:
                 self._forward(entry, now_s)
             elif now_s >= entry.until_s:
@@ -286,6 +297,9 @@ class Node:
         entry = self.entries.get(event.container_id)
         if entry is None or entry.phase is not Phase.STARTING:
             return
+        if event.outcome is not Outcome.STARTED and entry.kind != QUEUEABLE:
+            self._answered_badly(entry, event)
+            return
         if event.outcome is not Outcome.STARTED:
             kind = EventKind.LOST if event.outcome is Outcome.LOST else EventKind.FAILED
             self._finish(entry, kind, event.text, event.now_s)
@@ -299,6 +313,15 @@ class Node:
             self._finish(entry, EventKind.ENDED, "", event.now_s)
         elif entry.kill_reason:
             self._kill(entry, entry.kill_reason, event.now_s)
+
+    def _answered_badly(self, entry: Entry, event: Answered) -> None:
+        """Forget a start that its application master knows to have failed; a lost answer may hide a success."""
+        if event.outcome is Outcome.REFUSED:
+            self._forget(entry, event.now_s)
+            return
+        entry.enter(Phase.RUNNING, event.now_s)
+        entry.started_s = event.now_s
+        self._out.append(Warn(entry.id, f"{event.text}: counted as started until the NodeManager says otherwise"))
 
     def _forced(self, container_id: str, now_s: float) -> None:
         entry = self.entries.get(container_id)
@@ -396,9 +419,8 @@ class Node:
             self.last_queueable_s = now_s
         if entry.phase in (Phase.WAITING, Phase.STARTING):
             self._out.append(Settled(entry.id))
-        attempt = entry.start.attempt_id
-        if not any(e.start.attempt_id == attempt and e.kind == QUEUEABLE for e in self.entries.values()):
-            self._out.append(Released(attempt))
+        if not self.needs_session(entry.start.attempt_id):
+            self._out.append(Released(entry.start.attempt_id))
 
     # Sums and words
 

@@ -1,4 +1,4 @@
-"""The waiting containers of a node: bounded in number and bytes, in the order of the `order` policy, each with a deadline."""
+"""The waiting containers of a node, in the order of the `order` policy: bounded in number, bytes and time."""
 
 from __future__ import annotations
 

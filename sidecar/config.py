@@ -1,0 +1,215 @@
+"""Settings of the sidecar: section `sidecar` of quicksilver.yaml, completed from Hadoop's own configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+
+from policies.model import Resources
+from shell.address import Address, parse_address
+from shell.errors import SettingsError
+from shell.hadoop_conf import HadoopConf, reachable
+from sidecar.entry import Rules
+
+NM_ADDRESS: Final = "yarn.nodemanager.address"
+NM_WEB: Final = "yarn.nodemanager.webapp.address"
+BIND_HOST: Final = "yarn.nodemanager.bind-host"
+PROXY_PORT: Final = 8390
+REST_PORT: Final = 8391
+_MB: Final = 2**20
+
+
+def _to_address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_address(value, "")
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+
+
+AddressText = Annotated[Address, BeforeValidator(_to_address), PlainSerializer(str)]
+"""An address written as `host:port`."""
+
+
+class SidecarSettings(BaseModel):
+    """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    listen: AddressText | None = None
+    """Where application masters connect; default: yarn.nodemanager.address."""
+    upstream: AddressText | None = None
+    """Where the NodeManager listens; default: yarn.nodemanager.bind-host with the port of yarn.nodemanager.address."""
+    web_listen: AddressText | None = None
+    """Where the NodeManager's web pages are reached; default: yarn.nodemanager.webapp.address."""
+    web_upstream: AddressText | None = None
+    """Where its web server listens; default: yarn.nodemanager.bind-host with the same port."""
+    node_id: str | None = None
+    """YARN's name of this node, host:port; default: what the NodeManager says, before that yarn.nodemanager.address."""
+    rest_listen: AddressText | None = None
+    """REST and metrics of the sidecar; default: port 8391 of the host of `listen`."""
+    rest_url: str | None = None
+    """Where the proxy reaches the REST; default: http:// and `rest_listen`."""
+    proxy_url: str | None = None
+    """Where the proxy takes reports; default: port 8390 of the ResourceManager's host."""
+
+    memory_mb: int | None = Field(None, ge=1)
+    """Memory that containers may use; default: yarn.nodemanager.resource.memory-mb."""
+    vcores: int | None = Field(None, ge=1)
+    """Vcores that containers may use; default: yarn.nodemanager.resource.cpu-vcores (set it where those are raised)."""
+    count_vcores: bool = True
+    """Whether vcores bound what runs; with DefaultResourceCalculator a guaranteed container has 1, whatever it asked."""
+    reserve_mb: int = Field(512, ge=0)
+    """Physical memory that stays free when a queueable container starts."""
+    settle_s: float = Field(2.0, ge=0)
+    """So long a started container counts as not yet seen in the measured physical memory."""
+
+    announce_wait_s: float = Field(1.0, ge=0, le=30)
+    """How long an opportunistic start waits for the proxy's announcement before it passes as Hadoop's own."""
+    announce_keep_s: float = Field(900.0, gt=0)
+    """How long an announcement waits for its start."""
+    announced_max: int = Field(10_000, ge=1)
+    """Announcements that are remembered."""
+    expiry_margin_s: float = Field(30.0, ge=0)
+    """A held start is given up so long before its container token expires."""
+    queue_max_length: int = Field(1000, ge=1)
+    """Starts that may wait."""
+    queue_max_mb: int = Field(256, ge=1)
+    """Sum of their launch requests."""
+    kill_wait_s: float = Field(10.0, gt=0, le=120)
+    """How long a guaranteed start waits for killed containers to be gone, before it is passed on all the same."""
+    kill_poll_s: float = Field(0.02, gt=0, le=5)
+    """How often the NodeManager is asked whether a killed container is gone."""
+
+    report_s: float = Field(1.0, gt=0, le=60)
+    """How often the proxy gets a report; on change at once."""
+    coalesce_s: float = Field(0.02, ge=0, le=1)
+    """Changes within this time go into one report."""
+    report_timeout_s: float = Field(3.0, gt=0)
+    """How long a report may take."""
+    events_max: int = Field(20_000, ge=100)
+    """Events kept for a proxy that does not answer; more are dropped, oldest first, and counted."""
+
+    ping_s: float = Field(10.0, gt=0)
+    """How often a kept session shows that it is alive."""
+    max_connections: int = Field(1000, ge=1)
+    """Connections of application masters at once; more are closed at once with a log line."""
+    web_connections: int = Field(200, ge=1)
+    """Connections to the web port at once."""
+    rest_connections: int = Field(200, ge=1)
+    """REST connections at once."""
+    max_frame_mb: int = Field(128, ge=1, le=1024)
+    """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
+    buffer_mb: int = Field(1, ge=1, le=64)
+    """Bytes that one connection may have waiting in either direction before its other side is not read any more."""
+    connect_timeout_s: float = Field(10.0, gt=0)
+    """How long connecting to the NodeManager may take."""
+    handshake_timeout_s: float = Field(30.0, gt=0)
+    """A connection that has not finished its handshake by then is closed."""
+    watch_poll_s: float = Field(0.05, gt=0, le=1)
+    """How often a container's pid file is looked for."""
+    reconcile_s: float = Field(5.0, gt=0)
+    """How often the NodeManager's own list of containers is compared; each second while an end cannot be seen else."""
+    rest_timeout_s: float = Field(5.0, gt=0)
+    """How long a call of the NodeManager's REST may take."""
+
+    def rules(self, capacity: Resources) -> Rules:
+        """Return what the node machine needs."""
+        return Rules(
+            capacity=capacity,
+            count_vcores=self.count_vcores,
+            reserve_mb=self.reserve_mb,
+            settle_s=self.settle_s,
+            announce_wait_s=self.announce_wait_s,
+            announce_keep_s=self.announce_keep_s,
+            announced_max=self.announced_max,
+            expiry_margin_s=self.expiry_margin_s,
+            queue_max_length=self.queue_max_length,
+            queue_max_bytes=self.queue_max_mb * _MB,
+            kill_wait_s=self.kill_wait_s,
+        )
+
+    def place(self, conf: HadoopConf) -> Place:
+        """Return where this sidecar stands, with what is not set taken from Hadoop's configuration.
+
+        Raises SettingsError naming the setting or property, when one is missing or the sidecar would relay to itself.
+        """
+        listen = self.listen or _fixed(conf, NM_ADDRESS, "sidecar.listen")
+        web_listen = self.web_listen or _fixed(conf, NM_WEB, "sidecar.web_listen")
+        bound = conf.text(BIND_HOST) or "127.0.0.1"
+        loopback = reachable(Address(bound, 0)).host
+        upstream = self.upstream or Address(loopback, conf.address(NM_ADDRESS).port)
+        web_upstream = self.web_upstream or Address(loopback, conf.address(NM_WEB).port)
+        for name, ours, theirs in (("listen", listen, upstream), ("web_listen", web_listen, web_upstream)):
+            if ours == theirs:
+                raise SettingsError(
+                    f"the sidecar would relay to itself: {theirs} is also where it listens",
+                    place=f"sidecar.{name}",
+                    remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1) and the sidecar on its name",
+                )
+        rest = self.rest_listen or Address(listen.host, REST_PORT)
+        return Place(
+            listen=listen,
+            upstream=upstream,
+            web_listen=web_listen,
+            web_upstream=web_upstream,
+            rest=rest,
+            rest_url=(self.rest_url or f"http://{reachable(rest)}").rstrip("/"),
+            proxy_url=(self.proxy_url or _proxy_url(conf)).rstrip("/"),
+            node_id=self.node_id or str(listen),
+            capacity=self._capacity(conf),
+            local_dirs=tuple(Path(name.removeprefix("file://")) for name in conf.names("yarn.nodemanager.local-dirs")),
+        )
+
+    def _capacity(self, conf: HadoopConf) -> Resources:
+        memory_mb = self.memory_mb or _amount(conf, "yarn.nodemanager.resource.memory-mb", "memory_mb", 8192)
+        vcores = self.vcores or _amount(conf, "yarn.nodemanager.resource.cpu-vcores", "vcores", 8)
+        return Resources(memory_mb, vcores)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where one sidecar stands: addresses, the node's name and size, the NodeManager's local directories."""
+
+    listen: Address
+    upstream: Address
+    web_listen: Address
+    web_upstream: Address
+    rest: Address
+    rest_url: str
+    proxy_url: str
+    node_id: str
+    capacity: Resources
+    local_dirs: tuple[Path, ...]
+
+
+def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:
+    """Return the address of a property, which must name a host and a port that other hosts can connect to."""
+    address = conf.address(name)
+    if address.port == 0 or address.host in ("0.0.0.0", "::"):
+        raise SettingsError(
+            f"{address} is no fixed address of this node",
+            place=conf.place(name),
+            remedy=f"give the NodeManager a host name and a port below 32768 there, or set {setting}",
+        )
+    return address
+
+
+def _proxy_url(conf: HadoopConf) -> str:
+    host = conf.rm_address("yarn.resourcemanager.scheduler.address").host
+    return f"http://{reachable(Address(host, PROXY_PORT))}"
+
+
+def _amount(conf: HadoopConf, name: str, setting: str, default: int) -> int:
+    amount = conf.integer(name)
+    if amount > 0:
+        return amount
+    if conf.boolean("yarn.nodemanager.resource.detect-hardware-capabilities"):
+        raise SettingsError(
+            "the NodeManager detects its size by itself", place=conf.place(name), remedy=f"set sidecar.{setting}"
+        )
+    return default
