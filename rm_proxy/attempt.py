@@ -368,7 +368,7 @@ class Attempt:
         status.capability.memory = live.resources.memory_mb
         status.capability.virtual_cores = int(live.resources.vcores)
         self._made.append(status)
-        self._effect(Completed(CompletionRecord(live.id, self.app_id, exit_status, None, diagnostics, now_s)))
+        self._effect(Completed(CompletionRecord(live.id, self.app_id, exit_status, None, diagnostics, now_s, own=True)))
 
     def guard(self, now_s: float) -> None:
         """Shed held containers that wait behind containers of their own application that wait for them."""

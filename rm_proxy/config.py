@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
@@ -49,9 +49,6 @@ class ProxySettings(BaseModel):
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
     store_url: str | None = None
     """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
-    mode: Literal["active", "shadow", "bypass"] = "active"
-    """active: decide and do; shadow: decide and record only; bypass: relay bytes only."""
-
     round_s: float = Field(1.0, gt=0, le=60)
     """Time between two rounds of the coordinator."""
     nodes_refresh_s: float = Field(5.0, gt=0)
@@ -64,8 +61,6 @@ class ProxySettings(BaseModel):
     """How long a call of the ResourceManager's REST may take."""
     report_fresh_s: float = Field(5.0, gt=0)
     """A node whose sidecar has not reported for so long gets no queueable containers."""
-    retries_to_g: int = Field(3, ge=0)
-    """After so many sheds or kills a task is asked for as guaranteed."""
 
     announce_workers: int = Field(8, ge=1, le=128)
     """Threads that announce grants to sidecars."""
@@ -73,10 +68,9 @@ class ProxySettings(BaseModel):
     """How long an announcement to one sidecar may take."""
     announce_queue: int = Field(10_000, ge=1)
     """Announcements that may wait; more are dropped and counted."""
-    max_hold_s: float = Field(120.0, gt=0)
-    """How long a sidecar may hold a start, unless the framework's own clock is named in `max_hold_by_type_s`."""
-    max_hold_by_type_s: dict[str, float] = {"MAPREDUCE": 300.0, "TEZ": 240.0}
-    """The same by application type; MapReduce: half of mapreduce.task.timeout, Tez: below its 300 s."""
+    max_hold_by_type_s: dict[str, float] = {}
+    """How long a sidecar may hold a start, by application type; without an entry MapReduce: half of
+    mapreduce.task.timeout, Tez: 240 s (its own time-out is 300 s), others: 120 s."""
 
     max_connections: int = Field(10_000, ge=1)
     """Connections of application masters at once; more are closed at once with a log line."""

@@ -79,9 +79,11 @@ class Coordinator:
         """Take in the ResourceManager's queues."""
         self.queues = {queue.path: queue for queue in queues}
 
-    def yarn_app(self, record: AppRecord) -> None:
-        """Take in an application's record."""
+    def yarn_app(self, record: AppRecord) -> AppRecord | None:
+        """Take in an application's record; returns it with its queue's full path, or None when nothing is new."""
         record = replace(record, queue=full_queue(record.queue, self.queues))
+        if self.records.get(record.id) == record:
+            return None
         self.records[record.id] = record
         self._apps[record.id] = AppView(
             id=record.id,
@@ -100,6 +102,7 @@ class Coordinator:
                 if not attempt.finished:
                     attempt.on_finished()
         self._forget_old()
+        return record
 
     def _forget_old(self) -> None:
         for app_id in list(self.records)[: max(0, len(self.records) - MAX_APPS)]:

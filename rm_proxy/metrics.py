@@ -37,8 +37,10 @@ class ProxyMetrics:
         )
         self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
         self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")
+        self.to_rm, self.to_am = self.bytes_relayed.labels("to_rm"), self.bytes_relayed.labels("to_am")
         self.calls = self._counter("calls", "Calls of application masters, by method.", "method")
         self.allocates = self._counter("allocates", "Allocate calls, by what was done (rewritten, passed).", "action")
+        self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
         self.relay_s = self._histogram("relay_seconds", "Time that a message spends in the proxy.", _RELAY_S)
 
     def _scheduling(self) -> None:
@@ -57,6 +59,7 @@ class ProxyMetrics:
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )
+        self.policy_faults = self._counter("policy_faults", "Policies that raised; their containers went guaranteed.")
         self.releases = self._counter("releases", "Containers released by the proxy, by reason.", "reason")
         self.completions = self._counter(
             "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"

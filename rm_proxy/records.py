@@ -44,6 +44,13 @@ class CompletionRecord:
     """What the ResourceManager said, where it was translated; None when quicksilver made the status itself."""
     diagnostics: str
     at_s: float
+    own: bool = False
+    """Made by the proxy: the container never started."""
+
+    @property
+    def translated(self) -> bool:
+        """Whether the application master was told another status than the ResourceManager gave."""
+        return self.original_exit_status is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,241 @@
+"""The proxy's sockets: an application master's connection and its own upstream to the ResourceManager."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import Protocol, cast
+
+from hadoop_rpc.errors import RemoteProtocolError
+from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.relay import ALLOCATE, Called, Command, Identified, PassedThrough, Relay, ToAm, ToRm
+from rm_proxy.world import Effect
+from shell.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class Hub(Protocol):
+    """What a connection needs of the proxy around it."""
+
+    settings: ProxySettings
+    endpoints: Endpoints
+    coordinator: Coordinator
+    metrics: ProxyMetrics
+    open_connections: set[AmSide]
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Do what an attempt wants done beside its answers."""
+
+    def identified(self, attempt_id: str) -> None:
+        """Take in that an attempt connected."""
+
+    def upstream_failed(self, error: OSError) -> None:
+        """Take in that the ResourceManager cannot be reached."""
+
+    def upstream_reached(self) -> None:
+        """Take in that the ResourceManager can be reached."""
+
+
+class AmSide(asyncio.Protocol):
+    """The accepted side of one connection; it owns the relay machine and dials the ResourceManager."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self.relay = Relay(hub.coordinator.attempt, hub.settings.max_frame_mb << 20)
+        self.peer = "?"
+        self._transport: asyncio.Transport | None = None
+        self._upstream: RmSide | None = None
+        self._dialing: asyncio.Task[None] | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuse beyond the limit, else dial the ResourceManager; nothing is read before it answers."""
+        self._transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        hub = self._hub
+        if len(hub.open_connections) >= hub.settings.max_connections:
+            hub.metrics.connections_refused.labels("limit").inc()
+            log.warning("connection refused, proxy.max_connections is reached", peer=self.peer)
+            self._transport.abort()
+            return
+        hub.open_connections.add(self)
+        hub.metrics.connections_opened.inc()
+        hub.metrics.connections.set(len(hub.open_connections))
+        self._transport.pause_reading()
+        loop = asyncio.get_running_loop()
+        self._dialing = loop.create_task(self._dial())
+        self._deadline = loop.call_later(hub.settings.handshake_timeout_s, self._out_of_time)
+
+    async def _dial(self) -> None:
+        hub, loop = self._hub, asyncio.get_running_loop()
+        address = hub.endpoints.upstream
+        try:
+            async with asyncio.timeout(hub.settings.connect_timeout_s):
+                _, self._upstream = await loop.create_connection(lambda: RmSide(self), address.host, address.port)
+        except OSError as error:
+            hub.metrics.connections_refused.labels("upstream").inc()
+            hub.upstream_failed(error)
+            self.close()
+            return
+        hub.upstream_reached()
+        if self._transport is None or self._transport.is_closing():
+            self._upstream.close()
+        else:
+            self._transport.resume_reading()
+
+    def _out_of_time(self) -> None:
+        if not self.relay.opaque and self.relay.attempt is None:
+            log.info("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
+            self.close()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the application master."""
+        try:
+            commands = self.relay.from_am(data, time.time())
+        except RemoteProtocolError as error:
+            self._broken("am", error)
+            return
+        self._obey(commands)
+
+    def from_rm(self, data: bytes) -> None:
+        """Take bytes of the ResourceManager."""
+        try:
+            commands = self.relay.from_rm(data, time.time())
+        except RemoteProtocolError as error:
+            self._broken("rm", error)
+            return
+        self._obey(commands)
+
+    def _broken(self, side: str, error: RemoteProtocolError) -> None:
+        self._hub.metrics.protocol_errors.labels(side).inc()
+        log.warning("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
+        self.close()
+
+    def _obey(self, commands: list[Command]) -> None:
+        metrics = self._hub.metrics
+        for command in commands:
+            if type(command) is ToRm:
+                metrics.to_rm.inc(len(command.data))
+                if self._upstream is not None:
+                    self._upstream.write(command.data)
+            elif type(command) is ToAm:
+                metrics.to_am.inc(len(command.data))
+                if command.effects:
+                    self._hub.carry_out(command.effects)
+                if self._transport is not None:
+                    self._transport.write(command.data)
+            elif isinstance(command, Called):
+                self._count(command)
+            elif isinstance(command, Identified):
+                self._hub.identified(command.attempt_id)
+            elif isinstance(command, PassedThrough):
+                self._passed_through(command)
+
+    def _count(self, call: Called) -> None:
+        metrics = self._hub.metrics
+        if call.method != ALLOCATE:
+            metrics.calls.labels(call.method).inc()
+        elif call.rewritten:
+            metrics.rewritten.inc()
+        else:
+            metrics.passed.inc()
+
+    def _passed_through(self, command: PassedThrough) -> None:
+        if command.encrypted:
+            self._hub.metrics.encrypted_connections.inc()
+            log.warning(
+                "an encrypted connection passes unread: its containers stay guaranteed",
+                peer=self.peer,
+                why=command.reason,
+                remedy="allow hadoop.rpc.protection=authentication on the scheduler port (docs/operations.md)",
+            )
+        else:
+            log.info("a connection passes unread", peer=self.peer, why=command.reason)
+
+    def pause_writing(self) -> None:
+        """Stop reading from the ResourceManager while the application master does not read."""
+        if self._upstream is not None:
+            self._upstream.pause()
+
+    def resume_writing(self) -> None:
+        """Read from the ResourceManager again."""
+        if self._upstream is not None:
+            self._upstream.resume()
+
+    def pause(self) -> None:
+        """Stop reading from the application master while the ResourceManager does not read."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read from the application master again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close both sides, what is buffered is still sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close the upstream with the connection."""
+        hub = self._hub
+        hub.open_connections.discard(self)
+        hub.metrics.connections.set(len(hub.open_connections))
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if self._upstream is not None:
+            self._upstream.close()
+
+
+class RmSide(asyncio.Protocol):
+    """The dialed side of one connection."""
+
+    def __init__(self, am: AmSide) -> None:
+        self._am = am
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the transport."""
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Hand bytes of the ResourceManager over."""
+        self._am.from_rm(data)
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the ResourceManager."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    def pause_writing(self) -> None:
+        """Stop reading from the application master while the ResourceManager does not read."""
+        self._am.pause()
+
+    def resume_writing(self) -> None:
+        """Read from the application master again."""
+        self._am.resume()
+
+    def pause(self) -> None:
+        """Stop reading from the ResourceManager."""
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        """Read from the ResourceManager again."""
+        if self._transport is not None:
+            self._transport.resume_reading()
+
+    def close(self) -> None:
+        """Close this side, what is buffered is still sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Close the application master's side with it."""
+        self._am.close()

@@ -1,0 +1,140 @@
+"""What the coordinator knows of YARN, read by REST in threads, and its rounds; APScheduler keeps the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from rm_proxy.config import ProxySettings
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.recorder import Recorder
+from rm_proxy.records import AppRecord
+from rm_proxy.yarn_rest import YarnRest
+from shell.errors import QuicksilverError
+from shell.logs import get_logger
+
+T = TypeVar("T")
+log = get_logger(__name__)
+
+
+class Refresher:
+    """Reads nodes, applications and queues on their own clocks, and an application at once when it appears."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        recorder: Recorder,
+        metrics: ProxyMetrics,
+        settings: ProxySettings,
+        rm_web: str,
+        on_round: Callable[[], None],
+    ) -> None:
+        self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
+        self._settings, self._on_round = settings, on_round
+        self._yarn = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
+        self._lookup = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
+        self._thread = ThreadPoolExecutor(1, "yarn-rest")
+        self._lookup_thread = ThreadPoolExecutor(1, "yarn-lookup")
+        self._scheduler = AsyncIOScheduler()
+        self._down: dict[str, str] = {}
+        self._looking_up: dict[str, asyncio.Task[None]] = {}
+
+    def start(self) -> None:
+        """Start the clocks; everything is read once at once."""
+        jobs = (
+            (self._round, self._settings.round_s),
+            (self.nodes, self._settings.nodes_refresh_s),
+            (self.apps, self._settings.apps_refresh_s),
+            (self.queues, self._settings.queues_refresh_s),
+        )
+        for job, seconds in jobs:
+            self._scheduler.add_job(
+                job, "interval", seconds=seconds, max_instances=1, coalesce=True, misfire_grace_time=None
+            )
+        self._scheduler.start()
+
+    async def first(self) -> None:
+        """Read everything once."""
+        await asyncio.gather(self.nodes(), self.apps(), self.queues())
+
+    def close(self) -> None:
+        """Stop the clocks and the threads."""
+        self._scheduler.shutdown(wait=False)
+        for task in self._looking_up.values():
+            task.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._lookup_thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _round(self) -> None:
+        with self._metrics.round_s.time():
+            self._coordinator.round(time.time())
+            self._on_round()
+
+    async def nodes(self) -> None:
+        """Read the nodes."""
+        nodes = await self._read("nodes", self._thread, self._yarn.nodes)
+        if nodes is not None:
+            now_s = time.time()
+            self._coordinator.yarn_nodes(nodes, now_s)
+            for node in self._coordinator.nodes.values():
+                self._recorder.node(node.view, now_s)
+
+    async def apps(self) -> None:
+        """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""
+        apps = await self._read("apps", self._thread, self._yarn.apps)
+        if apps is None:
+            return
+        for record in apps:
+            self._known(record)
+        running = {record.id for record in apps}
+        ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
+        for app_id in ours - running:
+            await self._look_up(app_id)
+
+    async def queues(self) -> None:
+        """Read the queues."""
+        queues = await self._read("scheduler", self._thread, self._yarn.queues)
+        if queues is not None:
+            self._coordinator.yarn_queues(queues)
+
+    def application(self, app_id: str) -> None:
+        """Look an application up at once, unless it is known or being looked up."""
+        if self._coordinator.app(app_id) is None and app_id not in self._looking_up:
+            task = asyncio.get_running_loop().create_task(self._look_up(app_id))
+            self._looking_up[app_id] = task
+            task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
+
+    async def _look_up(self, app_id: str) -> None:
+        record = await self._read("apps", self._lookup_thread, lambda: self._lookup.app(app_id))
+        if record is not None:
+            self._known(record)
+
+    def _known(self, record: AppRecord) -> None:
+        changed = self._coordinator.yarn_app(record)
+        if changed is not None:
+            self._recorder.application(changed)
+
+    async def _read(self, what: str, thread: ThreadPoolExecutor, call: Callable[[], T]) -> T | None:
+        """Call YARN's REST in a thread; a failure is counted, and logged once until it works again."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(thread, call)
+        except QuicksilverError as error:
+            self._metrics.rm_rest_errors.labels(what).inc()
+            if what not in self._down:
+                log.warning("the ResourceManager's REST fails; the last known state is used", what=what, why=str(error))
+            self._down[what] = str(error)
+            return None
+        if self._down.pop(what, None) is not None:
+            log.info("the ResourceManager's REST answers again", what=what)
+        return result
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """What cannot be read now, and why."""
+        return dict(self._down)

@@ -1,0 +1,235 @@
+"""The proxy as a process: sockets, clocks, REST and store around the machines."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import time
+from collections.abc import Iterable
+from random import Random
+from typing import Any
+
+import uvloop
+
+from policies.model import Kind
+from policies.settings import Policies
+from rm_proxy.announcer import Announcer
+from rm_proxy.api import create_app
+from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.connections import AmSide
+from rm_proxy.coordinator import Coordinator, Limits
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.recorder import Recorder
+from rm_proxy.refresh import Refresher
+from rm_proxy.state import ApiState
+from rm_proxy.store import Store
+from rm_proxy.world import Announce, Completed, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from shell.hadoop_conf import HadoopConf
+from shell.logs import get_logger
+from shell.messages import Ack, Grants, Report
+from shell.rest import bound_socket, serve
+
+log = get_logger(__name__)
+
+
+class Proxy:
+    """All parts of one running proxy; made inside a running event loop."""
+
+    def __init__(self, settings: ProxySettings, policies: Policies, conf: HadoopConf) -> None:
+        self.settings = settings
+        self.endpoints: Endpoints = settings.endpoints(conf)
+        self.metrics = ProxyMetrics()
+        self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf))
+        self.store = Store(self.endpoints.store_url)
+        self.recorder = Recorder(
+            self.store,
+            self.metrics,
+            queue_rows=settings.store_queue,
+            batch_rows=settings.store_batch,
+            keep_s=settings.keep_days * 86400,
+        )
+        self.announcer = Announcer(
+            self.metrics,
+            self._url_of,
+            self._undelivered,
+            workers=settings.announce_workers,
+            timeout_s=settings.announce_timeout_s,
+            limit=settings.announce_queue,
+        )
+        self.refresher = Refresher(
+            self.coordinator, self.recorder, self.metrics, settings, self.endpoints.rm_web, self._on_round
+        )
+        self.open_connections: set[AmSide] = set()
+        self.started_s = time.time()
+        self.upstream_down: str | None = None
+        self._loop = asyncio.get_running_loop()
+        self._server: asyncio.Server | None = None
+        self._rest: asyncio.Task[None] | None = None
+
+    async def start(self, listen: socket.socket, rest: socket.socket) -> None:
+        """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
+        self._loop.set_exception_handler(_log_fault)
+        self.recorder.start()
+        self.announcer.start()
+        self._rest = self._loop.create_task(
+            serve(create_app(ApiState(self)), rest, max_connections=self.settings.rest_connections)
+        )
+        await self.refresher.first()
+        self.refresher.start()
+        self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
+        log.info(
+            "proxy started",
+            listen=str(self.endpoints.listen),
+            upstream=str(self.endpoints.upstream),
+            rest=str(self.endpoints.rest_listen),
+            store=self.store.name,
+        )
+
+    async def close(self) -> None:
+        """Stop: no new connections, then REST, clocks, announcements and store."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.open_connections):
+            connection.close()
+        self.refresher.close()
+        if self._rest is not None:
+            self._rest.cancel()
+            await asyncio.wait([self._rest])
+        await self._loop.run_in_executor(None, self.announcer.close)
+        await self._loop.run_in_executor(None, self.recorder.close)
+        self.store.close()
+        log.info("proxy stopped")
+
+    # What connections and attempts want
+
+    def identified(self, attempt_id: str) -> None:
+        """Look a new attempt's application up."""
+        self.refresher.application(self.coordinator.attempt(attempt_id).app_id)
+
+    def upstream_failed(self, error: OSError) -> None:
+        """Log an unreachable ResourceManager once."""
+        if self.upstream_down is None:
+            log.error(
+                "the ResourceManager's scheduler cannot be reached",
+                upstream=str(self.endpoints.upstream),
+                why=str(error),
+                remedy="start it, or correct proxy.upstream",
+            )
+        self.upstream_down = str(error)
+
+    def upstream_reached(self) -> None:
+        """Log that the ResourceManager is back."""
+        if self.upstream_down is not None:
+            log.info("the ResourceManager's scheduler is reachable again", upstream=str(self.endpoints.upstream))
+            self.upstream_down = None
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        """Do what attempts want done: tell sidecars, keep records, count."""
+        messages: dict[str, Grants] = {}
+        for effect in effects:
+            if isinstance(effect, Granted):
+                self._granted(effect)
+            elif isinstance(effect, Completed):
+                self.recorder.completion(effect.record)
+                origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
+                self.metrics.completions.labels(origin).inc()
+            elif isinstance(effect, Announce):
+                messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
+                self.coordinator.announced(effect.node_id, effect.grant.app_id, effect.grant.container_id)
+            elif isinstance(effect, DropHeld):
+                message = messages.setdefault(effect.node_id, Grants())
+                message.drop.append(effect.container_id)
+                message.drop_reason = effect.reason
+            else:
+                self._count(effect)
+        for node_id, message in messages.items():
+            self.announcer.send(node_id, message)
+
+    def _granted(self, effect: Granted) -> None:
+        record = effect.record
+        self.recorder.grant(record)
+        self.metrics.grants.labels(record.kind.value).inc()
+        self.metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
+        log.info(
+            "granted",
+            container=record.container_id,
+            application=record.app_id,
+            kind=record.kind.value,
+            node=record.node_id,
+            why=record.route_reason,
+        )
+
+    def _count(self, effect: FellBack | Returned | Faulted) -> None:
+        if isinstance(effect, FellBack):
+            self.metrics.fallbacks.labels("ungranted" if "did not grant" in effect.reason else "no_node").inc()
+            log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason)
+        elif isinstance(effect, Returned):
+            self.metrics.releases.labels("unwanted").inc()
+            log.info("given back", container=effect.container_id, why=effect.reason)
+        else:
+            self.metrics.policy_faults.inc()
+            log.error("a policy failed", application=effect.app_id, why=effect.fault)
+
+    def _on_round(self) -> None:
+        self.carry_out(self.coordinator.take_effects())
+        usable = sum(1 for node in self.coordinator.nodes.values() if node.view.usable)
+        self.metrics.nodes.labels("usable").set(usable)
+        self.metrics.nodes.labels("unusable").set(len(self.coordinator.nodes) - usable)
+        live = [c.kind for a in self.coordinator.attempts.values() if not a.finished for c in a.live]
+        for kind in Kind:
+            self.metrics.live.labels(kind.value).set(live.count(kind))
+
+    def report(self, node_id: str, report: Report) -> Ack:
+        """Take in a sidecar's report."""
+        self.metrics.reports.inc()
+        for event in self.coordinator.new_events(node_id, report):
+            self.recorder.event(node_id, report.boot, event)
+            self.metrics.container_events.labels(event.kind.value).inc()
+        return self.coordinator.report(node_id, report, time.time())
+
+    # From the announcer's threads
+
+    def _url_of(self, node_id: str) -> str | None:
+        node = self.coordinator.nodes.get(node_id)
+        return node.report.sidecar_url if node is not None and node.report is not None else None
+
+    def _undelivered(self, node_id: str, message: Grants) -> None:
+        for container_id in message.drop:
+            drop = DropHeld(node_id, container_id, message.drop_reason)
+            self._loop.call_soon_threadsafe(self.coordinator.undelivered, drop)
+
+
+def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
+    """Return the coordinator's limits from the proxy's settings and Hadoop's configuration."""
+    timeout_s = conf.duration_s("mapreduce.task.timeout")
+    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s))
+
+
+def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    log.error("a fault in the event loop", what=context.get("message"), exc_info=error)
+
+
+def run(settings: ProxySettings, policies: Policies, conf: HadoopConf) -> None:
+    """Run the proxy until SIGTERM or SIGINT.
+
+    Raises QuicksilverError when an address cannot be bound or a setting is missing.
+    """
+    endpoints = settings.endpoints(conf)
+    listen = bound_socket(*endpoints.listen)
+    rest = bound_socket(*endpoints.rest_listen)
+    uvloop.run(_serve(settings, policies, conf, listen, rest))
+
+
+async def _serve(
+    settings: ProxySettings, policies: Policies, conf: HadoopConf, listen: socket.socket, rest: socket.socket
+) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    proxy = Proxy(settings, policies, conf)
+    await proxy.start(listen, rest)
+    await stop.wait()
+    await proxy.close()
