@@ -51,81 +51,97 @@ class Bound:
         return f"{self.slot} policy {self.name} of {self.package}"
 
 
-def package_of(entry: EntryPoint) -> str:
-    """Return the distribution and version that offers an entry point."""
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A policy as a package offers it, not imported yet."""
+
+    slot: str
+    name: str
+    package: str
+    """Name and version of the package."""
+    value: str
+    """Where the policy is, as `module:POLICY`."""
+    entry: EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.slot} policy '{self.name}' of package {self.package}"
+
+
+def _offer(slot: str, entry: EntryPoint) -> Offer:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
+    return Offer(slot, entry.name, package, entry.value, entry)
 
 
 class Registry:
     """The policies of all installed packages, as found when the registry was made."""
 
     def __init__(self, entries: Iterable[EntryPoint] | None = None) -> None:
-        found = (e for slot in SLOTS for e in entry_points(group=f"policies.{slot}")) if entries is None else entries
-        self._entries: dict[str, list[EntryPoint]] = {slot: [] for slot in SLOTS}
-        for entry in found:
-            slot = entry.group.removeprefix("policies.")
-            if entry.group.startswith("policies.") and slot in self._entries and entry not in self._entries[slot]:
-                self._entries[slot].append(entry)
+        if entries is None:
+            entries = [entry for slot in SLOTS for entry in entry_points(group=f"policies.{slot}")]
+        offers = {_offer(e.group.removeprefix("policies."), e) for e in entries if e.group.startswith("policies.")}
+        self._offers = {
+            slot: sorted((o for o in offers if o.slot == slot), key=lambda o: (o.name, o.package)) for slot in SLOTS
+        }
 
-    def entries(self, slot: str) -> list[EntryPoint]:
-        """Return all entry points of a slot, by name and package; a name may occur more than once."""
-        return sorted(self._entries[slot], key=lambda entry: (entry.name, package_of(entry)))
+    def offers(self, slot: str) -> list[Offer]:
+        """Return all offers of a slot, by name and package; a name may occur more than once."""
+        return list(self._offers[slot])
 
     def names(self, slot: str) -> list[str]:
         """Return the names of a slot's policies, sorted."""
-        return sorted({entry.name for entry in self._entries[slot]})
+        return sorted({offer.name for offer in self._offers[slot]})
 
-    def find(self, slot: str, name: str) -> EntryPoint:
-        """Return the one entry point of this slot and name.
+    def find(self, slot: str, name: str) -> Offer:
+        """Return the one offer of this slot and name.
 
         Raises UnknownPolicyError or AmbiguousPolicyError.
         """
         if slot not in SLOTS:
             raise UnknownPolicyError(f"unknown slot '{slot}'; {close_to(slot, SLOTS)}")
-        found = [entry for entry in self.entries(slot) if entry.name == name]
+        found = [offer for offer in self._offers[slot] if offer.name == name]
         if not found:
             elsewhere = [other for other in SLOTS if name in self.names(other)]
             hint = f" ('{name}' is a policy for {' and '.join(elsewhere)})" if elsewhere else ""
             raise UnknownPolicyError(f"unknown {slot} policy '{name}'{hint}; {close_to(name, self.names(slot))}")
         if len(found) > 1:
-            packages = " and ".join(f"{package_of(entry)} ({entry.value})" for entry in found)
+            packages = " and ".join(f"{offer.package} ({offer.value})" for offer in found)
             raise AmbiguousPolicyError(f"{slot} policy '{name}' is offered by {packages}; uninstall one of them")
         return found[0]
 
     def get(self, slot: str, name: str) -> Policy:
         """Return a policy. Raises UnknownPolicyError, AmbiguousPolicyError or BrokenPolicyError."""
-        return load_entry(slot, self.find(slot, name))
+        return load_offer(self.find(slot, name))
 
     def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> Bound:
         """Return a policy with its settings checked.
 
         Raises what `get` does, and SettingsError for `settings` that stand at `path`.
         """
-        entry = self.find(slot, name)
-        policy = load_entry(slot, entry)
+        offer = self.find(slot, name)
+        policy = load_offer(offer)
         if not isinstance(settings, Mapping | None):
             raise SettingsError([Mistake(path, f"must be a mapping (key: value), got {shorten(settings)}")])
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsError(mistakes)
-        return Bound(slot, name, package_of(entry), cfg, policy.decide)
+        return Bound(slot, name, offer.package, cfg, policy.decide)
 
 
-def load_entry(slot: str, entry: EntryPoint) -> Policy:
-    """Import the policy that an entry point names, and check that it fits the slot. Raises BrokenPolicyError."""
-    who = f"{slot} policy '{entry.name}' of package {package_of(entry)}"
+def load_offer(offer: Offer) -> Policy:
+    """Import the policy that a package offers, and check that it fits the slot. Raises BrokenPolicyError."""
     try:
-        policy = entry.load()
+        policy = offer.entry.load()
     except Exception as error:
-        why = f"'{entry.value}' cannot be imported: {type(error).__name__}: {error}"
-        raise BrokenPolicyError(f"{who}: {why}; repair or uninstall the package") from error
+        why = f"'{offer.value}' cannot be imported: {type(error).__name__}: {error}"
+        raise BrokenPolicyError(f"{offer}: {why}; repair or uninstall the package") from error
     if not isinstance(policy, Policy):
+        kind = type(policy).__name__
         raise BrokenPolicyError(
-            f"{who}: '{entry.value}' is a {type(policy).__name__}, not a policies.base.Policy; name the POLICY object"
+            f"{offer}: '{offer.value}' is a {kind}, not a policies.base.Policy; name the POLICY object"
         )
-    problem = _misfit(slot, entry.name, policy)
+    problem = _misfit(offer.slot, offer.name, policy)
     if problem:
-        raise BrokenPolicyError(f"{who}: {problem}")
+        raise BrokenPolicyError(f"{offer}: {problem}")
     return policy
 
 
@@ -150,9 +166,9 @@ def doc_of(policy: Policy) -> str:
     return ((module.__doc__ if module else "") or policy.decide.__doc__ or "").strip().split("\n")[0]
 
 
-def summary(registry: Registry, slot: str, entry: EntryPoint) -> tuple[str, bool]:
+def summary(registry: Registry, offer: Offer) -> tuple[str, bool]:
     """Return a line about a policy, and whether it can be used; for a broken one the line says why not."""
     try:
-        return doc_of(registry.get(slot, entry.name)), True
+        return doc_of(registry.get(offer.slot, offer.name)), True
     except PolicyError as error:
         return str(error), False

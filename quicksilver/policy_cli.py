@@ -14,7 +14,7 @@ from rich.text import Text
 from policies.base import SLOTS
 from policies.check import setting_rows
 from policies.errors import PolicyError, close_to
-from policies.registry import Registry, doc_of, package_of, summary
+from policies.registry import Registry, doc_of, summary
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -33,9 +33,9 @@ def list_policies(slot: str | None, as_json: bool) -> None:
     registry = Registry()
     rows = []
     for at in [slot] if slot else SLOTS:
-        for entry in registry.entries(at):
-            doc, usable = summary(registry, at, entry)
-            rows.append({"slot": at, "name": entry.name, "package": package_of(entry), "usable": usable, "doc": doc})
+        for offer in registry.offers(at):
+            doc, usable = summary(registry, offer)
+            rows.append({"slot": at, "name": offer.name, "package": offer.package, "usable": usable, "doc": doc})
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
@@ -93,7 +93,7 @@ def check_file(file: Path | None, as_json: bool) -> None:
 
 def _shown(registry: Registry, slot: str, name: str) -> dict[str, Any]:
     found = registry.get(slot, name)
-    package = package_of(registry.find(slot, name))
+    package = registry.find(slot, name).package
     return {
         "slot": slot,
         "name": name,

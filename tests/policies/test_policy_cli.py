@@ -1,0 +1,83 @@
+"""`quicksilver policy`: what it prints and how it exits."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from policies.base import SLOTS
+from quicksilver.policy_cli import policy
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner(env={"COLUMNS": "200"}).invoke(policy, list(arguments))
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_list() -> None:
+    code, out, _ = run("list", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert {row["slot"] for row in rows} == set(SLOTS)
+    assert all(row["usable"] and row["package"].startswith("quicksilver ") for row in rows)
+    code, out, _ = run("list", "--slot", "place")
+    assert code == 0
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["least_queue", "random", "topk_wait"]
+
+
+def test_show_has_unit_default_range_and_source() -> None:
+    code, out, _ = run("show", "topk_wait", "--json")
+    assert code == 0
+    [shown] = json.loads(out)
+    assert shown["slot"] == "place"
+    assert shown["settings"][0] == {
+        "name": "k",
+        "type": "int",
+        "default": 50,
+        "required": False,
+        "unit": "nodes",
+        "range": "1..",
+        "doc": "Nodes to draw from; on 256 nodes 50 beat both 20 and 100.",
+        "source": "Mercury §7.2.2, Fig. 6",
+    }
+    code, out, _ = run("show", "topk_wait")
+    assert code == 0
+    assert "locality_wait_s" in out and "Mercury §7.2.2" in out
+
+
+def test_show_a_name_of_several_slots() -> None:
+    assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == ["preempt", "quota"]
+    assert [shown["slot"] for shown in json.loads(run("show", "none", "--slot", "quota", "--json")[1])] == ["quota"]
+
+
+def test_show_unknown() -> None:
+    code, _, err = run("show", "topk_wiat")
+    assert code == 1
+    assert "unknown policy 'topk_wiat'; did you mean topk_wait?" in err
+
+
+def test_check(tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text("policies: {queues: batch, routes: [{policy: only_q}]}\n")
+    assert run("check", str(file)) == (0, f"{file}: no mistakes\n", "")
+    file.write_text("policies:\n  mode: of\n  place: {policy: topk}\n")
+    code, out, err = run("check", str(file))
+    assert (code, out) == (1, "")
+    assert err.splitlines()[0].startswith(f"{file}:2:9: policies.mode: must be active, shadow or bypass, got 'of'")
+    assert err.splitlines()[1].startswith(
+        f"{file}:3:19: policies.place.policy: unknown place policy 'topk'; did you mean"
+    )
+    assert err.splitlines()[2] == f"{file}: 2 mistakes"
+    code, out, _ = run("check", str(file), "--json")
+    assert code == 1
+    assert (json.loads(out)["ok"], len(json.loads(out)["mistakes"])) == (False, 2)
+
+
+def test_check_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QUICKSILVER_CONFIG", raising=False)
+    monkeypatch.setattr("shell.settings_file.SYSTEM_WIDE", tmp_path / "none")
+    code, out, _ = run("check")
+    assert code == 0
+    assert "the defaults hold: no mistakes" in out
