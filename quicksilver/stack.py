@@ -1,0 +1,179 @@
+"""Proxy and sidecars of a local cluster, as processes with the settings that an admin would write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Final
+
+import requests
+from ruamel.yaml import YAML
+
+from cluster.cluster import Cluster
+from cluster.spec import HostPort, NodeAddresses
+from shell.errors import QuicksilverError
+
+READY_S: Final = 30.0
+_POLL_S: Final = 0.1
+_GRACE_S: Final = 10.0
+_TAIL_LINES: Final = 8
+_REST_OFFSET: Final = 90
+_NODE_REST_OFFSET: Final = 5
+
+ALL_QUEUEABLE: Final[Mapping[str, Any]] = {"queues": "*", "routes": [{"policy": "only_q"}]}
+"""The simplest `policies:` section: every container of every queue is queueable."""
+
+
+class StackError(QuicksilverError):
+    """Proxy or a sidecar did not come up."""
+
+
+class Stack:
+    """One proxy and one sidecar per node in front of a cluster that runs with the overlay."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        policies: Mapping[str, Any] = ALL_QUEUEABLE,
+        proxy: Mapping[str, Any] | None = None,
+        sidecar: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml."""
+        self.cluster = cluster
+        self.folder = cluster.spec.workdir / "quicksilver"
+        self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._logs: list[IO[bytes]] = []
+
+    @property
+    def url(self) -> str:
+        """The proxy's REST."""
+        return self._proxy_rest.url
+
+    @property
+    def _proxy_rest(self) -> HostPort:
+        return self.cluster.spec.master(_REST_OFFSET)
+
+    def sidecar_rest(self, node: NodeAddresses) -> HostPort:
+        """Return where a node's sidecar answers REST."""
+        return HostPort(node.host, node.rpc.port + _NODE_REST_OFFSET)
+
+    def log(self, name: str) -> Path:
+        """Return the log of `proxy` or of a node's sidecar (`node1`, ...)."""
+        return self.folder / f"{name}.log"
+
+    def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Start all and return when the proxy has a fresh report of every node.
+
+        Raises StackError naming the log of what failed; the others are stopped then.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            progress("starting proxy and sidecars")
+            self.start_proxy()
+            for node in self.cluster.spec.node_addresses:
+                self.start_sidecar(node)
+            self.wait()
+        except BaseException:
+            self.stop()
+            raise
+
+    def start_proxy(self) -> None:
+        """Start the proxy's process."""
+        spec = self.cluster.spec
+        own = {
+            "upstream": str(spec.moved_scheduler),
+            "rest_listen": str(self._proxy_rest),
+            "store_url": f"sqlite:///{self.folder / 'proxy.db'}",
+        }
+        config = self._write("proxy", {"policies": self.policies, "proxy": own | self._proxy})
+        self._spawn("proxy", ["proxy", "run", "--config", str(config), "--conf-dir", str(self.cluster.conf_dir)])
+
+    def start_sidecar(self, node: NodeAddresses) -> None:
+        """Start the process of one node's sidecar."""
+        number = self.cluster.spec.node_addresses.index(node)
+        own = {"proxy_url": self.url, "rest_listen": str(self.sidecar_rest(node))}
+        config = self._write(node.name, {"policies": self.policies, "sidecar": own | self._sidecar})
+        conf_dir = self.cluster.node_conf_dirs[number]
+        self._spawn(node.name, ["sidecar", "run", "--config", str(config), "--conf-dir", str(conf_dir)])
+
+    def _write(self, name: str, sections: Mapping[str, Any]) -> Path:
+        path = self.folder / f"{name}.yaml"
+        with path.open("w") as file:
+            YAML().dump(dict(sections), file)
+        return path
+
+    def _spawn(self, name: str, arguments: list[str]) -> None:
+        log = self.log(name).open("ab")
+        self._logs.append(log)
+        command = [sys.executable, "-m", "quicksilver", *arguments]
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
+        self.processes[name] = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
+        )
+
+    def wait(self, timeout_s: float = READY_S) -> None:
+        """Return when every node takes queueable containers. Raises StackError when one does not in time."""
+        wanted = {str(node.rpc) for node in self.cluster.spec.node_addresses}
+        deadline = time.monotonic() + timeout_s
+        missing = wanted
+        while missing:
+            for name, process in self.processes.items():
+                if process.poll() is not None:
+                    raise StackError(f"ended with {process.returncode}", place=name, remedy=self._tail(name))
+            if time.monotonic() > deadline:
+                raise StackError(
+                    f"no fresh report of {', '.join(sorted(missing))} within {timeout_s:.0f} s",
+                    place="proxy",
+                    remedy=f"read the logs in {self.folder}",
+                )
+            time.sleep(_POLL_S)
+            missing = wanted - self._usable()
+
+    def _usable(self) -> set[str]:
+        try:
+            nodes = self.get("/v1/nodes?limit=1000")
+        except requests.RequestException:
+            return set()  # not up yet; wait() has the deadline
+        return {node["id"] for node in nodes["items"] if node["usable"]}
+
+    def get(self, path: str) -> Any:
+        """GET a path of the proxy's REST, return its JSON. Raises requests.RequestException."""
+        response = requests.get(f"{self.url}{path}", timeout=10)
+        response.raise_for_status()
+        return response.json()
+
+    def _tail(self, name: str) -> str:
+        lines = self.log(name).read_text(errors="replace").splitlines()[-_TAIL_LINES:]
+        return "read {}, which ends with:\n{}".format(self.log(name), "\n".join(lines))
+
+    def stop(self) -> None:
+        """Stop sidecars and proxy, by SIGTERM and after 10 s by SIGKILL."""
+        for process in self.processes.values():
+            process.terminate()
+        for process in self.processes.values():
+            try:
+                process.wait(_GRACE_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+        for log in self._logs:
+            log.close()
+        self._logs.clear()
+
+
+@contextmanager
+def running(cluster: Cluster, **sections: Mapping[str, Any]) -> Iterator[Stack]:
+    """Run proxy and sidecars for the time of a with block; `sections` as Stack takes them."""
+    stack = Stack(cluster, **sections)
+    stack.start()
+    try:
+        yield stack
+    finally:
+        stack.stop()
