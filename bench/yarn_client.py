@@ -93,7 +93,7 @@ class RpcClient:
         self._writer.write(self._connection.call(method, self._protocol, parameter, call_id=call_id))
         while True:
             for event in await self._events():
-                if isinstance(event, Failure):
+                if isinstance(event, Failure) and (event.call_id == call_id or event.fatal):
                     raise RemoteCallError(method, event)
                 if isinstance(event, Response) and event.call_id == call_id:
                     return _parsed(method, result, event.body)

@@ -1,14 +1,18 @@
 """The messages, read from recorded bytes, and Hadoop's numbers where a wrong one would go unnoticed."""
 
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hadoop_rpc.connection import NM_PROTOCOL, Call, ClientConnection, Response, ServerConnection
-from hadoop_rpc.protos import yarn_client_pb2, yarn_pb2
+from hadoop_rpc.protos import rpc_pb2, yarn_client_pb2, yarn_pb2
 
 Bodies = dict[str, list[tuple[bytes, bytes]]]
 
@@ -89,11 +93,10 @@ def test_starts_status_and_stops(said: Callable[[str], Bodies]) -> None:
 @pytest.mark.parametrize("name", ["am_auth", "am_grants", "nm_containers"])
 def test_recorded_messages_survive_a_round_trip(said: Callable[[str], Bodies], name: str) -> None:
     """Fields that the subset leaves out are still there after reading and writing."""
-    kinds = {method: (module, method) for module in (yarn_pb2,) for method in said(name)}
-    for method, (module, _) in kinds.items():
+    for method, exchanges in said(name).items():
         title = method[0].upper() + method[1:]
-        request, response = getattr(module, f"{title}RequestProto"), getattr(module, f"{title}ResponseProto")
-        for asked, answered in said(name)[method]:
+        request, response = getattr(yarn_pb2, f"{title}RequestProto"), getattr(yarn_pb2, f"{title}ResponseProto")
+        for asked, answered in exchanges:
             for kind, body in ((request, asked), (response, answered)):
                 written = kind.FromString(body).SerializeToString()
                 assert len(written) == len(body)
@@ -103,7 +106,8 @@ def test_recorded_messages_survive_a_round_trip(said: Callable[[str], Bodies], n
 def test_left_out_fields_are_kept_as_unknown() -> None:
     collector = b"\x72\x06\x0a\x04host"  # AllocateResponseProto.collector_info = 14, which is not declared
     message = yarn_pb2.AllocateResponseProto.FromString(b"\x10\x05" + collector)
-    assert [field.field_number for field in UnknownFieldSet(message)] == [14]
+    fields = UnknownFieldSet(message)
+    assert (len(fields), fields[0].field_number) == (1, 14)
     message.response_id = 6
     assert message.SerializeToString() == b"\x10\x06" + collector
 
@@ -129,6 +133,28 @@ def test_field_numbers(message: Any, numbers: list[int]) -> None:
     descriptor: Descriptor = message.DESCRIPTOR
     assert sorted(field.number for field in descriptor.fields) == numbers
     assert descriptor.full_name.startswith("hadoop.yarn.")
+
+
+def test_generated_code_is_in_step(tmp_path: Path) -> None:
+    root = Path(yarn_pb2.__file__).parent.parent.parent
+    files = [f"hadoop_rpc/protos/{name}.proto" for name in ("rpc", "yarn", "yarn_client")]
+    out = tmp_path / "set"
+    argv = [sys.executable, "-m", "grpc_tools.protoc", "-I.", f"--descriptor_set_out={out}", *files]
+    subprocess.run(argv, cwd=root, check=True, capture_output=True)
+    compiled = {file.name: file for file in FileDescriptorSet.FromString(out.read_bytes()).file}
+    for name, module in zip(files, (rpc_pb2, yarn_pb2, yarn_client_pb2), strict=True):
+        committed = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
+        compiled[name].ClearField("source_code_info")
+        for field in (*compiled[name].message_type, *committed.message_type):
+            _without_json_names(field)
+        assert committed == compiled[name], f"{name} was changed: run `make protos`"
+
+
+def _without_json_names(message: DescriptorProto) -> None:
+    for field in message.field:
+        field.ClearField("json_name")
+    for nested in message.nested_type:
+        _without_json_names(nested)
 
 
 def test_defaults_are_hadoops() -> None:

@@ -116,7 +116,7 @@ class Relay:
         while data := await reader.read(100):  # small on purpose: frames come in pieces
             for event in server.receive_data(data):
                 assert not hasattr(event, "data")
-                raw: bytes = event.raw  # type: ignore[union-attr]
+                raw: bytes = event.raw
                 if isinstance(event, SaslFrame):
                     self.sasl.from_client(event)
                 if isinstance(event, Call):
@@ -132,11 +132,11 @@ class Relay:
         while data := await reader.read(100):
             for event in client.receive_data(data):
                 assert not hasattr(event, "data")
-                raw: bytes = event.raw  # type: ignore[union-attr]
+                raw: bytes = event.raw
                 if isinstance(event, SaslFrame):
                     self.sasl.from_server(event)
                 elif not isinstance(event, Failure) or event.call_id >= 0:
-                    raw = renumber(event, self._calls.pop(event.call_id).call_id)  # type: ignore[union-attr,arg-type]
+                    raw = renumber(event, self._calls.pop(event.call_id).call_id)
                 writer.write(raw)
         writer.close()
 
