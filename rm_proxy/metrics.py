@@ -56,6 +56,7 @@ class ProxyMetrics:
         self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
         self.routed = self._counter("routed", "Routing decisions, by kind and mode.", "kind", "mode")
         self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
+        self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )

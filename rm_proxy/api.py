@@ -1,0 +1,227 @@
+"""The proxy's REST API: what an admin asks, and where sidecars report.
+
+`create_app` needs the state of the running proxy (`ProxyState`): its methods are called in the event loop, so they must be
+quick; its `history` asks the store in worker threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Protocol, TypeVar
+
+from fastapi import APIRouter, FastAPI, Path, Query, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.concurrency import run_in_threadpool
+
+from rm_proxy.api_models import (
+    ApplicationInfo,
+    Decision,
+    Explanation,
+    Health,
+    LiveContainer,
+    NodeDetail,
+    NodeInfo,
+    Page,
+    PoliciesInfo,
+    QueueInfo,
+    Summary,
+)
+from rm_proxy.explain import tell
+from rm_proxy.history import History
+from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
+from rm_proxy.recorder import StoreUnavailableError
+from shell.messages import Ack, Report
+from shell.rest import DEFAULT_BODY_BYTES, ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
+from shell.version import version
+
+T = TypeVar("T")
+R = TypeVar("R")
+_ERRORS: Final[dict[int | str, dict[str, Any]]] = {
+    404: {"model": ErrorEnvelope, "description": "There is no such thing."},
+    422: {"model": ErrorEnvelope, "description": "A parameter or the body is invalid; the message names the field."},
+    503: {"model": ErrorEnvelope, "description": "The store does not answer now."},
+}
+Limit = Annotated[int, Query(ge=1, le=1000, description="The most items of the answer.")]
+Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Items to skip.")]
+AppId = Annotated[str, Path(max_length=100, description="An application id, e.g. application_1700000000000_0001.")]
+NodeId = Annotated[str, Path(max_length=300, description="A node id as YARN writes it: host:port.")]
+ContainerId = Annotated[str, Path(max_length=100, description="A container id.")]
+
+
+class ProxyState(Protocol):
+    """What the running proxy knows; the implementation answers from memory, in the event loop."""
+
+    @property
+    def history(self) -> History:
+        """The store's queries."""
+
+    @property
+    def metrics(self) -> ProxyMetrics:
+        """What `/metrics` shows."""
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        """Return all nodes, ordered by id."""
+
+    def node(self, node_id: str) -> NodeDetail | None:
+        """Return a node with its containers; None when it is unknown."""
+
+    def applications(self) -> Sequence[ApplicationInfo]:
+        """Return the applications that live now, ordered by id."""
+
+    def queues(self) -> Sequence[QueueInfo]:
+        """Return the leaf queues, ordered by name."""
+
+    def policies(self) -> PoliciesInfo:
+        """Return the policies in use."""
+
+    def health(self) -> Health:
+        """Return whether all is well."""
+
+    def container(self, container_id: str) -> LiveContainer | None:
+        """Return a container as the last report of its node has it."""
+
+    def report(self, node_id: str, report: Report) -> Ack:
+        """Take a sidecar's report. Raises ApiError when it cannot be taken."""
+
+
+def create_app(
+    state: ProxyState, *, max_body_bytes: int = DEFAULT_BODY_BYTES, now: Callable[[], float] = time.time
+) -> FastAPI:
+    """Return the application; serve it with `shell.rest.serve`."""
+    app = FastAPI(
+        title="quicksilver proxy",
+        version=version(),
+        description="Two-level scheduling for Apache Hadoop YARN: nodes, applications, queues and decisions.",
+        redoc_url=None,
+        responses=_ERRORS,
+    )
+    install_error_handlers(app)
+    app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
+    for routes in (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state)):
+        app.include_router(routes, prefix="/v1")
+
+    @app.get("/metrics", tags=["operation"], response_class=Response, summary="Prometheus metrics")
+    async def prometheus() -> Response:
+        return Response(state.metrics.exposition(), media_type=CONTENT_TYPE)
+
+    return app
+
+
+def _page(items: Sequence[T], limit: int, offset: int) -> Page[T]:
+    return Page(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
+
+
+async def _ask(query: Callable[[], R]) -> R:
+    """Run a query of the store in a thread."""
+    try:
+        return await run_in_threadpool(query)
+    except StoreUnavailableError as error:
+        raise ApiError(503, "store-unavailable", str(error)) from error
+
+
+def _node_routes(state: ProxyState) -> APIRouter:
+    router = APIRouter(tags=["nodes"])
+
+    @router.get("/nodes", summary="All nodes")
+    async def nodes(limit: Limit = 1000, offset: Offset = 0) -> Page[NodeInfo]:
+        """What YARN says of each node, and what its sidecar reported last."""
+        return _page(state.nodes(), limit, offset)
+
+    @router.get("/nodes/{node_id}", summary="One node with its containers")
+    async def node(node_id: NodeId) -> NodeDetail:
+        """A node, and the containers that its sidecar knows, waiting ones with what they wait for."""
+        found = state.node(node_id)
+        if found is None:
+            raise ApiError(404, "unknown-node", f"there is no node {node_id}")
+        return found
+
+    @router.post("/nodes/{node_id}/report", summary="A sidecar's report")
+    async def report(node_id: NodeId, report: Report) -> Ack:
+        """Sent by sidecars each second and on change; the answer says which events need not be sent again."""
+        if report.node_id != node_id:
+            fault = {"loc": ("body", "node_id"), "msg": f"is {report.node_id}, the path says {node_id}"}
+            raise RequestValidationError([fault])
+        return state.report(node_id, report)
+
+    return router
+
+
+def _live_routes(state: ProxyState) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/applications", tags=["applications"], summary="The applications that live now")
+    async def applications(limit: Limit = 1000, offset: Offset = 0) -> Page[ApplicationInfo]:
+        """Each with its mode, what it wants, and what it holds."""
+        return _page(state.applications(), limit, offset)
+
+    @router.get("/queues", tags=["queues"], summary="The YARN queues")
+    async def queues(limit: Limit = 1000, offset: Offset = 0) -> Page[QueueInfo]:
+        """The ResourceManager's numbers, and the queueable containers beside them."""
+        return _page(state.queues(), limit, offset)
+
+    @router.get("/policies", tags=["operation"], summary="The policies in use")
+    async def policies() -> PoliciesInfo:
+        """The policy of each slot with its settings, and the names that the slot could take."""
+        return state.policies()
+
+    @router.get("/health", tags=["operation"], summary="Whether all is well")
+    async def health() -> Health:
+        """`degraded` with a list of problems when something is not; the status code is 200 in both cases."""
+        return state.health()
+
+    return router
+
+
+def _decision_routes(state: ProxyState, now: Callable[[], float]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/applications/{app_id}", tags=["applications"], summary="One application, live or remembered")
+    async def application(app_id: AppId) -> ApplicationInfo:
+        """A finished one comes from the store."""
+        live = next((app for app in state.applications() if app.id == app_id), None)
+        if live is not None:
+            return live
+        kept = await _ask(lambda: state.history.application(app_id))
+        if kept is None:
+            raise ApiError(404, "unknown-application", f"there is no application {app_id}")
+        return ApplicationInfo(**kept.model_dump())
+
+    @router.get("/decisions", tags=["decisions"], summary="Containers as they were delivered, the newest first")
+    async def decisions(
+        limit: Limit = 100,
+        offset: Offset = 0,
+        app: Annotated[str | None, Query(max_length=100, description="Only of this application.")] = None,
+        container: Annotated[str | None, Query(max_length=100, description="Only this container.")] = None,
+    ) -> Page[Decision]:
+        """Why each went guaranteed or queueable, and why to its node."""
+        return await _ask(
+            lambda: state.history.decisions(limit=limit, offset=offset, app_id=app, container_id=container)
+        )
+
+    @router.get("/summary", tags=["decisions"], summary="Counts and delays")
+    async def summary(
+        app: Annotated[str | None, Query(max_length=100, description="Only of this application.")] = None,
+        last_s: Annotated[float | None, Query(gt=0, description="Only the last so many seconds.")] = None,
+    ) -> Summary:
+        """Containers by node and kind; percentiles of allocation delay and of waiting at the nodes."""
+        since_s = 0.0 if last_s is None else now() - last_s
+        return await _ask(lambda: state.history.summary(since_s=since_s, app_id=app))
+
+    return router
+
+
+def _container_routes(state: ProxyState) -> APIRouter:
+    router = APIRouter(tags=["decisions"])
+
+    @router.get("/containers/{container_id}", summary="All that is known of one container")
+    async def container(container_id: ContainerId) -> Explanation:
+        """Why guaranteed or queueable, why this node with candidates and scores, why it waited, and its events."""
+        known = await _ask(lambda: state.history.explanation(container_id))
+        known.live = state.container(container_id)
+        if not (known.decision or known.live or known.events or known.completion):
+            raise ApiError(404, "unknown-container", f"nothing is known of {container_id}; see `keep_days`")
+        known.story = tell(known)
+        return known
+
+    return router

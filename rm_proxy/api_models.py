@@ -1,0 +1,265 @@
+"""What the proxy's REST API answers. Times are Unix seconds, durations seconds, memory MB, as the names say."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, Field
+
+from policies.model import NodeView, QueueView, Resources
+from shell.messages import ContainerReport
+
+T = TypeVar("T")
+
+
+class Page(BaseModel, Generic[T]):
+    """A part of a list."""
+
+    items: list[T]
+    offset: int
+    more: bool
+    """Whether there is more behind; ask again with offset + len(items)."""
+
+
+class NodeInfo(BaseModel):
+    """A node: what YARN says of it, and what its sidecar reported last."""
+
+    id: str
+    host: str
+    rack: str
+    label: str = ""
+    state: str = "RUNNING"
+    """The ResourceManager's word."""
+    usable: bool
+    """Whether queueable containers may be placed here now."""
+    why_unusable: str = ""
+    capacity: Resources
+    used_g: Resources
+    used_q: Resources
+    queue_length: int = 0
+    queued_s: float = 0.0
+    remaining_s: float = 0.0
+    since_queueable_s: float = 0.0
+    free_physical_mb: int | None = None
+    draining: bool = False
+    report_age_s: float | None = None
+    """Null when its sidecar never reported."""
+    sidecar_url: str = ""
+    limits: list[str] = []
+    """What the sidecar cannot do there, and why."""
+
+    @classmethod
+    def of(cls, view: NodeView, **more: Any) -> NodeInfo:
+        """Make one of a policy's view; `more` fills what the view does not have."""
+        same = {name: getattr(view, name) for name in cls.model_fields if hasattr(view, name)}
+        return cls(**(same | more))
+
+
+class NodeDetail(NodeInfo):
+    """A node with the containers that its sidecar knows."""
+
+    containers: list[ContainerReport] = []
+
+
+class ApplicationInfo(BaseModel):
+    """An application that the proxy relays for."""
+
+    id: str
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    type: str = "YARN"
+    tags: list[str] = []
+    priority: int = 0
+    submitted_s: float = 0.0
+    finished_s: float | None = None
+    mode: str = "active"
+    """active, shadow, bypass, or passthrough for an encrypted connection."""
+    mode_reason: str = ""
+    attempt_id: str = ""
+    wanted_g: int = 0
+    wanted_q: int = 0
+    """Containers asked for and not delivered yet."""
+    live_g: int = 0
+    live_q: int = 0
+    used_g: Resources = Resources()
+    used_q: Resources = Resources()
+
+
+class QueueInfo(BaseModel):
+    """A YARN queue: the ResourceManager's numbers, and the queueable containers beside them."""
+
+    name: str
+    max_capacity: Resources
+    used_g: Resources
+    used_q: Resources
+    user_used_q: dict[str, Resources] = {}
+    labels: list[str] = []
+    queueable: bool = True
+    """Whether the quota policy lets queueable containers into this queue."""
+
+    @classmethod
+    def of(cls, view: QueueView, **more: Any) -> QueueInfo:
+        """Make one of a policy's view; `more` fills what the view does not have."""
+        same = {name: getattr(view, name) for name in cls.model_fields if hasattr(view, name)}
+        return cls(**(same | {"labels": sorted(view.labels)} | more))
+
+
+class Score(BaseModel):
+    """A candidate of a placement; lower is better, null is infinite."""
+
+    node: str
+    score: float | None
+
+
+class Decision(BaseModel):
+    """A container as it was delivered, and why so."""
+
+    container_id: str
+    app_id: str
+    attempt_id: str
+    kind: Literal["G", "Q"]
+    route_reason: str
+    node_id: str
+    wanted_node: str | None
+    place_reason: str
+    scores: list[Score]
+    unit: str
+    priority: int
+    resources: Resources
+    expected_s: float
+    asked_s: float
+    granted_s: float
+    delay_s: float
+    shadow: Literal["G", "Q"] | None
+
+
+class EventInfo(BaseModel):
+    """What a node's sidecar reported of a container."""
+
+    node_id: str
+    kind: str
+    at_s: float
+    reason: str
+    waited_s: float
+    ran_s: float | None
+
+
+class CompletionInfo(BaseModel):
+    """A container's end as its application master was told."""
+
+    exit_status: int
+    original_exit_status: int | None
+    diagnostics: str
+    at_s: float
+    own: bool = False
+    """Made by the proxy, because the container never started."""
+
+
+class ApplicationRecord(BaseModel):
+    """An application as it was recorded last."""
+
+    id: str
+    name: str
+    user: str
+    queue: str
+    type: str
+    tags: list[str]
+    priority: int
+    submitted_s: float
+    finished_s: float | None
+
+
+class LiveContainer(BaseModel):
+    """A container as the last report of its node has it."""
+
+    node_id: str
+    report_age_s: float
+    container: ContainerReport
+
+
+class Explanation(BaseModel):
+    """All that is known of one container."""
+
+    container_id: str
+    story: list[str] = []
+    """The same in sentences, in order."""
+    decision: Decision | None = None
+    application: ApplicationRecord | None = None
+    live: LiveContainer | None = None
+    events: list[EventInfo] = []
+    completion: CompletionInfo | None = None
+
+
+class Delays(BaseModel):
+    """A distribution of times; percentiles are nearest ranks, null without values."""
+
+    count: int
+    p50_s: float | None
+    p95_s: float | None
+    max_s: float | None
+
+
+class NodeCounts(BaseModel):
+    """Containers delivered on one node."""
+
+    node_id: str
+    guaranteed: int
+    queueable: int
+
+
+class Summary(BaseModel):
+    """Counts and delays over a time, of all applications or of one."""
+
+    since_s: float
+    app_id: str | None
+    guaranteed: int
+    queueable: int
+    nodes: list[NodeCounts]
+    allocation_g: Delays
+    """From ask to delivery."""
+    allocation_q: Delays
+    queueing: Delays
+    """Waiting at the node, of queueable containers that started."""
+    events: dict[str, int]
+    """Container events by kind."""
+
+
+class ActivePolicy(BaseModel):
+    """A policy in use, with its settings."""
+
+    slot: str
+    name: str
+    settings: dict[str, Any] = {}
+    rules: list[dict[str, Any]] = []
+    """For a slot whose policy is chosen by rules: the rules in order."""
+
+
+class PoliciesInfo(BaseModel):
+    """The policies in use, and the names that each slot could take."""
+
+    active: list[ActivePolicy]
+    available: dict[str, list[str]]
+    source: str = ""
+    """The file that they were read from."""
+
+
+class Health(BaseModel):
+    """Whether the proxy does its work; `problems` has a sentence with a remedy for each thing that is not well."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    started_s: float
+    mode: str
+    listen: str
+    upstream: str
+    rm_web: str
+    rm_reachable: bool
+    nodes: int = Field(ge=0)
+    nodes_usable: int = Field(ge=0)
+    connections: int = Field(ge=0)
+    attempts: int = Field(ge=0)
+    store: str = ""
+    """The store's URL without its password."""
+    store_backlog: int = 0
+    problems: list[str] = []

@@ -1,0 +1,156 @@
+"""What the store remembers, as the REST API answers it. Every method raises StoreUnavailableError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from policies.model import Resources
+from rm_proxy.api_models import (
+    ApplicationRecord,
+    CompletionInfo,
+    Decision,
+    Delays,
+    EventInfo,
+    Explanation,
+    NodeCounts,
+    Page,
+    Score,
+    Summary,
+)
+from rm_proxy.store import Store
+from rm_proxy.tables import Application, Completion, Event, Grant
+from shell.messages import EventKind
+
+
+class History:
+    """Queries; thread-safe, each in a short transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def decisions(
+        self, *, limit: int, offset: int = 0, app_id: str | None = None, container_id: str | None = None
+    ) -> Page[Decision]:
+        """Return delivered containers, the newest first."""
+        query = select(Grant).order_by(Grant.granted_s.desc(), Grant.container_id.desc())
+        if app_id is not None:
+            query = query.where(Grant.app_id == app_id)
+        if container_id is not None:
+            query = query.where(Grant.container_id == container_id)
+        with self._session() as session:
+            found = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def explanation(self, container_id: str) -> Explanation:
+        """Return what is known of a container; all fields empty when nothing is."""
+        events = select(Event).where(Event.container_id == container_id).order_by(Event.at_s, Event.seq).limit(200)
+        with self._session() as session:
+            grant = session.get(Grant, container_id)
+            completion = session.get(Completion, container_id)
+            app = session.get(Application, grant.app_id if grant else completion.app_id if completion else "")
+            return Explanation(
+                container_id=container_id,
+                decision=_decision(grant) if grant else None,
+                application=_application(app) if app else None,
+                events=[_event(row) for row in session.scalars(events)],
+                completion=_completion(completion) if completion else None,
+            )
+
+    def application(self, app_id: str) -> ApplicationRecord | None:
+        """Return an application as it was recorded last."""
+        with self._session() as session:
+            found = session.get(Application, app_id)
+            return _application(found) if found else None
+
+    def summary(self, *, since_s: float = 0.0, app_id: str | None = None) -> Summary:
+        """Return counts and delays of what was delivered since `since_s` (Unix seconds), of one application or all."""
+        with self._session() as session:
+            nodes = self._nodes(session, since_s, app_id)
+            return Summary(
+                since_s=since_s,
+                app_id=app_id,
+                guaranteed=sum(node.guaranteed for node in nodes),
+                queueable=sum(node.queueable for node in nodes),
+                nodes=nodes,
+                allocation_g=_delays(session, _allocation("G", since_s, app_id)),
+                allocation_q=_delays(session, _allocation("Q", since_s, app_id)),
+                queueing=_delays(session, _queueing(since_s, app_id)),
+                events=self._events(session, since_s, app_id),
+            )
+
+    @staticmethod
+    def _nodes(session: Session, since_s: float, app_id: str | None) -> list[NodeCounts]:
+        query = select(Grant.node_id, Grant.kind, func.count()).where(Grant.granted_s >= since_s)
+        if app_id is not None:
+            query = query.where(Grant.app_id == app_id)
+        counts: dict[str, dict[str, int]] = {}
+        for node_id, kind, count in session.execute(query.group_by(Grant.node_id, Grant.kind)):
+            counts.setdefault(node_id, {})[kind] = count
+        return [
+            NodeCounts(node_id=n, guaranteed=c.get("G", 0), queueable=c.get("Q", 0)) for n, c in sorted(counts.items())
+        ]
+
+    @staticmethod
+    def _events(session: Session, since_s: float, app_id: str | None) -> dict[str, int]:
+        query = select(Event.kind, func.count()).where(Event.at_s >= since_s).group_by(Event.kind)
+        if app_id is not None:
+            query = query.join(Grant, Grant.container_id == Event.container_id).where(Grant.app_id == app_id)
+        return {row[0]: row[1] for row in session.execute(query.order_by(Event.kind))}
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        try:
+            with Session(self._store.engine) as session:
+                yield session
+        except SQLAlchemyError as error:
+            raise self._store.unavailable(error) from error
+
+
+def _allocation(kind: str, since_s: float, app_id: str | None) -> Select[float]:
+    query = select((Grant.granted_s - Grant.asked_s).label("value"))
+    query = query.where(Grant.kind == kind, Grant.granted_s >= since_s)
+    return query if app_id is None else query.where(Grant.app_id == app_id)
+
+
+def _queueing(since_s: float, app_id: str | None) -> Select[float]:
+    """Return the waits of queueable containers; the sidecar reports starts of guaranteed ones too, with no wait."""
+    query = select(Event.waited_s.label("value")).join(Grant, Grant.container_id == Event.container_id)
+    query = query.where(Grant.kind == "Q", Event.kind == EventKind.STARTED.value, Event.at_s >= since_s)
+    return query if app_id is None else query.where(Grant.app_id == app_id)
+
+
+def _delays(session: Session, values: Select[float]) -> Delays:
+    """Return nearest-rank percentiles; the database sorts, so that memory stays bounded."""
+    inner = values.subquery()
+    count = session.scalar(select(func.count()).select_from(inner)) or 0
+    if not count:
+        return Delays(count=0, p50_s=None, p95_s=None, max_s=None)
+    ordered = select(inner.c.value).order_by(inner.c.value)
+    p50, p95, most = (
+        session.scalar(ordered.limit(1).offset(max(0, -(-count * percent // 100) - 1))) for percent in (50, 95, 100)
+    )
+    return Delays(count=count, p50_s=p50, p95_s=p95, max_s=most)
+
+
+def _decision(row: Grant) -> Decision:
+    same = {name: getattr(row, name) for name in Decision.model_fields if hasattr(row, name)}
+    scores = [Score(node=node, score=score) for node, score in row.scores]
+    resources = Resources(row.memory_mb, row.vcores)
+    return Decision(**(same | {"scores": scores, "resources": resources, "delay_s": row.granted_s - row.asked_s}))
+
+
+def _event(row: Event) -> EventInfo:
+    return EventInfo(**{name: getattr(row, name) for name in EventInfo.model_fields})
+
+
+def _completion(row: Completion) -> CompletionInfo:
+    return CompletionInfo(**{name: getattr(row, name) for name in CompletionInfo.model_fields})
+
+
+def _application(row: Application) -> ApplicationRecord:
+    return ApplicationRecord(**{name: getattr(row, name) for name in ApplicationRecord.model_fields})

@@ -1,0 +1,256 @@
+"""The store: what was decided and what became of it, in SQLite (WAL) or PostgreSQL, by SQLAlchemy.
+
+`Store` opens, migrates, writes and prunes; `rm_proxy.history` reads. Writing the same rows again changes nothing, so
+that a batch whose commit was lost can be repeated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sqlite3
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Table,
+    and_,
+    create_engine,
+    delete,
+    event,
+    make_url,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+
+from rm_proxy.recorder import BadRowError, StoreUnavailableError
+from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.rows import NodeEvent, NodeSeen, Row, table_of
+from rm_proxy.tables import Application, Base, Completion, Event, Grant, Node
+from shell.errors import SettingsError
+
+_MAX_TEXT: Final = 10_000
+_PRUNE_ROWS: Final = 5_000
+_LOCK_WAIT_S: Final = 5.0
+_UNFINISHED_S: Final = 90 * 86400.0
+_TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
+_UPDATED: Final[dict[str, tuple[str, ...]]] = {"applications": (), "nodes": ("first_seen_s",)}
+"""Tables whose rows are updated, and the columns that are kept nevertheless."""
+_SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+
+
+class Store:
+    """One database. Thread-safe; nothing is connected before `open`."""
+
+    def __init__(self, url: str) -> None:
+        """Check `url`: SQLite or PostgreSQL, e.g. sqlite:////var/lib/quicksilver/proxy.db, postgresql://u:p@host/db.
+
+        Raises SettingsError when it is neither, or when SQLite's directory is missing or not writable.
+        """
+        self.url = _checked(url)
+        self.engine = _engine(self.url)
+
+    @property
+    def name(self) -> str:
+        """The URL without its password, for logs and errors."""
+        return self.url.render_as_string(hide_password=True)
+
+    def open(self) -> None:
+        """Create or migrate the tables.
+
+        Raises StoreUnavailableError when the database cannot be reached or its tables are those of a newer version.
+        """
+        config = Config()
+        config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+        try:
+            if self.url.get_backend_name() == "sqlite":
+                _create_private(Path(str(self.url.database)))
+            with self.engine.begin() as connection:
+                config.attributes["connection"] = connection
+                command.upgrade(config, "head")
+        except CommandError as error:
+            remedy = "take another database or a quicksilver that knows it"
+            raise StoreUnavailableError(f"cannot be migrated: {error}", place=self.name, remedy=remedy) from error
+        except (SQLAlchemyError, OSError) as error:
+            raise self.unavailable(error) from error
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write `rows` in one transaction; applications and nodes are updated, all else is kept as first written.
+
+        Raises StoreUnavailableError (try again later) or BadRowError (one of the rows does not go in).
+        """
+        try:
+            by_table = _by_table(rows)
+            with self.engine.begin() as connection:
+                for name, values in by_table.items():
+                    _insert(connection, _TABLES[name], values)
+        except (DataError, IntegrityError, OverflowError, ValueError, TypeError) as error:
+            raise BadRowError(_short(error), place=self.name) from error
+        except SQLAlchemyError as error:
+            if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
+                raise BadRowError(_short(error), place=self.name) from error
+            raise self.unavailable(error) from error
+
+    def prune(self, before_s: float) -> int:
+        """Delete what is older than `before_s` (Unix seconds), in short transactions; return the number of rows."""
+        total = 0
+        try:
+            for table, old in _old(before_s):
+                keys = list(table.primary_key)
+                oldest = select(*keys).where(old).limit(_PRUNE_ROWS)
+                statement = delete(table).where(tuple_(*keys).in_(oldest))
+                deleted = _PRUNE_ROWS
+                while deleted == _PRUNE_ROWS:
+                    with self.engine.begin() as connection:
+                        deleted = connection.execute(statement).rowcount
+                    total += deleted
+        except SQLAlchemyError as error:
+            raise self.unavailable(error) from error
+        return total
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def unavailable(self, error: Exception) -> StoreUnavailableError:
+        """Return `error` as ours, with a remedy."""
+        remedy = "look at the database and its disk; rows wait meanwhile"
+        return StoreUnavailableError(_short(error), place=self.name, remedy=remedy)
+
+
+def _checked(url: str) -> URL:
+    place = "proxy.store_url"
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        remedy = "write sqlite:////path/to/proxy.db or postgresql://user:password@host/database"
+        raise SettingsError("not a database URL", place=place, remedy=remedy) from None
+    driver = _SCHEMES.get(parsed.drivername.partition("+")[0])
+    if driver is None:
+        remedy = "take sqlite or postgresql"
+        raise SettingsError(f"{parsed.drivername!r} is not supported", place=place, remedy=remedy)
+    if driver == "sqlite":
+        _check_file(parsed.database, place)
+    return parsed.set(drivername=driver)
+
+
+def _check_file(database: str | None, place: str) -> None:
+    if not database or database == ":memory:" or database.startswith("file:"):
+        raise SettingsError("SQLite needs a file", place=place, remedy="write sqlite:////path/to/proxy.db")
+    file = Path(database).absolute()
+    if not file.parent.is_dir():
+        raise SettingsError(f"there is no directory {file.parent}", place=place, remedy="create it")
+    if not os.access(file.parent, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
+        raise SettingsError(f"{file} is not writable", place=place, remedy="give this user the right to write there")
+
+
+def _create_private(file: Path) -> None:
+    """Create the database file for its owner alone; an existing one is left as it is."""
+    with contextlib.suppress(FileExistsError):
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() != "sqlite":
+        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": int(_LOCK_WAIT_S)})
+    engine = create_engine(url, connect_args={"timeout": _LOCK_WAIT_S})
+    event.listen(engine, "connect", _on_sqlite_connect)
+    event.listen(engine, "begin", _on_sqlite_begin)
+    return engine
+
+
+def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves, so that DDL is in them too
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _on_sqlite_begin(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN")
+
+
+def _by_table(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
+    """Return the values of each table; of rows with one key the last application or node, the first of all else."""
+    tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = defaultdict(dict)
+    for row in rows:
+        name, values = table_of(row), _values(row)
+        key = tuple(values[column.name] for column in _TABLES[name].primary_key)
+        if name in _UPDATED or key not in tables[name]:
+            tables[name][key] = values
+    return {name: list(keyed.values()) for name, keyed in tables.items()}
+
+
+def _insert(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
+    """Insert; a row that is there already is updated where `_UPDATED` says so, else left alone."""
+    if connection.dialect.name == "postgresql":
+        statement: postgresql.Insert | sqlite.Insert = postgresql.insert(table)
+    else:
+        statement = sqlite.insert(table)
+    keep = _UPDATED.get(table.name)
+    if keep is None:
+        connection.execute(statement.on_conflict_do_nothing(), values)
+        return
+    keys = [column.name for column in table.primary_key]
+    changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in (*keys, *keep)}
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), values)
+
+
+def _values(row: Row) -> dict[str, Any]:
+    match row:
+        case GrantRecord():
+            values = _plain(row) | {"memory_mb": row.resources.memory_mb, "vcores": row.resources.vcores}
+            values["scores"] = [[node, score if math.isfinite(score) else None] for node, score in row.scores]
+            del values["resources"]
+        case AppRecord():
+            values = _plain(row) | {"tags": list(row.tags)}
+        case CompletionRecord():
+            values = _plain(row)
+        case NodeEvent():
+            values = row.event.model_dump(mode="json") | {"node_id": row.node_id, "boot": row.boot}
+        case NodeSeen():
+            values = {name: getattr(row, name) for name in ("id", "host", "rack", "label")}
+            values |= {"memory_mb": row.capacity.memory_mb, "vcores": row.capacity.vcores}
+            values |= {"first_seen_s": row.at_s, "last_seen_s": row.at_s}
+    return {name: _clean(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def _plain(row: GrantRecord | AppRecord | CompletionRecord) -> dict[str, Any]:
+    return {field.name: getattr(row, field.name) for field in fields(row)}
+
+
+def _clean(text: str) -> str:
+    """Return `text` as every database takes it: plain str, bounded, without NUL and lone surrogates."""
+    return str(text)[:_MAX_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+
+
+def _old(before_s: float) -> list[tuple[Table, ColumnElement[bool]]]:
+    unfinished_s = before_s - _UNFINISHED_S
+    ended = Application.finished_s < before_s
+    forgotten = and_(Application.finished_s.is_(None), Application.submitted_s < unfinished_s)
+    return [
+        (_TABLES["grants"], Grant.granted_s < before_s),
+        (_TABLES["completions"], Completion.at_s < before_s),
+        (_TABLES["container_events"], Event.at_s < before_s),
+        (_TABLES["applications"], or_(ended, forgotten)),
+        (_TABLES["nodes"], Node.last_seen_s < before_s),
+    ]
+
+
+def _short(error: Exception) -> str:
+    """Return the database's own words in one line, without the statement and its values."""
+    original = getattr(error, "orig", None) or error
+    return " ".join(str(original).split())[:300]

@@ -1,0 +1,106 @@
+"""The tables of the store (SQLAlchemy); `migrations/` creates and alters them. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import JSON, BigInteger, Double, Index, MetaData, Text
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+_NAMES = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Base(DeclarativeBase):
+    """Base of all tables."""
+
+    metadata = MetaData(naming_convention=_NAMES)
+    type_annotation_map = {str: Text, int: BigInteger, float: Double, list[Any]: JSON}  # noqa: RUF012
+
+
+class Application(Base):
+    """An application as the ResourceManager described it last."""
+
+    __tablename__ = "applications"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    queue: Mapped[str]
+    user: Mapped[str]
+    type: Mapped[str]
+    name: Mapped[str]
+    tags: Mapped[list[Any]]
+    priority: Mapped[int]
+    submitted_s: Mapped[float] = mapped_column(index=True)
+    finished_s: Mapped[float | None]
+
+
+class Grant(Base):
+    """A container as it was delivered, with the reasons of its kind and place."""
+
+    __tablename__ = "grants"
+    __table_args__ = (Index(None, "app_id", "granted_s"),)
+
+    container_id: Mapped[str] = mapped_column(primary_key=True)
+    app_id: Mapped[str]
+    attempt_id: Mapped[str]
+    kind: Mapped[str]
+    route_reason: Mapped[str]
+    node_id: Mapped[str]
+    wanted_node: Mapped[str | None]
+    place_reason: Mapped[str]
+    scores: Mapped[list[Any]]
+    unit: Mapped[str]
+    priority: Mapped[int]
+    memory_mb: Mapped[int]
+    vcores: Mapped[float]
+    expected_s: Mapped[float]
+    asked_s: Mapped[float]
+    granted_s: Mapped[float] = mapped_column(index=True)
+    shadow: Mapped[str | None]
+
+
+class Completion(Base):
+    """A container's end as its application master was told."""
+
+    __tablename__ = "completions"
+
+    container_id: Mapped[str] = mapped_column(primary_key=True)
+    app_id: Mapped[str] = mapped_column(index=True)
+    exit_status: Mapped[int]
+    original_exit_status: Mapped[int | None]
+    diagnostics: Mapped[str]
+    at_s: Mapped[float] = mapped_column(index=True)
+    own: Mapped[bool]
+
+
+class Event(Base):
+    """What a sidecar reported of a container."""
+
+    __tablename__ = "container_events"
+
+    node_id: Mapped[str] = mapped_column(primary_key=True)
+    boot: Mapped[str] = mapped_column(primary_key=True)
+    seq: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    container_id: Mapped[str] = mapped_column(index=True)
+    kind: Mapped[str]
+    at_s: Mapped[float] = mapped_column(index=True)
+    reason: Mapped[str]
+    waited_s: Mapped[float]
+    ran_s: Mapped[float | None]
+
+
+class Node(Base):
+    """A node that was there."""
+
+    __tablename__ = "nodes"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    host: Mapped[str]
+    rack: Mapped[str]
+    label: Mapped[str]
+    memory_mb: Mapped[int]
+    vcores: Mapped[float]
+    first_seen_s: Mapped[float]
+    last_seen_s: Mapped[float] = mapped_column(index=True)
