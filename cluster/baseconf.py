@@ -46,6 +46,7 @@ def hdfs_site(spec: ClusterSpec) -> Properties:
     data, web, rpc = spec.datanode
     return {
         "dfs.replication": "1",
+        "dfs.permissions.enabled": "false",  # clients may act as any user
         "dfs.namenode.name.dir": f"file://{spec.workdir}/hdfs/name",
         "dfs.namenode.http-address": str(spec.namenode_web),
         "dfs.namenode.safemode.extension": "0",

@@ -12,7 +12,7 @@ from typing import IO, Self
 from cluster import daemons, processes, state
 from cluster.commands import Launcher
 from cluster.confdirs import ConfDirs
-from cluster.daemons import Daemon
+from cluster.daemons import JOBHISTORY, NODEMANAGER, Daemon
 from cluster.errors import DaemonFailedError, StateError
 from cluster.jars import hadoop_jars
 from cluster.java import find_java
@@ -198,6 +198,7 @@ class Cluster:
         java = find_java()
         self._launcher = launcher = Launcher(java, hadoop_jars(java, progress), self.conf.hosts_file)
         self.conf.write(launcher.jars)
+        self._end_containers()  # left by a NodeManager that was killed from outside
         shutil.rmtree(self.spec.workdir / "local", ignore_errors=True)
         (self.spec.workdir / "logs").mkdir(exist_ok=True)
         state.save(self._saved().model_copy(update={"spec": self.spec}))
@@ -258,10 +259,14 @@ class Cluster:
 
     def _stop(self, names: Sequence[str]) -> None:
         saved = self._saved()
-        processes.stop([saved.daemons[name] for name in names if name in saved.daemons], _GRACE_S)
-        local = self.spec.workdir / "local"
-        while left := processes.containers_below(local):
-            processes.stop(left, grace_s=0.5)
+        first = [name for name in names if name.startswith((NODEMANAGER, JOBHISTORY))]
+        for batch in (first, names):  # a NodeManager whose heartbeat meets no RM takes 10 s longer to end
+            processes.stop([saved.daemons[name] for name in batch if name in saved.daemons], _GRACE_S)
+        self._end_containers()
         for name in names:
             saved.daemons.pop(name, None)
         state.save(saved)
+
+    def _end_containers(self) -> None:
+        while left := processes.containers_below(self.spec.workdir / "local"):
+            processes.stop(left, grace_s=0.5)

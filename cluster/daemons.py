@@ -12,6 +12,7 @@ from cluster.confdirs import ConfDirs
 from cluster.ports import ANY, Listen
 from cluster.spec import ClusterSpec, HostPort, NodeAddresses
 
+NODEMANAGER, JOBHISTORY = "nodemanager", "jobhistory"
 _HTTP_TIMEOUT_S = 5.0
 
 
@@ -53,7 +54,7 @@ def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
 def history_daemon(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
     """Return the JobHistoryServer. Started before HDFS is up it would wait for 10 s."""
     return Daemon(
-        "jobhistory",
+        JOBHISTORY,
         "org.apache.hadoop.mapreduce.v2.hs.JobHistoryServer",
         conf.client,
         256,
@@ -90,7 +91,7 @@ def yarn_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
 def _nodemanager(spec: ClusterSpec, node: NodeAddresses, folder: Path) -> Daemon:
     rpc, web = (node.loopback_rpc, node.loopback_web) if spec.overlay else (node.rpc, node.web)
     return Daemon(
-        f"nodemanager-{node.name}",
+        f"{NODEMANAGER}-{node.name}",
         "org.apache.hadoop.yarn.server.nodemanager.NodeManager",
         folder,
         256,
