@@ -7,6 +7,7 @@ the sections that it uses.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from policies.check import Path as Steps
@@ -29,6 +30,8 @@ FILE_NAME: Final = "quicksilver.yaml"
 VARIABLE: Final = "QUICKSILVER_CONFIG"
 SYSTEM_WIDE: Final = Path("/etc/quicksilver") / FILE_NAME
 TOP_LEVEL: Final = ("policies", "proxy", "sidecar", "hadoop_conf_dir")
+UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
+"""What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""
 MAX_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 30
@@ -54,7 +57,7 @@ class SettingsFileError(Exception):
     """The settings file cannot be used; one line for each mistake, as `file:line:column: setting: what is wrong`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = tuple(lines)
+        self.lines = tuple("".join(c if c.isprintable() else " " for c in line) for line in lines)
         super().__init__("\n".join(self.lines))
 
 
@@ -186,7 +189,9 @@ def _parse(text: str, path: Path) -> tuple[SettingsFile, list[Mistake]]:
     yaml = YAML(typ="safe", pure=True)
     walk = _Walk()
     try:
-        root = yaml.compose(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML lets an anchor be set anew
+            root = yaml.compose(text)
         if root is None:
             return SettingsFile(path), []
         walk.visit(root, (), 0)
@@ -197,7 +202,7 @@ def _parse(text: str, path: Path) -> tuple[SettingsFile, list[Mistake]]:
         raise SettingsFileError([f"{path}: {error}"]) from error
     except YAMLError as error:
         raise SettingsFileError([_syntax(error, path, text)]) from error
-    except ValueError as error:
+    except UNREADABLE as error:
         raise SettingsFile(path, positions=walk.positions).error([walk.unreadable(str(error))]) from error
     return SettingsFile(path, data, walk.positions), _top_level(data)
 
@@ -261,7 +266,7 @@ class _Walk:
         for steps, node in self.scalars:
             try:
                 YAML(typ="safe", pure=True).constructor.construct_object(node)
-            except ValueError:
+            except UNREADABLE:
                 return Mistake(steps, f"'{node.value}' cannot be read ({why}); quote it when it is text")
         return Mistake((), f"cannot be read: {why}")
 

@@ -55,8 +55,8 @@ policies:
         "known: hybrid_gq, only_g, only_q",
         "quicksilver.yaml:9:15: policies.routes[1].settings.td_s: must be a number, got 'ten' "
         "(hybrid_gq: tasks expected to run less than this may be queueable, 0..)",
-        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: queues, mode, "
-        "modes, routes, place, order, preempt, headroom, quota, estimate, retries_to_g",
+        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: queues, "
+        "mode, modes, routes, place, order, preempt, headroom, quota, estimate, retries_to_g",
         "quicksilver.yaml:13:39: policies.place.settings.k: must be >= 1, got 0 (topk_wait: nodes to draw from, 1..)",
         "quicksilver.yaml:14:3: policies.order.policy: is missing "
         "(name of the policy (`quicksilver policy list` shows all))",
@@ -82,6 +82,7 @@ policies:
         ("policies: {? [a] : 1}\n", "1:11: policies: a key must be plain text"),
         ("policies: !!python/object:os.system {}\n", "1:11: is no YAML: could not determine a constructor"),
         ("policies:\n  retries_to_g: !!int x\n", "2:17: policies.retries_to_g: 'x' cannot be read"),
+        ("policies:\n  retries_to_g: !!int\n", "2:17: policies.retries_to_g: '' cannot be read"),
         ("policies:\n  mode: 2026-13-45\n", "2:9: policies.mode: '2026-13-45' cannot be read"),
     ],
 )
