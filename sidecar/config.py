@@ -62,7 +62,7 @@ class SidecarSettings(BaseModel):
     vcores: int | None = Field(None, ge=1)
     """Vcores that containers may use; default: yarn.nodemanager.resource.cpu-vcores (set it where those are raised)."""
     count_vcores: bool = True
-    """Whether vcores bound what runs; with DefaultResourceCalculator a guaranteed container has 1, whatever it asked."""
+    """Whether vcores bound what runs; DefaultResourceCalculator gives a guaranteed container 1, whatever it asked."""
     reserve_mb: int = Field(512, ge=0)
     """Physical memory that stays free when a queueable container starts."""
     settle_s: float = Field(2.0, ge=0)
@@ -149,7 +149,7 @@ class SidecarSettings(BaseModel):
                 raise SettingsError(
                     f"the sidecar would relay to itself: {theirs} is also where it listens",
                     place=f"sidecar.{name}",
-                    remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1) and the sidecar on its name",
+                    remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
                 )
         rest = self.rest_listen or Address(listen.host, REST_PORT)
         return Place(

@@ -41,6 +41,7 @@ from hadoop_rpc.protos.yarn_pb2 import (
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from policies.model import Resources
 from shell.messages import ContainerState
+from sidecar.events import Outcome
 from sidecar.gate_events import (
     ClientClosed,
     CloseClient,
@@ -67,7 +68,6 @@ from sidecar.gate_events import (
     ToUpstream,
     UpstreamClosed,
 )
-from sidecar.events import Outcome
 from sidecar.starts import (
     attempt_of_nm_token,
     container_id,
@@ -129,6 +129,8 @@ class Gate:
         self.client_open = True
         self.upstream_open = True
         self.opaque = False
+        self.opened = False
+        """Whether the handshake is over."""
         self._held = held
         self._meta = meta
         self._server = ServerConnection(max_frame_bytes)
@@ -209,8 +211,10 @@ class Gate:
                 return
             case SaslFrame():
                 self._login(self._relay.from_client(event))
-            case ConnectionContext() if event.protocol != NM_PROTOCOL:
-                self._pass_through(f"the protocol is {event.protocol or 'not named'}", encrypted=False)
+            case ConnectionContext():
+                self.opened = True
+                if event.protocol != NM_PROTOCOL:
+                    self._pass_through(f"the protocol is {event.protocol or 'not named'}", encrypted=False)
             case Call():
                 self._call(event)
                 return
@@ -240,7 +244,7 @@ class Gate:
             self._out.append(LoggedIn(self.attempt_id))
 
     def _pass_through(self, reason: str, *, encrypted: bool) -> None:
-        self.opaque = True
+        self.opaque = self.opened = True
         self._server.pass_through()
         self._client.pass_through()
         self._out.append(PassesThrough(reason, encrypted))

@@ -13,7 +13,7 @@ TYPICAL = Resources(1024, 1)
 
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = 10.0) -> Report:
-    """Return `report` with the node's sums, estimates and containers; default_expected_s: where there is no estimate."""
+    """Return `report` with the node's sums, estimates and containers; default_expected_s: where nobody estimated."""
     g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
     running = [_running(e, now_s, default_expected_s) for e in node.using() if not e.start.am]
     waiting = node.queue.in_order(now_s)

@@ -1,0 +1,48 @@
+"""`quicksilver sidecar`: run the sidecar of this node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import uvloop
+
+from shell.errors import QuicksilverError
+from shell.hadoop_conf import load_hadoop_conf
+from shell.logs import LEVELS, configure_logs
+from shell.settings_file import SettingsFileError, load_settings
+from sidecar.config import SidecarSettings
+from sidecar.server import Sidecar
+
+
+@click.group()
+def sidecar() -> None:
+    """The sidecar beside each NodeManager: queues queueable containers, makes room for guaranteed ones."""
+
+
+@sidecar.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
+)
+@click.option(
+    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-json", is_flag=True, help="One JSON object per log line.")
+def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bool) -> None:
+    """Run the sidecar of this node until SIGTERM."""
+    configure_logs(as_json=log_json, level=log_level)
+    try:
+        file = load_settings(config)
+        settings = file.section("sidecar", SidecarSettings)
+        policies = file.policies()
+        conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
+        place = settings.place(conf)
+        scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
+
+        async def main() -> None:
+            await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}").run()
+
+        uvloop.run(main())
+    except (QuicksilverError, SettingsFileError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,0 +1,81 @@
+"""What the sidecar measures, in a registry of its own; every name begins with `quicksilver_sidecar_`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+
+from policies.model import Resources
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+_ROOM_S: Final = (0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
+_P: Final = "quicksilver_sidecar_"
+
+
+class SidecarMetrics:
+    """All metrics of one sidecar; labels are few and bounded, never ids."""
+
+    def __init__(self) -> None:
+        self.registry: Final = CollectorRegistry()
+        ProcessCollector(namespace="quicksilver_sidecar", registry=self.registry)
+        self._connections()
+        self._containers()
+        self._surroundings()
+
+    def exposition(self) -> bytes:
+        """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
+        return generate_latest(self.registry)
+
+    def set_use(self, capacity: Resources, guaranteed: Resources, queueable: Resources) -> None:
+        """Set the gauges of memory and vcores."""
+        for kind, amount in (("capacity", capacity), ("G", guaranteed), ("Q", queueable)):
+            self.memory_mb.labels(kind).set(amount.memory_mb)
+            self.vcores.labels(kind).set(amount.vcores)
+
+    def _connections(self) -> None:
+        self.connections = self._gauge("connections", "Connections of application masters that are open now.")
+        self.sessions = self._gauge("sessions_kept", "NodeManager sessions kept open after their client closed.")
+        self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")
+        self.connections_refused = self._counter(
+            "connections_refused", "Connections closed at once, by reason (limit, upstream, handshake).", "reason"
+        )
+        self.encrypted_connections = self._counter(
+            "encrypted_connections", "Connections relayed unread because their SASL session signs or encrypts."
+        )
+        self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
+
+    def _containers(self) -> None:
+        self.starts = self._counter("starts", "Starts by what was done with them (held, forwarded).", "action")
+        self.events = self._counter("container_events", "What happened to containers, by kind of event.", "kind")
+        self.queueing_s = self._histogram(
+            "queueing_seconds", "Time that started queueable containers waited here.", _QUEUE_S
+        )
+        self.room_s = self._histogram(
+            "room_seconds", "Time from the decision to kill a container to its end in the NodeManager.", _ROOM_S
+        )
+        self.queue_length = self._gauge("queue_length", "Starts that wait.")
+        self.queue_bytes = self._gauge("queue_bytes", "Bytes of the starts that wait.")
+        self.running = self._gauge("containers", "Containers that use the node, by kind (G, Q, O).", "kind")
+        self.memory_mb = self._gauge("memory_mb", "Memory by allocation: capacity, G, Q.", "what")
+        self.vcores = self._gauge("vcores", "Vcores by allocation: capacity, G, Q.", "what")
+        self.free_physical_mb = self._gauge("free_physical_mb", "Physical memory that is free.")
+
+    def _surroundings(self) -> None:
+        self.reports = self._counter(
+            "reports", "Reports to the proxy, by outcome (taken, unreachable, refused).", "outcome"
+        )
+        self.events_dropped = self._counter("events_dropped", "Events that were given up because the proxy took none.")
+        self.ends = self._counter("ends", "Ends of containers, by how they were noticed (process, nodemanager).", "by")
+        self.nm_errors = self._counter("nodemanager_errors", "Calls of the NodeManager's REST that failed.")
+        self.policy_faults = self._counter("policy_faults", "Faults of policies, by slot.", "slot")
+
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        return Gauge(_P + name, text, labels, registry=self.registry)
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        return Counter(_P + name, text, labels, registry=self.registry)
+
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
+        return Histogram(_P + name, text, registry=self.registry, buckets=buckets)

@@ -1,0 +1,421 @@
+"""Obeys the machines: their commands become bytes, timers and calls, and what comes of it goes back as events."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from hadoop_rpc.connection import Failure, Response
+from shell.address import Address
+from shell.logs import get_logger
+from shell.messages import EventKind
+from sidecar.config import SidecarSettings
+from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE
+from sidecar.events import (
+    Answered,
+    Arrived,
+    Command,
+    Dropped,
+    Ended,
+    Event,
+    Forced,
+    Forward,
+    Hold,
+    Kill,
+    KillOver,
+    Launch,
+    Outcome,
+    Released,
+    SessionLost,
+    SessionUp,
+    Settled,
+    StopAsked,
+    Tell,
+    Tick,
+    Unwatch,
+    Warn,
+    Watch,
+    Withdrawn,
+)
+from sidecar.gate import Gate, ServicesMeta, start_body
+from sidecar.gate_events import (
+    CloseClient,
+    CloseUpstream,
+    Decided,
+    ForceWanted,
+    Garbage,
+    GateCommand,
+    GateEvent,
+    Going,
+    HoldFailed,
+    LoggedIn,
+    OwnAnswer,
+    OwnCall,
+    PassesThrough,
+    PingDue,
+    StartAnswered,
+    StartWanted,
+    StartWithdrawn,
+    StopWanted,
+    ToClient,
+    ToUpstream,
+    UpstreamClosed,
+)
+from sidecar.kill import stop_and_see_gone
+from sidecar.links import Link, UpstreamSide
+from sidecar.metrics import SidecarMetrics
+from sidecar.node import Node
+from sidecar.reporter import Reporter
+from sidecar.sessions import Sessions
+from sidecar.starts import outcome_of
+from sidecar.watch import Watcher
+
+log = get_logger(__name__)
+_MB: Final = 2**20
+_GONE_S: Final = 10.0
+Answer = Response | Failure | None
+
+
+class Runtime:
+    """Runs one node machine and its gates in one loop. `reporter` and `watcher` are set before the first event."""
+
+    reporter: Reporter
+    watcher: Watcher
+
+    def __init__(self, node: Node, settings: SidecarSettings, metrics: SidecarMetrics, upstream: Address) -> None:
+        self.node, self.settings, self.metrics, self.upstream = node, settings, metrics, upstream
+        self.meta = ServicesMeta()
+        self.sessions = Sessions()
+        self.links: set[Link] = set()
+        self.gone: OrderedDict[str, float] = OrderedDict()
+        """Containers that are over, with the time, for those who read older news."""
+        self.stopping = False
+        self._inbox: deque[Event | tuple[Link, GateEvent]] = deque()
+        self._draining = False
+        self._waiters: dict[str, list[Link]] = {}
+        self._launching: dict[str, tuple[str, bytes, set[Link]]] = {}
+        self._calls: dict[str, asyncio.Future[Answer]] = {}
+        self._call_number = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    # Ways in
+
+    def tell(self, event: Event) -> None:
+        """Hand an event to the node machine and carry out what follows."""
+        self._inbox.append(event)
+        self._work()
+
+    def tell_gate(self, link: Link, event: GateEvent) -> None:
+        """Hand an event to a gate and carry out what follows."""
+        self._inbox.append((link, event))
+        self._work()
+
+    def accept(self, transport: asyncio.Transport) -> Link | None:
+        """Take in a connection of an application master, and connect to the NodeManager for it."""
+        peer = str(Address(*(transport.get_extra_info("peername") or ("unknown", 0))[:2]))
+        clients = sum(1 for link in self.links if link.gate.client_open)
+        if self.stopping or clients >= self.settings.max_connections:
+            self.metrics.connections_refused.labels("limit").inc()
+            log.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
+            return None
+        gate = Gate(self.node, self.meta, self.settings.max_frame_mb * _MB)
+        link = Link(gate, self.tell_gate, self.settings.buffer_mb * _MB)
+        link.peer = peer
+        self.links.add(link)
+        self.metrics.connections_opened.inc()
+        loop = asyncio.get_running_loop()
+        link.handshake_timer = loop.call_later(self.settings.handshake_timeout_s, self._handshake_late, link)
+        self._spawn(self._connect(link))
+        return link
+
+    def ping(self) -> None:
+        """Ping every kept session."""
+        for link in self.sessions.kept():
+            self.tell_gate(link, PingDue())
+
+    async def call(self, attempt_id: str, method: str, body: bytes) -> Answer:
+        """Call the NodeManager on a session of the attempt; None when there is none, or it was lost."""
+        link = self.sessions.best(attempt_id)
+        if link is None:
+            return None
+        self._call_number += 1
+        name = str(self._call_number)
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._calls[name] = future
+        self.tell_gate(link, OwnCall(("call", name), method, body))
+        try:
+            return await future
+        finally:
+            self._calls.pop(name, None)
+
+    async def close(self) -> None:
+        """Close all connections and end all tasks."""
+        self.stopping = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for link in list(self.links):
+            if link.handshake_timer is not None:
+                link.handshake_timer.cancel()
+            for transport in (link.client, link.upstream):
+                if transport is not None:
+                    transport.close()
+
+    def _work(self) -> None:
+        """Carry out everything that is to do, in order; a machine never runs inside another's turn."""
+        if self._draining:
+            return
+        self._draining = True
+        try:
+            while self._inbox:
+                item = self._inbox.popleft()
+                if isinstance(item, tuple):
+                    self._run_gate(*item)
+                else:
+                    for command in self.node.handle(item):
+                        self._obey(command)
+        finally:
+            self._draining = False
+        self._arm()
+
+    def _arm(self) -> None:
+        deadline_s = self.node.deadline_s()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if deadline_s is not None and not self.stopping:
+            delay_s = max(0.001, deadline_s - time.time())
+            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.tell(Tick(time.time())))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a task of the sidecar failed", exc_info=task.exception())
+
+    # Connections
+
+    async def _connect(self, link: Link) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self.settings.connect_timeout_s):
+                await loop.create_connection(lambda: UpstreamSide(link), *self.upstream)
+        except (OSError, TimeoutError) as error:
+            self.metrics.connections_refused.labels("upstream").inc()
+            if not self._refused:
+                log.warning("the NodeManager does not answer", upstream=str(self.upstream), why=str(error))
+            self._refused = True
+            self.tell_gate(link, UpstreamClosed())
+            return
+        self._refused = False
+        if not link.gate.client_open and link.upstream is not None:
+            link.upstream.abort()
+
+    def _handshake_late(self, link: Link) -> None:
+        link.handshake_timer = None
+        if not link.gate.opened and link.gate.client_open:
+            self.metrics.connections_refused.labels("handshake").inc()
+            log.warning("connection closed: no handshake in time", peer=link.peer)
+            link.abort()
+
+    def _run_gate(self, link: Link, event: GateEvent) -> None:
+        for command in link.gate.handle(event):
+            self._obey_gate(link, command)
+        if isinstance(event, UpstreamClosed):
+            self._lost(link)
+        self._tidy(link)
+
+    def _tidy(self, link: Link) -> None:
+        """Close the NodeManager's side of a link that nobody needs, and forget closed links."""
+        gate = link.gate
+        if gate.client_open:
+            return
+        if link.handshake_timer is not None:
+            link.handshake_timer.cancel()
+            link.handshake_timer = None
+        needed = self.node.needs_session(gate.attempt_id) and not self.sessions.has_other_kept(link)
+        if gate.upstream_open and not gate.busy and not (gate.attempt_id and needed) and link.upstream is not None:
+            link.upstream.close()
+        if not gate.upstream_open:
+            self.links.discard(link)
+
+    def _lost(self, link: Link) -> None:
+        if link.lost:
+            return
+        link.lost = True
+        self.meta.data = None
+        if self.sessions.remove(link):
+            self._inbox.append(SessionLost(link.gate.attempt_id, time.time()))
+
+    # Commands of the gates
+
+    def _obey_gate(self, link: Link, command: GateCommand) -> None:
+        now_s = time.time()
+        match command:
+            case ToClient():
+                if link.client is not None:
+                    link.client.write(command.data)
+            case ToUpstream():
+                if link.upstream is not None:
+                    link.upstream.write(command.data)
+            case CloseClient():
+                if link.client is not None:
+                    link.client.close()
+            case CloseUpstream():
+                if link.upstream is not None:
+                    link.upstream.close()
+            case StartWanted():
+                self._waiters.setdefault(command.start.container_id, []).append(link)
+                self._inbox.append(Arrived(command.start, now_s))
+            case StartWithdrawn():
+                self._withdrawn(link, command.container_id, now_s)
+            case StartAnswered():
+                self._inbox.append(Answered(command.container_id, command.outcome, command.text, now_s))
+            case StopWanted():
+                self._inbox.append(StopAsked(command.container_id, now_s))
+            case ForceWanted():
+                self._inbox.append(Forced(command.container_id, now_s))
+            case HoldFailed():
+                self._inbox.append(Dropped((command.container_id,), command.text, now_s))
+            case OwnAnswer():
+                self._own_answer(link, command, now_s)
+            case LoggedIn() | PassesThrough() | Garbage():
+                self._note(link, command)
+
+    def _note(self, link: Link, command: LoggedIn | PassesThrough | Garbage) -> None:
+        match command:
+            case LoggedIn():
+                self.sessions.add(command.attempt_id, link)
+                self._inbox.append(SessionUp(command.attempt_id, time.time()))
+            case PassesThrough():
+                if command.encrypted:
+                    self.metrics.encrypted_connections.inc()
+                    text = "its containers pass unread: let hadoop.rpc.protection be authentication on this port"
+                    log.warning(text, peer=link.peer, why=command.reason)
+                else:
+                    log.info("a connection passes unread", peer=link.peer, why=command.reason)
+            case Garbage():
+                self.metrics.protocol_errors.labels(command.side).inc()
+                log.warning(
+                    f"connection closed: the {command.side} broke the protocol", peer=link.peer, why=command.text
+                )
+
+    def _withdrawn(self, link: Link, container_id: str, now_s: float) -> None:
+        waiters = self._waiters.get(container_id, [])
+        if link in waiters:
+            waiters.remove(link)
+        if not waiters:
+            self._waiters.pop(container_id, None)
+            self._inbox.append(Withdrawn(container_id, now_s))
+
+    def _own_answer(self, link: Link, command: OwnAnswer, now_s: float) -> None:
+        kind, name = command.tag
+        if kind == "call":
+            future = self._calls.get(name)
+            if future is not None and not future.done():
+                future.set_result(command.answer)
+            return
+        attempt_id, payload, tried = self._launching.pop(name)
+        if command.answer is None:
+            tried.add(link)
+            if self._send_start(name, attempt_id, payload, tried):
+                return
+        outcome, text = outcome_of(command.answer, name)
+        self._inbox.append(Answered(name, outcome, text, now_s))
+
+    # Commands of the node machine
+
+    def _obey(self, command: Command) -> None:
+        match command:
+            case Forward() | Hold():
+                hold = isinstance(command, Hold)
+                self.metrics.starts.labels("held" if hold else "forwarded").inc()
+                for link in self._waiters.pop(command.container_id, []):
+                    self._inbox.append((link, Decided(command.container_id, hold)))
+            case Launch():
+                if not self._send_start(command.container_id, command.attempt_id, command.payload, set()):
+                    text = "there is no session with the NodeManager"
+                    self._inbox.append(Answered(command.container_id, Outcome.LOST, text, time.time()))
+            case Kill():
+                self._spawn(self._kill(command))
+            case Settled():
+                for link in self.links:
+                    self._inbox.append((link, Going(command.container_id)))
+            case Watch():
+                self.watcher.watch(command.container_id, command.app_id)
+            case Unwatch():
+                self.watcher.unwatch(command.container_id)
+                self._remember(command.container_id)
+            case Released():
+                for link in self.sessions.all(command.attempt_id):
+                    self._tidy(link)
+            case Tell():
+                self._report(command)
+            case Warn():
+                log.warning(command.text, container=command.container_id)
+
+    def _send_start(self, container_id: str, attempt_id: str, payload: bytes, tried: set[Link]) -> bool:
+        link = self.sessions.best(attempt_id)
+        if link is None or link in tried:
+            return False
+        self._launching[container_id] = (attempt_id, payload, tried)
+        self._inbox.append((link, OwnCall(("start", container_id), "startContainers", start_body(payload))))
+        return True
+
+    async def _kill(self, command: Kill) -> None:
+        begun_s = time.monotonic()
+
+        async def call(method: str, body: bytes) -> Answer:
+            return await self.call(command.attempt_id, method, body)
+
+        settings = self.settings
+        gone, text = await stop_and_see_gone(command.container_id, call, settings.kill_poll_s, settings.kill_wait_s)
+        if gone:
+            self.metrics.room_s.observe(time.monotonic() - begun_s)
+        self.tell(KillOver(command.container_id, gone, text, time.time()))
+
+    def _remember(self, container_id: str) -> None:
+        now_s = time.time()
+        self.gone[container_id] = now_s
+        while self.gone and next(iter(self.gone.values())) < now_s - _GONE_S:
+            self.gone.popitem(last=False)
+
+    def _report(self, command: Tell) -> None:
+        event = command.event
+        self.metrics.events.labels(event.kind).inc()
+        entry = self.node.entries.get(event.container_id)
+        if event.kind is EventKind.STARTED and entry is not None and entry.kind == QUEUEABLE:
+            self.metrics.queueing_s.observe(event.waited_s)
+        details = {"waited_s": round(event.waited_s, 3), "why": event.reason}
+        if event.ran_s is not None:
+            details["ran_s"] = round(event.ran_s, 3)
+        log.info(f"container {event.kind}", container=event.container_id, **{k: v for k, v in details.items() if v})
+        self.reporter.add(event)
+
+    def ended(self, container_id: str) -> None:
+        """Take in that a container's process is gone."""
+        self.metrics.ends.labels("process").inc()
+        self.tell(Ended(container_id, time.time()))
+
+    def measure(self) -> None:
+        """Set the gauges."""
+        node, metrics = self.node, self.metrics
+        metrics.connections.set(sum(1 for link in self.links if link.gate.client_open))
+        metrics.sessions.set(len(self.sessions.kept()))
+        metrics.queue_length.set(len(node.queue))
+        metrics.queue_bytes.set(node.queue.bytes)
+        for kind in (GUARANTEED, QUEUEABLE, FOREIGN):
+            metrics.running.labels(kind).set(sum(1 for e in node.using() if e.kind == kind))
+        metrics.free_physical_mb.set(node.free_physical_mb or 0)
+        metrics.set_use(node.rules.capacity, node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN))

@@ -1,0 +1,269 @@
+"""The sidecar as a process: sockets, timers, REST, reports, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import psutil
+from pydantic import ValidationError
+
+from policies.errors import PolicyFaultError
+from policies.model import ContainerView, Resources
+from policies.settings import Policies
+from shell.errors import QuicksilverError
+from shell.logs import get_logger
+from shell.messages import Ack, ContainerEvent, Report
+from shell.rest import RestClient, bound_socket, serve
+from sidecar.api import Health, make_api
+from sidecar.config import Place, SidecarSettings
+from sidecar.events import Drain, Dropped, Ended, Physical
+from sidecar.links import ClientSide
+from sidecar.metrics import SidecarMetrics
+from sidecar.nm_list import NmList, compare, read_list
+from sidecar.node import Node
+from sidecar.picture import fill_report
+from sidecar.relay import TcpRelay
+from sidecar.reporter import Reporter
+from sidecar.runtime import Runtime
+from sidecar.watch import Watcher
+
+log = get_logger(__name__)
+_MB: Final = 2**20
+_STOP_S: Final = 1.5
+_TICK_S: Final = 1.0
+STOPPING: Final = "sidecar stopping"
+
+
+class Sidecar:
+    """One sidecar. `run()` ends on SIGTERM or SIGINT, or when `stop()` is called."""
+
+    def __init__(self, settings: SidecarSettings, place: Place, policies: Policies, nm_web_url: str) -> None:
+        self.settings, self.place, self.policies = settings, place, policies
+        self.node_id = place.node_id
+        self.boot = secrets.token_hex(8)
+        self.metrics = SidecarMetrics()
+        self.node = Node(settings.rules(place.capacity), self._order_key, self._victims)
+        self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
+        self.nm_answers: bool | None = None
+        self._report_seq = 0
+        self._limit_nm = ""
+        self._nm_web = RestClient(nm_web_url, timeout_s=settings.rest_timeout_s, remedy="is the NodeManager up?")
+        self._nm_thread = ThreadPoolExecutor(1, thread_name_prefix="nodemanager")
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End `run()` in an orderly way."""
+        self._stop.set()
+
+    async def run(self) -> None:
+        """Bind all addresses, then serve until stopped. Raises QuicksilverError when an address cannot be bound."""
+        sockets = self._bind()
+        self.runtime.watcher = Watcher(self.place.local_dirs, self.settings.watch_poll_s, self.runtime.ended)
+        self.runtime.reporter = Reporter(
+            self.place.proxy_url, self.settings, self.metrics, self.report, self._acknowledged
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
+        web = TcpRelay(self.place.web_upstream, self.settings.web_connections, self.settings.connect_timeout_s)
+        api = make_api(self.runtime, self.metrics, self.report, self.health)
+        tasks = [
+            asyncio.create_task(job, name=name)
+            for name, job in self._jobs(
+                web.serve(sockets[1]), serve(api, sockets[2], max_connections=self.settings.rest_connections)
+            )
+        ]
+        self._say_hello()
+        try:
+            await self._until_stopped(tasks)
+        finally:
+            gate.close()
+            await self._end(tasks)
+
+    def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
+        """Return the node's state for the proxy, with these events."""
+        self._report_seq += 1
+        report = Report(
+            node_id=self.node_id,
+            boot=self.boot,
+            seq=self._report_seq,
+            sidecar_url=self.place.rest_url,
+            memory_mb=self.place.capacity.memory_mb,
+            vcores=self.place.capacity.vcores,
+            events=list(events),
+            limits=self.limits(),
+        )
+        return fill_report(report, self.node, time.time())
+
+    def limits(self) -> list[str]:
+        """Return what this sidecar cannot do here, and why."""
+        blind = self.runtime.watcher.blind
+        limits = [f"ends are noticed each second only: {blind}"] if blind else []
+        return limits + ([self._limit_nm] if self._limit_nm else [])
+
+    def health(self) -> Health:
+        """Return whether all is well."""
+        proxy = self.runtime.reporter.reachable
+        fine = self.nm_answers is not False and proxy is not False
+        return Health(
+            status="ok" if fine else "degraded",
+            node_id=self.node_id,
+            nodemanager=self.nm_answers,
+            proxy=proxy,
+            limits=self.limits(),
+        )
+
+    # Parts of run()
+
+    def _bind(self) -> list[socket.socket]:
+        bound: list[socket.socket] = []
+        try:
+            for address in (self.place.listen, self.place.web_listen, self.place.rest):
+                bound.append(bound_socket(*address))
+        except QuicksilverError:
+            for sock in bound:
+                sock.close()
+            raise
+        return bound
+
+    def _jobs(self, *servers: Coroutine[Any, Any, None]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        return [
+            ("web", servers[0]),
+            ("rest", servers[1]),
+            ("reports", self.runtime.reporter.run()),
+            ("nodemanager", self._follow_nodemanager()),
+            ("clock", self._clock()),
+            ("pings", self._pings()),
+        ]
+
+    async def _until_stopped(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        stopped = asyncio.create_task(self._stop.wait())
+        done, _ = await asyncio.wait((*tasks, stopped), return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for task in done:
+            if task is not stopped:
+                await task  # raises what ended it; none of them ends by itself
+
+    async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Shed what is held, tell the proxy once, close everything; within 2 s."""
+        log.info(STOPPING, node=self.node_id, held=len(self.node.queue))
+        self.runtime.stopping = True
+        self.runtime.tell(Drain(True, STOPPING, time.time()))
+        for task in tasks:
+            if task.get_name() != "rest":
+                task.cancel()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await self.runtime.reporter.send()
+        except TimeoutError:
+            log.warning("the proxy was not told of the end: it did not answer in time")
+        await self.runtime.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=0.4)
+        self.runtime.watcher.close()
+        self.runtime.reporter.close()
+        self._nm_thread.shutdown(wait=False, cancel_futures=True)
+
+    def _say_hello(self) -> None:
+        place = self.place
+        log.info(
+            "sidecar up",
+            node=self.node_id,
+            listen=str(place.listen),
+            nodemanager=str(place.upstream),
+            rest=place.rest_url,
+            proxy=place.proxy_url,
+            memory_mb=place.capacity.memory_mb,
+            vcores=place.capacity.vcores,
+        )
+        if os.geteuid() != 0:
+            log.info("not root: pid files can be read only as the NodeManager's own user")
+
+    # Timers
+
+    async def _clock(self) -> None:
+        while True:
+            available_mb = psutil.virtual_memory().available // _MB
+            self.runtime.tell(Physical(int(available_mb), time.time()))
+            await asyncio.sleep(_TICK_S)
+
+    async def _pings(self) -> None:
+        while True:
+            await asyncio.sleep(self.settings.ping_s)
+            self.runtime.ping()
+
+    async def _follow_nodemanager(self) -> None:
+        """Compare the NodeManager's list: at the start, then regularly; each second while a process is not watched."""
+        while True:
+            listed = await self._ask_nodemanager()
+            if listed is not None:
+                events = compare(listed, self.node.entries, self.runtime.gone, self.runtime.watcher.seen(), time.time())
+                for event in events:
+                    if isinstance(event, Ended):
+                        self.metrics.ends.labels("nodemanager").inc()
+                    self.runtime.tell(event)
+            begun = time.monotonic()
+            while time.monotonic() - begun < self.settings.reconcile_s:
+                await asyncio.sleep(_TICK_S)
+                if self.runtime.watcher.unseen() or listed is None:
+                    break
+
+    async def _ask_nodemanager(self) -> NmList | None:
+        loop = asyncio.get_running_loop()
+        asked_s = time.time()
+        try:
+            if self.nm_answers is not True:
+                info = await loop.run_in_executor(self._nm_thread, self._nm_web.get, "/ws/v1/node/info")
+                self._learn_node_id(info)
+            answer = await loop.run_in_executor(self._nm_thread, self._nm_web.get, "/ws/v1/node/containers")
+            listed = read_list(answer, asked_s)
+        except (QuicksilverError, ValidationError, ValueError) as error:
+            self.metrics.nm_errors.inc()
+            if self.nm_answers is not False:
+                log.warning("the NodeManager's list of containers cannot be read", why=str(error))
+            self.nm_answers = False
+            self._limit_nm = f"the NodeManager's REST does not answer: {error}"
+            return None
+        self.nm_answers, self._limit_nm = True, ""
+        return listed
+
+    def _learn_node_id(self, info: Any) -> None:
+        inner = info.get("nodeInfo") if isinstance(info, dict) else None
+        node_id = inner.get("id") if isinstance(inner, dict) else None
+        if isinstance(node_id, str) and node_id and not self.settings.node_id and node_id != self.node_id:
+            log.info("the NodeManager names this node", node=node_id, before=self.node_id)
+            self.node_id = node_id
+
+    # What the machine and the proxy ask
+
+    def _acknowledged(self, ack: Ack) -> None:
+        if ack.drop:
+            self.runtime.tell(Dropped(tuple(ack.drop), ack.drop_reason, time.time()))
+
+    def _order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
+        try:
+            return self.policies.order_key(waiting, now_s)
+        except PolicyFaultError as error:
+            self._fault("order", error)
+            return ()
+
+    def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
+        try:
+            return self.policies.victims(need, running, now_s)
+        except PolicyFaultError as error:
+            self._fault("preempt", error)
+            return []
+
+    def _fault(self, slot: str, error: PolicyFaultError) -> None:
+        self.metrics.policy_faults.labels(slot).inc()
+        log.error("a policy failed: arrival order, and nothing killed, until it works", slot=slot, why=str(error))
