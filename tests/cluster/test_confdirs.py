@@ -1,0 +1,103 @@
+"""The folders a cluster is configured by: plain values, and the overlays exactly as an admin would merge them."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster import ClusterSpec, SiteFileError, confdirs
+from cluster.confdirs import ConfDirs, hosts_text, overlay_root, read_overlay
+from cluster.jars import Jars
+from cluster.siteconf import Properties, read_site
+
+JARS = Jars(Path("/jars"))
+SCHEDULER = "yarn.resourcemanager.scheduler.address"
+
+
+def written(tmp_path: Path, **fields: object) -> ConfDirs:
+    conf = ConfDirs(ClusterSpec.model_validate({"workdir": tmp_path, "base_port": 18000, **fields}))
+    conf.write(JARS)
+    return conf
+
+
+def yarn(folder: Path) -> Properties:
+    return read_site(folder / "yarn-site.xml")
+
+
+def test_plain_is_stock(tmp_path: Path) -> None:
+    conf = written(tmp_path, overlay=False)
+    rm, node = yarn(conf.resourcemanager), yarn(conf.nodemanagers[1])
+    assert rm[SCHEDULER] == "127.0.0.1:18030"
+    assert node["yarn.nodemanager.address"] == "127.0.0.12:18110"
+    assert node["yarn.nodemanager.localizer.address"] == "127.0.0.12:18111"
+    assert not any("opportunistic" in name or "bind-host" in name or "quicksilver" in name for name in [*rm, *node])
+
+
+def test_the_overlay_moves_the_scheduler_and_hides_the_nodes(tmp_path: Path) -> None:
+    conf = written(tmp_path)
+    rm, node = yarn(conf.resourcemanager), yarn(conf.nodemanagers[1])
+    assert rm[SCHEDULER] == "127.0.0.1:18035"
+    assert rm["yarn.resourcemanager.opportunistic-container-allocation.enabled"] == "true"
+    assert rm["yarn.resourcemanager.opportunistic-container-allocation.nodes-used"] == "0"
+    assert rm["yarn.resourcemanager.nm-container-queuing.load-comparator"] == "QUEUE_WAIT_TIME"
+    assert node["yarn.nodemanager.bind-host"] == "127.0.0.1"
+    assert node["yarn.nodemanager.address"] == "127.0.0.12:18110"
+    assert node["yarn.nodemanager.webapp.address"] == "127.0.0.12:18112"
+    assert node["yarn.nodemanager.localizer.address"] == "127.0.0.1:18111"
+    assert int(node["yarn.nodemanager.opportunistic-containers-max-queue-length"]) > 0
+    assert node[SCHEDULER] == "127.0.0.1:18030"  # application masters read it here
+
+
+def test_clients_are_the_same_with_and_without_overlay(tmp_path: Path) -> None:
+    conf = written(tmp_path, overlay=False)
+    before = {path.name: path.read_bytes() for path in conf.client.iterdir() if path.is_file()}
+    written(tmp_path, overlay=True)
+    assert {path.name: path.read_bytes() for path in conf.client.iterdir() if path.is_file()} == before
+
+
+def test_the_shuffle_port_of_each_node_is_in_its_mapred_site(tmp_path: Path) -> None:
+    conf = written(tmp_path)
+    ports = [read_site(folder / "mapred-site.xml")["mapreduce.shuffle.port"] for folder in conf.nodemanagers]
+    assert ports == ["18103", "18113", "18123"]
+
+
+def test_the_client_overlay_and_extra_settings_are_laid_on_top(tmp_path: Path) -> None:
+    name = "yarn.resourcemanager.connect.retry-interval.ms"
+    assert name not in yarn(written(tmp_path).client)
+    assert yarn(written(tmp_path, client_overlay=True).client)[name] == "1000"
+    assert yarn(written(tmp_path, client_overlay=True, extra_site={"yarn": {name: "7"}}).nodemanagers[0])[name] == "7"
+
+
+def test_queues_and_calculator_come_from_the_spec(tmp_path: Path) -> None:
+    conf = written(tmp_path, queues={"a": 30, "b": 70}, resource_calculator="dominant")
+    site = read_site(conf.resourcemanager / "capacity-scheduler.xml")
+    assert site["yarn.scheduler.capacity.root.queues"] == "a,b"
+    assert site["yarn.scheduler.capacity.root.b.capacity"] == "70"
+    assert site["yarn.scheduler.capacity.resource-calculator"].endswith(".DominantResourceCalculator")
+
+
+def test_the_overlays_leave_no_variable_that_yarn_does_not_know() -> None:
+    known = {"yarn.resourcemanager.hostname", "yarn.nodemanager.hostname"}
+    for role in ("resourcemanager", "nodemanager", "client"):
+        overlay = read_overlay(role)
+        used = {part.split("}")[0] for value in overlay.values() for part in value.split("${")[1:]}
+        assert used <= known | overlay.keys()
+
+
+def test_an_overlay_without_the_port_property_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    role = tmp_path / "hadoop-conf" / "resourcemanager"
+    role.mkdir(parents=True)
+    (role / "yarn-site.xml").write_text("<configuration/>")
+    monkeypatch.setattr(confdirs, "overlay_root", lambda: tmp_path / "hadoop-conf")
+    with pytest.raises(SiteFileError, match=r"hadoop-conf: no property quicksilver.resourcemanager.scheduler.port"):
+        written(tmp_path)
+
+
+def test_every_address_is_its_own_name_for_the_jvms() -> None:
+    lines = hosts_text(ClusterSpec(nodes=2)).splitlines()
+    assert lines[:3] == ["127.0.0.1 127.0.0.1", "127.0.0.11 127.0.0.11", "127.0.0.12 127.0.0.12"]
+    assert "127.0.0.1 localhost" in lines
+
+
+def test_the_readme_names_every_overlay() -> None:
+    text = (overlay_root() / "README.md").read_text()
+    assert all(str(path.relative_to(overlay_root())) in text for path in overlay_root().rglob("*.xml"))
