@@ -1,7 +1,7 @@
 """The proxy's REST API: what an admin asks, and where sidecars report.
 
-`create_app` needs the state of the running proxy (`ProxyState`): its methods are called in the event loop, so they must be
-quick; its `history` asks the store in worker threads.
+`create_app` needs the state of the running proxy (`ProxyState`): its methods are called in the event loop, so they must
+be quick; its `history` asks the store in worker threads.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Logs of all our processes: structlog lines to stderr, key=value or JSON.
 
-Keys that recur: `app` (application id), `attempt`, `container` (container id), `node` (node id), `peer` (address).
+Keys that recur: `application` (its id), `attempt`, `container` (container id), `node` (node id), `peer` (address).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-_FIRST_KEYS: Final = ["timestamp", "level", "logger", "event", "app", "attempt", "container", "node", "peer"]
+_FIRST_KEYS: Final = ["timestamp", "level", "logger", "event", "application", "attempt", "container", "node", "peer"]
 
 
 def configure_logs(*, as_json: bool = False, level: str = "info", stream: TextIO | None = None) -> None:
@@ -46,7 +46,7 @@ def configure_logs(*, as_json: bool = False, level: str = "info", stream: TextIO
 
 
 def get_logger(name: str) -> structlog.stdlib.BoundLogger:
-    """Return the logger of a module; `log.bind(app=...)` gives one with keys."""
+    """Return the logger of a module; `log.bind(application=...)` gives one with keys."""
     logger: structlog.stdlib.BoundLogger = structlog.stdlib.get_logger(name)
     return logger
 

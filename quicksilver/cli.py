@@ -1,0 +1,92 @@
+"""The program `quicksilver`: one group whose commands are imported when they are used."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import IO, Any, Final
+
+import click
+
+from shell.errors import QuicksilverError
+from shell.settings_file import SettingsFileError
+from shell.version import version
+
+
+@dataclass(frozen=True, slots=True)
+class Lazy:
+    """Where a command is, and the line that `--help` shows for it."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: Final[dict[str, Lazy]] = {
+    "proxy": Lazy("rm_proxy.cli", "proxy", "The proxy in front of the ResourceManager's scheduler."),
+    "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
+    "node": Lazy("rm_proxy.cli", "node", "The cluster's nodes."),
+    "queue": Lazy("rm_proxy.cli", "queue", "YARN's queues."),
+    "app": Lazy("rm_proxy.cli", "app", "Applications."),
+    "decision": Lazy("rm_proxy.cli", "decision", "Containers as they were delivered."),
+    "explain": Lazy("rm_proxy.cli", "explain", "Why a container is what and where it is, and why it waited."),
+    "summary": Lazy("rm_proxy.cli", "summary", "Containers by node and kind, delays."),
+    "health": Lazy("rm_proxy.cli", "health", "Whether the proxy does its work."),
+    "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
+    "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),
+    "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
+    "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),
+}
+
+
+class OneLineError(click.ClickException):
+    """Prints one line for each mistake, without a traceback; exit code 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print to stderr, or to `file`."""
+        for line in self.message.splitlines():
+            click.echo(f"quicksilver: error: {line}", file=file, err=file is None)
+
+
+class Program(click.Group):
+    """Finds commands by COMMANDS; turns our errors into one line."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of COMMANDS."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command. Raises OneLineError when this installation has it not."""
+        lazy = COMMANDS.get(cmd_name)
+        if lazy is None:
+            return None
+        try:
+            command = getattr(importlib.import_module(lazy.module), lazy.attribute)
+        except ModuleNotFoundError as error:
+            missing = f"`quicksilver {cmd_name}` needs {error.name}, which is not installed"
+            raise OneLineError(f"{missing}; install it with pip") from error
+        assert isinstance(command, click.Command), f"{lazy.module}:{lazy.attribute} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' lines without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, lazy.help) for name, lazy in COMMANDS.items()])
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run, with errors that a user can mend as one line."""
+        try:
+            return super().invoke(ctx)
+        except (QuicksilverError, SettingsFileError) as error:
+            raise OneLineError(str(error)) from error
+
+
+@click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(version(), prog_name="quicksilver")
+def cli() -> None:
+    """Two-level scheduling for stock Apache Hadoop YARN."""
+
+
+def main() -> None:
+    """Run the program."""
+    cli(prog_name="quicksilver")

@@ -1,0 +1,196 @@
+"""Commands that run the proxy and that ask it: `quicksilver proxy run`, `node list`, `explain CONTAINER` and others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from rm_proxy import cli_tables as tables
+from shell.errors import QuicksilverError
+from shell.logs import LEVELS
+from shell.rest import RefusedError, RestClient
+
+DEFAULT_URL: Final = "http://127.0.0.1:8390"
+_PAGE: Final = 1000
+_REMEDY: Final = "start the proxy (`quicksilver proxy run`), or name its REST address with --url or $QUICKSILVER_URL"
+
+Command = Callable[..., None]
+
+
+def _reading(command: Command) -> Command:
+    """Add what all reading commands take: --url and --json."""
+    url = click.option(
+        "--url", envvar="QUICKSILVER_URL", default=DEFAULT_URL, show_default=True, help="The proxy's REST."
+    )
+    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+    return url(as_json(command))
+
+
+def _limit(command: Command) -> Command:
+    return click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows.")(
+        command
+    )
+
+
+@click.group()
+def proxy() -> None:
+    """The proxy in front of the ResourceManager's scheduler."""
+
+
+@proxy.command("run")
+@click.option(
+    "--config",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The settings; default: $QUICKSILVER_CONFIG, ./quicksilver.yaml, /etc/quicksilver/quicksilver.yaml.",
+)
+@click.option(
+    "--hadoop-conf-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Hadoop's site files; default: hadoop_conf_dir of the settings, $HADOOP_CONF_DIR, /etc/hadoop/conf.",
+)
+@click.option("--log-json", is_flag=True, help="Log JSON lines instead of key=value.")
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+def run_proxy(config: Path | None, hadoop_conf_dir: Path | None, log_json: bool, log_level: str) -> None:
+    """Run the proxy until SIGTERM or Ctrl-C; logs go to stderr."""
+    from rm_proxy.config import ProxySettings
+    from rm_proxy.server import run
+    from shell.hadoop_conf import load_hadoop_conf
+    from shell.logs import configure_logs
+    from shell.settings_file import load_settings
+
+    configure_logs(as_json=log_json, level=log_level)
+    file = load_settings(config)
+    settings, policies = file.section("proxy", ProxySettings), file.policies()
+    run(settings, policies, load_hadoop_conf(hadoop_conf_dir or file.hadoop_conf_dir))
+
+
+@click.group()
+def node() -> None:
+    """The cluster's nodes."""
+
+
+@node.command("list")
+@_reading
+def list_nodes(url: str, as_json: bool) -> None:
+    """List the nodes with their guaranteed and queueable containers' use."""
+    _show(_all(url, "/v1/nodes"), as_json, tables.nodes)
+
+
+@node.command("show")
+@click.argument("node_id")
+@_reading
+def show_node(node_id: str, url: str, as_json: bool) -> None:
+    """Show NODE_ID (host:port) with the containers that its sidecar knows."""
+    _show(_get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
+
+
+@click.group()
+def queue() -> None:
+    """YARN's queues."""
+
+
+@queue.command("list")
+@_reading
+def list_queues(url: str, as_json: bool) -> None:
+    """List the queues: what the ResourceManager gives them, and the queueable containers beside it."""
+    _show(_all(url, "/v1/queues"), as_json, tables.queues)
+
+
+@click.group()
+def app() -> None:
+    """Applications."""
+
+
+@app.command("list")
+@_reading
+def list_apps(url: str, as_json: bool) -> None:
+    """List the applications that live now."""
+    _show(_all(url, "/v1/applications"), as_json, tables.applications)
+
+
+@app.command("show")
+@click.argument("app_id", metavar="ID")
+@_reading
+def show_app(app_id: str, url: str, as_json: bool) -> None:
+    """Show one application, live or finished, with counts and delays of its containers."""
+    found = _get(url, f"/v1/applications/{app_id}")
+    found["summary"] = _get(url, "/v1/summary", {"app": app_id})
+    _show(found, as_json, tables.application)
+
+
+@click.group()
+def decision() -> None:
+    """Containers as they were delivered."""
+
+
+@decision.command("list")
+@click.option("--app", "app_id", help="Only of this application.")
+@_limit
+@_reading
+def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> None:
+    """List delivered containers, the newest first, with the reason of their kind."""
+    params = {"app": app_id} if app_id else {}
+    _show(_all(url, "/v1/decisions", params, limit), as_json, tables.decisions)
+
+
+@click.command()
+@click.argument("container_id", metavar="CONTAINER")
+@_reading
+def explain(container_id: str, url: str, as_json: bool) -> None:
+    """Tell why CONTAINER is guaranteed or queueable, why it is on its node, and why it waited."""
+    _show(_get(url, f"/v1/containers/{container_id}"), as_json, tables.explanation)
+
+
+@click.command()
+@click.option("--app", "app_id", help="Only of this application.")
+@click.option("--last", "last_s", type=click.FloatRange(0, min_open=True), help="Only the last so many seconds.")
+@_reading
+def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -> None:
+    """Sum up: containers by node and kind, allocation delays, waiting at the nodes."""
+    params = {key: value for key, value in (("app", app_id), ("last_s", last_s)) if value is not None}
+    _show(_get(url, "/v1/summary", params), as_json, tables.summary)
+
+
+@click.command()
+@_reading
+def health(url: str, as_json: bool) -> None:
+    """Tell whether the proxy does its work; exit code 1 when something is not well."""
+    found = _get(url, "/v1/health")
+    _show(found, as_json, tables.health)
+    if found.get("status") != "ok":
+        raise click.exceptions.Exit(1)
+
+
+def _get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
+    client = RestClient(url, timeout_s=30.0, remedy=_REMEDY)
+    try:
+        return client.get(path, params)
+    except RefusedError as error:
+        if error.code in ("not-json", "http-404"):
+            raise QuicksilverError(error.what, place=error.place, remedy="is this the proxy's REST address?") from error
+        raise
+    finally:
+        client.close()
+
+
+def _all(url: str, path: str, params: dict[str, Any] | None = None, limit: int | None = None) -> list[Any]:
+    """Return the items of all pages, `limit` at most."""
+    items: list[Any] = []
+    while limit is None or len(items) < limit:
+        size = _PAGE if limit is None else min(_PAGE, limit - len(items))
+        page = _get(url, path, {**(params or {}), "limit": size, "offset": len(items)})
+        items += page["items"]
+        if not page["more"]:
+            break
+    return items
+
+
+def _show(found: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        render(found)

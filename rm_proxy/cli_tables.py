@@ -1,0 +1,206 @@
+"""How the reading commands print what the REST API answered."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_PIPE_WIDTH: Final = 240
+_KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
+
+
+def nodes(found: Sequence[dict[str, Any]]) -> None:
+    """Print nodes, one a line."""
+    columns = ("node", "state", "use", "capacity", "used G", "used Q", ">waiting", ">queued s", ">report s", "remark")
+    rows = [
+        (
+            one["id"],
+            one["state"],
+            "yes" if one["usable"] else "no",
+            amount(one["capacity"]),
+            amount(one["used_g"]),
+            amount(one["used_q"]),
+            one["queue_length"],
+            seconds(one["queued_s"]),
+            seconds(one["report_age_s"]),
+            one["why_unusable"] or "; ".join(one["limits"]),
+        )
+        for one in found
+    ]
+    _table(columns, rows, "no nodes")
+
+
+def node(found: dict[str, Any]) -> None:
+    """Print a node and its containers."""
+    nodes([found])
+    columns = ("container", "kind", "state", ">for s", "size", ">priority", ">expected s", "waits for")
+    rows = [
+        (
+            one["container_id"],
+            one["kind"],
+            one["state"],
+            seconds(one["since_s"]),
+            amount(one),
+            one["priority"],
+            seconds(one["expected_s"]),
+            one["why"],
+        )
+        for one in found["containers"]
+    ]
+    _table(columns, rows, "no containers")
+
+
+def queues(found: Sequence[dict[str, Any]]) -> None:
+    """Print queues, one a line."""
+    columns = ("queue", "queueable", "max capacity", "used G", "used Q", "labels")
+    rows = [
+        (
+            one["name"],
+            "yes" if one["queueable"] else "no",
+            amount(one["max_capacity"]),
+            amount(one["used_g"]),
+            amount(one["used_q"]),
+            ", ".join(one["labels"]),
+        )
+        for one in found
+    ]
+    _table(columns, rows, "no queues")
+
+
+def applications(found: Sequence[dict[str, Any]]) -> None:
+    """Print applications, one a line."""
+    columns = ("application", "name", "type", "user", "queue", "mode", ">live G", ">live Q", ">wanted G", ">wanted Q")
+    keys = ("id", "name", "type", "user", "queue", "mode", "live_g", "live_q", "wanted_g", "wanted_q")
+    _table(columns, [tuple(one[key] for key in keys) for one in found], "no applications")
+
+
+def application(found: dict[str, Any]) -> None:
+    """Print an application and the summary of its containers."""
+    applications([found])
+    facts = [("submitted", moment(found["submitted_s"])), ("finished", moment(found["finished_s"]))]
+    if found["mode_reason"]:
+        facts.append(("why this mode", found["mode_reason"]))
+    _facts(facts)
+    summary(found["summary"])
+
+
+def decisions(found: Sequence[dict[str, Any]]) -> None:
+    """Print delivered containers, one a line."""
+    columns = ("container", "kind", "node", ">delay s", "delivered", "why")
+    rows = [
+        (
+            one["container_id"],
+            one["kind"],
+            one["node_id"],
+            f"{one['delay_s']:.3f}",
+            moment(one["granted_s"]),
+            one["route_reason"],
+        )
+        for one in found
+    ]
+    _table(columns, rows, "no decisions")
+
+
+def explanation(found: dict[str, Any]) -> None:
+    """Print a container's story, then the candidates of its placement."""
+    console = _console()
+    made, app = found["decision"], found["application"]
+    of = f" of {app['name'] or app['id']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
+    size = f", {amount(made['resources'])}, priority {made['priority']}" if made else ""
+    console.print(Text(f"{found['container_id']}{of}{size}"))
+    for sentence in found["story"]:
+        console.print(Text(f"  {sentence}"), soft_wrap=True)
+    if made and made["scores"]:
+        rows = [
+            (
+                one["node"],
+                "inf" if one["score"] is None else f"{one['score']:g}",
+                "*" if one["node"] == made["node_id"] else "",
+            )
+            for one in made["scores"]
+        ]
+        _table(("candidate", f">score ({made['unit']})", "taken"), rows, "")
+
+
+def summary(found: dict[str, Any]) -> None:
+    """Print counts by node and kind, then delays."""
+    rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in found["nodes"]]
+    rows.append(("all", found["guaranteed"], found["queueable"]))
+    _table(("node", ">G", ">Q"), rows, "")
+    delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("waiting at the node", "queueing"))
+    keys = ("p50_s", "p95_s", "max_s")
+    lines = [(title, found[name]["count"], *(precise(found[name][key]) for key in keys)) for title, name in delays]
+    _table(("delay", ">count", ">p50 s", ">p95 s", ">max s"), lines, "")
+    if found["events"]:
+        _facts([("events", ", ".join(f"{kind} {count}" for kind, count in found["events"].items()))])
+
+
+def health(found: dict[str, Any]) -> None:
+    """Print the proxy's state and its problems."""
+    _facts(
+        [
+            ("status", found["status"]),
+            ("version", found["version"]),
+            ("mode", found["mode"]),
+            ("since", moment(found["started_s"])),
+            ("listens on", found["listen"]),
+            ("relays to", found["upstream"]),
+            ("ResourceManager", f"{found['rm_web']} ({'answers' if found['rm_reachable'] else 'does not answer'})"),
+            ("nodes", f"{found['nodes_usable']} of {found['nodes']} usable"),
+            ("applications", f"{found['attempts']} attempts, {found['connections']} connections"),
+            ("store", f"{found['store']} ({found['store_backlog']} rows wait)"),
+        ]
+    )
+    for problem in found["problems"]:
+        _console().print(Text(f"problem: {problem}"), soft_wrap=True)
+
+
+def amount(resources: dict[str, Any]) -> str:
+    """Write resources, e.g. `2048 MB, 2 cores`."""
+    return f"{resources['memory_mb']} MB, {resources['vcores']:g} cores"
+
+
+def seconds(value: float | None) -> str:
+    """Write a duration with one decimal; `-` for none."""
+    return "-" if value is None else f"{value:.1f}"
+
+
+def precise(value: float | None) -> str:
+    """Write a duration in ms; `-` for none."""
+    return "-" if value is None else f"{value:.3f}"
+
+
+def moment(unix_s: float | None) -> str:
+    """Write a time in UTC; `-` for none."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if unix_s else "-"
+
+
+def _console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> None:
+    table = Table.grid(padding=(0, 2))
+    for name, value in facts:
+        table.add_row(Text(name), Text(value))
+    _console().print(table)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
+    """Print a table; a column whose title begins with `>` is aligned to the right."""
+    if not rows:
+        _console().print(Text(nothing))
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for title in columns:
+        right = title.startswith(">")
+        table.add_column(title.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    _console().print(table)
