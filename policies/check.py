@@ -155,6 +155,7 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
     rows = []
     for name, field in model.model_fields.items():
         extra: Mapping[str, Any] = field.json_schema_extra if isinstance(field.json_schema_extra, Mapping) else {}
+        ending = "" if field.annotation is bool else _UNITS.get(name.rsplit("_", 1)[-1], "")
         default = field.get_default(call_default_factory=True, validated_data={})
         rows.append(
             {
@@ -166,7 +167,7 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
                 if not field.is_required()
                 else None,
                 "required": field.is_required(),
-                "unit": str(extra.get("unit", _UNITS.get(name.rsplit("_", 1)[-1], ""))),
+                "unit": str(extra.get("unit", ending)),
                 "range": bounds(field),
                 "doc": " ".join((field.description or "").split()),
                 "source": str(extra.get("source", "")),
@@ -181,5 +182,9 @@ def _jsonable(value: object) -> object:
     return sorted(value) if isinstance(value, set | frozenset) else str(value)
 
 
-def _generic(field: FieldInfo) -> str:
-    return str(field.annotation).replace("typing.", "").split(".")[-1] if field.annotation else ""
+def _type_name(annotation: object) -> str:
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Literal or (isinstance(annotation, type) and issubclass(annotation, Enum)):
+        return "str"
+    name = getattr(origin or annotation, "__name__", str(annotation))
+    return f"{name}[{', '.join(_type_name(argument) for argument in arguments)}]" if arguments else name

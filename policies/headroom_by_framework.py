@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from policies.base import Policy, PolicyConfig
 from policies.model import AppView, Resources
@@ -32,7 +32,12 @@ class ByFramework(PolicyConfig):
         {"MAPREDUCE": Rule.LESS_QUEUEABLE, "TEZ": Rule.AT_LEAST_NEXT},
         json_schema_extra={"source": "Hadoop 3.4 RMContainerAllocator, Tez 0.10 YarnTaskSchedulerService"},
     )
-    """YARN application type, upper case: as_is, less_queueable or at_least_next; types not named are as_is."""
+    """YARN application type: as_is, less_queueable or at_least_next; types not named are as_is."""
+
+    @field_validator("rules")
+    @classmethod
+    def _upper_case(cls, rules: dict[str, Rule]) -> dict[str, Rule]:
+        return {kind.upper(): rule for kind, rule in rules.items()}
 
 
 def headroom(limit: Resources, app: AppView, cfg: ByFramework) -> Resources:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+from pydantic import Field
+
 from policies.base import Policy, PolicyConfig
 from policies.locality import TIERS, nowhere
 from policies.model import Ask, NodeView, Placement
@@ -13,7 +15,7 @@ from policies.model import Ask, NodeView, Placement
 class RandomPlace(PolicyConfig):
     """Settings of random."""
 
-    prefer_local: bool = True
+    prefer_local: bool = Field(True, json_schema_extra={"source": "own"})
     """Draw from the nearest tier that has a node (node, rack, anywhere); off: from all allowed nodes alike."""
 
 

@@ -136,7 +136,7 @@ def test_headroom_by_framework(kind: str, limit: Resources, expected: Resources)
 
 def test_headroom_rules_may_be_set() -> None:
     app = AppView("a", type="FLINK", used_q=Resources(3072, 3))
-    assert headroom("by_framework", Resources(8192, 8), app, rules={"FLINK": "less_queueable"}) == Resources(5120, 5)
+    assert headroom("by_framework", Resources(8192, 8), app, rules={"flink": "less_queueable"}) == Resources(5120, 5)
 
 
 def test_headroom_as_is_is_never_negative() -> None:

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
+from policies.base import SLOTS
 from policies.model import AppView, Ask, Kind, Resources
 from policies.registry import Registry
 from shell.settings_file import SettingsFileError, check_settings, find_settings, load_settings, parse_settings
@@ -212,3 +213,20 @@ def test_any_text_is_read_or_explained(text: str) -> None:
     except SettingsFileError as error:
         assert error.lines
         assert all(line.startswith("quicksilver.yaml:") and "\n" not in line for line in error.lines)
+
+
+def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(page.split("```yaml\n")[1].split("```")[0])
+    assert check_settings(file, registry=REGISTRY) == (file, [], [])
+
+
+def test_every_policy_and_setting_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "policies.md").read_text()
+    for slot in SLOTS:
+        part = page.split(f"\n## {slot}\n")[1].split("\n## ")[0]
+        for name in REGISTRY.names(slot):
+            assert f"**`{name}`**" in part
+            fields = REGISTRY.get(slot, name).config.model_fields
+            assert all(f"| `{setting}`: " in part for setting in fields)
