@@ -48,13 +48,13 @@ def proxy() -> None:
     help="The settings; default: $QUICKSILVER_CONFIG, ./quicksilver.yaml, /etc/quicksilver/quicksilver.yaml.",
 )
 @click.option(
-    "--hadoop-conf-dir",
+    "--conf-dir",
     type=click.Path(file_okay=False, path_type=Path),
     help="Hadoop's site files; default: hadoop_conf_dir of the settings, $HADOOP_CONF_DIR, /etc/hadoop/conf.",
 )
 @click.option("--log-json", is_flag=True, help="Log JSON lines instead of key=value.")
 @click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-def run_proxy(config: Path | None, hadoop_conf_dir: Path | None, log_json: bool, log_level: str) -> None:
+def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_level: str) -> None:
     """Run the proxy until SIGTERM or Ctrl-C; logs go to stderr."""
     from rm_proxy.config import ProxySettings
     from rm_proxy.server import run
@@ -65,7 +65,7 @@ def run_proxy(config: Path | None, hadoop_conf_dir: Path | None, log_json: bool,
     configure_logs(as_json=log_json, level=log_level)
     file = load_settings(config)
     settings, policies = file.section("proxy", ProxySettings), file.policies()
-    run(settings, policies, load_hadoop_conf(hadoop_conf_dir or file.hadoop_conf_dir))
+    run(settings, policies, load_hadoop_conf(conf_dir or file.hadoop_conf_dir), str(file.path or ""))
 
 
 @click.group()

@@ -36,8 +36,8 @@ log = get_logger(__name__)
 class Proxy:
     """All parts of one running proxy; made inside a running event loop."""
 
-    def __init__(self, settings: ProxySettings, policies: Policies, conf: HadoopConf) -> None:
-        self.settings = settings
+    def __init__(self, settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str) -> None:
+        self.settings, self.policies_source = settings, policies_source
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf))
@@ -211,25 +211,26 @@ def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> Non
     log.error("a fault in the event loop", what=context.get("message"), exc_info=error)
 
 
-def run(settings: ProxySettings, policies: Policies, conf: HadoopConf) -> None:
-    """Run the proxy until SIGTERM or SIGINT.
+def run(settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str = "") -> None:
+    """Run the proxy until SIGTERM or SIGINT; `policies_source` is the file that the policies were read from.
 
     Raises QuicksilverError when an address cannot be bound or a setting is missing.
     """
     endpoints = settings.endpoints(conf)
     listen = bound_socket(*endpoints.listen)
     rest = bound_socket(*endpoints.rest_listen)
-    uvloop.run(_serve(settings, policies, conf, listen, rest))
+
+    async def serving() -> None:
+        await _until_signal(Proxy(settings, policies, conf, policies_source), listen, rest)
+
+    uvloop.run(serving())
 
 
-async def _serve(
-    settings: ProxySettings, policies: Policies, conf: HadoopConf, listen: socket.socket, rest: socket.socket
-) -> None:
+async def _until_signal(proxy: Proxy, listen: socket.socket, rest: socket.socket) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    proxy = Proxy(settings, policies, conf)
     await proxy.start(listen, rest)
     await stop.wait()
     await proxy.close()

@@ -1,0 +1,56 @@
+# Each target gets ready what it needs; `make demo` and `make test` work on a fresh Debian with Python 3.11 or newer.
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
+
+.PHONY: demo test test-fast check fmt gridmix spark bench-relay protos lock clean setup setup-test
+
+setup:
+	@scripts/setup run
+
+setup-test:
+	@scripts/setup test
+
+demo: setup ## the same MapReduce job on plain YARN and through quicksilver, compared
+	@$(PYTHON) -m quicksilver demo
+
+test: setup-test ## all tests, on a real Hadoop cluster where they need one
+	$(PYTHON) -m pytest
+
+test-fast: setup-test ## the tests that start neither Hadoop nor a database
+	$(PYTHON) -m pytest -m "not hadoop and not cgroup and not docker and not postgres"
+
+check: setup-test ## lint, types and import contracts
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+fmt: setup-test
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+gridmix: setup ## history of jobs -> Rumen trace -> GridMix through the proxy
+	@$(PYTHON) -m workloads.gridmix $(ARGS)
+
+spark: setup ## an unmodified PySpark job with its executors as queueable containers
+	@[ -x .venv-spark/bin/python ] || python3 -m venv .venv-spark
+	@.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-spark.lock
+	@$(PYTHON) -m workloads.spark $(ARGS)
+
+bench-relay: setup ## empty allocates direct and through the proxy
+	@$(PYTHON) -m bench.relay $(ARGS)
+
+protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
+	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
+	.venv/bin/ruff format hadoop_rpc/protos
+
+lock: setup-test ## resolve all dependencies anew
+	$(PYTHON) -m pip install --quiet uv
+	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra dev -q pyproject.toml -o requirements.lock
+	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra spark -q pyproject.toml -o requirements-spark.lock
+
+clean: ## remove what builds and runs left here; running local clusters are stopped first
+	@[ ! -x $(PYTHON) ] || $(PYTHON) -m quicksilver cluster stop --all || true
+	rm -rf build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv .venv-spark *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

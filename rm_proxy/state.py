@@ -1,0 +1,176 @@
+"""What the running proxy knows, in the form of the REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from policies.base import SLOTS
+from policies.model import Resources
+from policies.registry import Registry
+from rm_proxy.api_models import (
+    ActivePolicy,
+    ApplicationInfo,
+    Health,
+    LiveContainer,
+    NodeDetail,
+    NodeInfo,
+    PoliciesInfo,
+    QueueInfo,
+)
+from rm_proxy.attempt import Attempt
+from rm_proxy.history import History
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.nodes import Node
+from rm_proxy.records import AppRecord
+from shell.messages import Ack, Report
+from shell.version import version
+
+if TYPE_CHECKING:
+    from rm_proxy.server import Proxy
+
+
+class ApiState:
+    """Answers from memory, in the event loop; `history` asks the store in worker threads."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self._proxy = proxy
+        self._history = History(proxy.store)
+        self._registry = Registry()
+
+    @property
+    def history(self) -> History:
+        """The store's queries."""
+        return self._history
+
+    @property
+    def metrics(self) -> ProxyMetrics:
+        """What `/metrics` shows."""
+        return self._proxy.metrics
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        """Return all nodes, ordered by id."""
+        return [NodeInfo(**self._node(node)) for _, node in sorted(self._proxy.coordinator.nodes.items())]
+
+    def node(self, node_id: str) -> NodeDetail | None:
+        """Return a node with its containers; None when it is unknown."""
+        node = self._proxy.coordinator.nodes.get(node_id)
+        if node is None:
+            return None
+        return NodeDetail(**self._node(node), containers=node.report.containers if node.report else [])
+
+    def _node(self, node: Node) -> dict[str, object]:
+        now_s = time.time()
+        view, report, yarn = node.view, node.report, node.yarn
+        fresh_s = self._proxy.settings.report_fresh_s
+        return {
+            **{name: getattr(view, name) for name in NodeInfo.model_fields if hasattr(view, name)},
+            "id": node.id,
+            "state": yarn.state if yarn else "UNKNOWN",
+            "why_unusable": node.why_not(now_s, fresh_s) or "",
+            "capacity": view.capacity if report else yarn.capacity if yarn else Resources(),
+            "free_physical_mb": report.free_physical_mb if report else None,
+            "draining": report.draining if report else False,
+            "report_age_s": now_s - node.reported_s if report else None,
+            "sidecar_url": report.sidecar_url if report else "",
+            "limits": report.limits if report else [],
+        }
+
+    def applications(self) -> Sequence[ApplicationInfo]:
+        """Return the applications that live now, ordered by id."""
+        latest: dict[str, Attempt] = {}
+        for attempt in self._proxy.coordinator.attempts.values():
+            if not attempt.finished:
+                latest[attempt.app_id] = attempt
+        return [self._application(app_id, attempt) for app_id, attempt in sorted(latest.items())]
+
+    def _application(self, app_id: str, attempt: Attempt) -> ApplicationInfo:
+        coordinator = self._proxy.coordinator
+        record: AppRecord | None = coordinator.records.get(app_id)
+        view = coordinator.app(app_id)
+        live = attempt.live
+        known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
+        return ApplicationInfo(
+            **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
+            mode=coordinator.policies.mode(view) if view else "active",
+            mode_reason="" if view else "the ResourceManager's REST has not told about it yet: all is guaranteed",
+            attempt_id=attempt.id,
+            wanted_g=sum(entry.g_share for entry in attempt.entries),
+            wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
+            live_g=len(live) - live.count_q,
+            live_q=live.count_q,
+            used_g=live.used_g,
+            used_q=live.used_q,
+        )
+
+    def queues(self) -> Sequence[QueueInfo]:
+        """Return the leaf queues, ordered by name."""
+        coordinator = self._proxy.coordinator
+        found = []
+        for path in sorted(path for path, queue in coordinator.queues.items() if queue.leaf):
+            view = coordinator.queue(path)
+            if view is not None:
+                found.append(QueueInfo.of(view, queueable=coordinator.policies.listed(path)))
+        return found
+
+    def policies(self) -> PoliciesInfo:
+        """Return the policies in use."""
+        described = self._proxy.coordinator.policies.describe()
+        active = [
+            ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"])
+            for slot, chosen in described.items()
+            if isinstance(chosen, dict) and "policy" in chosen
+        ]
+        active.insert(0, ActivePolicy(slot="route", name="by rules", rules=described["routes"]))
+        available = {slot: self._registry.names(slot) for slot in SLOTS}
+        return PoliciesInfo(active=active, available=available, source=self._proxy.policies_source)
+
+    def health(self) -> Health:
+        """Return whether all is well."""
+        proxy = self._proxy
+        nodes = proxy.coordinator.nodes.values()
+        usable = sum(1 for node in nodes if node.view.usable)
+        down = proxy.refresher.failures
+        problems = [f"the ResourceManager's REST: {why}" for why in dict.fromkeys(down.values())]
+        if proxy.upstream_down is not None:
+            problems.append(f"the ResourceManager's scheduler cannot be reached: {proxy.upstream_down}")
+        if proxy.recorder.outage is not None:
+            problems.append(f"the store takes nothing: {proxy.recorder.outage}")
+        now_s = time.time()
+        for node in nodes:
+            why = node.why_not(now_s, proxy.settings.report_fresh_s)
+            if why is not None and node.yarn is not None and node.yarn.running:
+                problems.append(f"node {node.id} takes no queueable containers: {why}")
+        endpoints = proxy.endpoints
+        return Health(
+            status="degraded" if problems else "ok",
+            version=version(),
+            started_s=proxy.started_s,
+            mode=proxy.coordinator.policies.section.mode,
+            listen=str(endpoints.listen),
+            upstream=str(endpoints.upstream),
+            rm_web=endpoints.rm_web,
+            rm_reachable=proxy.upstream_down is None and not down,
+            nodes=len(nodes),
+            nodes_usable=usable,
+            connections=len(proxy.open_connections),
+            attempts=sum(1 for a in proxy.coordinator.attempts.values() if not a.finished),
+            store=proxy.store.name,
+            store_backlog=proxy.recorder.backlog,
+            problems=problems[:50],
+        )
+
+    def container(self, container_id: str) -> LiveContainer | None:
+        """Return a container as the last report of its node has it."""
+        now_s = time.time()
+        for node in self._proxy.coordinator.nodes.values():
+            for container in node.report.containers if node.report else ():
+                if container.container_id == container_id:
+                    age_s = now_s - node.reported_s
+                    return LiveContainer(node_id=node.id, report_age_s=age_s, container=container)
+        return None
+
+    def report(self, node_id: str, report: Report) -> Ack:
+        """Take a sidecar's report."""
+        return self._proxy.report(node_id, report)
