@@ -160,9 +160,7 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": name,
-                "type": getattr(field.annotation, "__name__", "")
-                if not get_args(field.annotation)
-                else _generic(field),
+                "type": _type_name(field.annotation),
                 "default": plain(json.loads(json.dumps(default, default=_jsonable)))
                 if not field.is_required()
                 else None,

@@ -46,6 +46,17 @@ def test_show_has_unit_default_range_and_source() -> None:
     assert "locality_wait_s" in out and "Mercury §7.2.2" in out
 
 
+def test_show_of_all() -> None:
+    for row in json.loads(run("list", "--json")[1]):
+        [shown] = json.loads(run("show", row["name"], "--slot", row["slot"], "--json")[1])
+        for setting in shown["settings"]:
+            assert setting["doc"] and setting["source"] and setting["type"]
+            assert setting["default"] is not None
+    [headroom] = json.loads(run("show", "by_framework", "--json")[1])
+    assert headroom["settings"][0]["type"] == "dict[str, str]"
+    assert headroom["settings"][0]["default"] == {"MAPREDUCE": "less_queueable", "TEZ": "at_least_next"}
+
+
 def test_show_a_name_of_several_slots() -> None:
     assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == ["preempt", "quota"]
     assert [shown["slot"] for shown in json.loads(run("show", "none", "--slot", "quota", "--json")[1])] == ["quota"]
