@@ -1,0 +1,87 @@
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from rm_proxy import config
+from rm_proxy.config import ProxySettings
+from shell.address import Address
+from shell.errors import SettingsError
+from shell.hadoop_conf import HadoopConf, load_hadoop_conf
+
+
+def site(directory: Path, **properties: str) -> HadoopConf:
+    directory.mkdir(exist_ok=True)
+    rows = "".join(
+        f"<property><name>yarn.resourcemanager.{k.replace('_', '.')}</name><value>{v}</value></property>"
+        for k, v in properties.items()
+    )
+    (directory / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    return load_hadoop_conf(directory, {})
+
+
+def test_all_that_is_needed_is_where_the_scheduler_went(tmp_path: Path) -> None:
+    conf = site(tmp_path, hostname="rm")
+    settings = ProxySettings.model_validate({"upstream": "rm:18030", "store_url": "sqlite:////x.db"})
+    found = settings.endpoints(conf)
+    assert (found.listen, found.upstream) == (Address("rm", 8030), Address("rm", 18030))
+    assert (found.rm_web, found.rest_listen) == ("http://rm:8088", Address("127.0.0.1", 8390))
+    assert found.store_url == "sqlite:////x.db"
+
+
+def test_the_resource_managers_own_configuration_tells_it_too(tmp_path: Path) -> None:
+    site(tmp_path / "rm", scheduler_address="0.0.0.0:18030")
+    conf = site(tmp_path / "clients", hostname="rm")
+    found = ProxySettings(rm_conf_dir=tmp_path / "rm").endpoints(conf)
+    assert found.upstream == Address("127.0.0.1", 18030)
+
+
+def test_without_it_the_error_names_setting_and_remedy(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match=r"proxy\.upstream: not set, .*; name the address to which"):
+        ProxySettings().endpoints(site(tmp_path))
+
+
+def test_relaying_to_itself_is_refused(tmp_path: Path) -> None:
+    conf = site(tmp_path, scheduler_address="0.0.0.0:8030")
+    with pytest.raises(SettingsError, match=r"would relay to itself: 127\.0\.0\.1:8030"):
+        ProxySettings.model_validate({"upstream": "127.0.0.1:8030"}).endpoints(conf)
+
+
+def test_high_availability_takes_rm_id(tmp_path: Path) -> None:
+    names = {"ha.enabled": "true", "ha.rm-ids": "a,b", "hostname.a": "one", "hostname.b": "two"}
+    rows = "".join(
+        f"<property><name>yarn.resourcemanager.{k}</name><value>{v}</value></property>" for k, v in names.items()
+    )
+    (tmp_path / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    conf = load_hadoop_conf(tmp_path, {})
+    found = ProxySettings.model_validate({"rm_id": "b", "upstream": "two:18030"}).endpoints(conf)
+    assert (found.listen, found.rm_web) == (Address("two", 8030), "http://two:8088")
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"listen": "host"}, "'host' is not an address; write it as host:port"),
+        ({"round_s": 0}, "greater than 0"),
+        ({"mode": "off"}, "'active', 'shadow' or 'bypass'"),
+        ({"upstraem": "a:1"}, "Extra inputs are not permitted"),
+        ({"max_frame_mb": 4096}, "less than or equal to 1024"),
+    ],
+)
+def test_wrong_settings(values: dict[str, object], text: str) -> None:
+    with pytest.raises(ValidationError, match="1 validation error") as caught:
+        ProxySettings.model_validate(values)
+    assert text in str(caught.value)
+
+
+def test_settings_survive_json() -> None:
+    settings = ProxySettings.model_validate({"listen": "rm:8030", "upstream": "rm:18030"})
+    assert ProxySettings.model_validate_json(settings.model_dump_json()) == settings
+
+
+def test_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(config, "_SYSTEM_STORE", tmp_path / "absent" / "proxy.db")
+    assert config.default_store_url() == f"sqlite:///{tmp_path / 'quicksilver.db'}"
+    (tmp_path / "absent").mkdir()
+    assert config.default_store_url() == f"sqlite:///{tmp_path / 'absent' / 'proxy.db'}"
