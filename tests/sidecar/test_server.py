@@ -1,0 +1,418 @@
+"""The sidecar's sockets, between a NodeManager, an application master and a proxy that are none."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from hadoop_rpc.connection import Failure
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Resources
+from policies.settings import Policies
+from shell.address import Address
+from shell.errors import QuicksilverError
+from shell.messages import Grant, Grants
+from shell.rest import bound_socket, serve
+from sidecar.config import Place, SidecarSettings
+from sidecar.server import Sidecar
+from sidecar.starts import container_id, container_proto
+from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, nm_token, nm_web, start_request
+
+
+@dataclass
+class World:
+    """Everything around one sidecar."""
+
+    nm: FakeNm
+    proxy: FakeProxy
+    sidecar: Sidecar
+    port: int
+    rest: str
+    local_dir: Path
+
+    async def grant(self, *serials: int, **more: Any) -> None:
+        fields = {"app_id": APP, "attempt_id": ATTEMPT, "memory_mb": 1024, "vcores": 1, "max_hold_s": 60.0} | more
+        grants = [Grant(container_id=cid(serial), **fields) for serial in serials]
+        await self.post("/v1/grants", Grants(grants=grants))
+
+    async def post(self, path: str, body: Any) -> None:
+        answer = await asyncio.to_thread(requests.post, self.rest + path, json=body.model_dump(), timeout=5)
+        assert answer.status_code == 204, answer.text
+
+    async def get(self, path: str) -> requests.Response:
+        return await asyncio.to_thread(requests.get, self.rest + path, timeout=5)
+
+    def pid_file(self, serial: int, pid: int) -> Path:
+        folder = self.local_dir / "nmPrivate" / APP / cid(serial)
+        folder.mkdir(parents=True)
+        path = folder / f"{cid(serial)}.pid"
+        path.write_text(f"{pid}\n")
+        return path
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        return int(sock.getsockname()[1])
+
+
+async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
+    end_s = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < end_s, "it did not happen in time"
+        await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings: Any) -> AsyncIterator[World]:
+    nm, proxy = FakeNm(), FakeProxy()
+    await nm.start()
+    nm_sock, proxy_sock = bound_socket("127.0.0.1", 0), bound_socket("127.0.0.1", 0)
+    proxy_url = f"http://127.0.0.1:{proxy_sock.getsockname()[1]}"
+    web_port = nm_sock.getsockname()[1]
+    servers = [asyncio.create_task(serve(proxy.app, proxy_sock))]
+    if web:
+        servers.append(asyncio.create_task(serve(nm_web(nm, extra), nm_sock)))
+    else:
+        nm_sock.close()
+    listen, rest = Address("127.0.0.1", _free_port()), Address("127.0.0.1", _free_port())
+    place = Place(
+        listen=listen,
+        upstream=Address("127.0.0.1", nm.port),
+        web_listen=Address("127.0.0.1", _free_port()),
+        web_upstream=Address("127.0.0.1", web_port),
+        rest=rest,
+        rest_url=f"http://{rest}",
+        proxy_url=proxy_url,
+        node_id="node1:8041",
+        capacity=Resources(2048, 2),
+        local_dirs=(tmp_path,),
+    )
+    defaults = {"reserve_mb": 0, "announce_wait_s": 0.3, "settle_s": 0.0, "report_s": 0.2}
+    sidecar = Sidecar(
+        SidecarSettings(**(defaults | settings)), place, Policies.load(None), f"http://127.0.0.1:{web_port}"
+    )
+    running = asyncio.create_task(sidecar.run())
+    await until(lambda: running.done() or proxy.reports)
+    try:
+        yield World(nm, proxy, sidecar, listen.port, f"http://{rest}", tmp_path)
+    finally:
+        sidecar.stop()
+        await asyncio.wait_for(running, 3)
+        await nm.stop()
+        for server in servers:
+            server.cancel()
+        await asyncio.gather(*servers, return_exceptions=True)
+
+
+def run(story: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(story())  # type: ignore[arg-type]
+
+
+def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            answer = await am.start(start_request(cid(2), opportunistic=False))
+            assert [container_id(one) for one in answer.succeeded_requests] == [cid(2)]
+            assert answer.services_meta_data[0].key == "mapreduce_shuffle"
+            process = await asyncio.create_subprocess_exec("sleep", "60")
+            w.pid_file(2, process.pid)
+            await until(lambda: w.sidecar.runtime.watcher.pid(cid(2)) == process.pid)
+            assert w.sidecar.node.used("G") == Resources(1024, 1)
+            process.kill()
+            killed_s = time.time()
+            await process.wait()
+            await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
+            assert w.proxy.events[-1].at_s - killed_s < 0.1
+            assert w.sidecar.node.used() == Resources(0, 0)
+            await am.close()
+
+    run(story)
+
+
+def test_announced_waits_and_starts_on_the_kept_session_after_its_master_closed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path, ping_s=0.05) as w:
+            await w.grant(2, 3, 4)
+            for serial in (2, 3, 4):
+                am = await FakeAm.connect(w.port)
+                answer = await am.start(start_request(cid(serial), opportunistic=True, command=f"job {serial}"))
+                assert [container_id(one) for one in answer.succeeded_requests] == [cid(serial)]
+                assert answer.services_meta_data[0].value == b"\0\0\x34\xfa"
+                await am.close()
+            await until(lambda: w.nm.started() == [cid(2), cid(3)])
+            await until(lambda: len(w.nm.connections) == 1)  # one session is kept
+            await until(lambda: w.nm.pings > 2)
+            why = (await w.get(f"/v1/containers/{cid(4)}")).json()
+            assert why["state"] == "waiting"
+            assert why["why"].startswith("waits for memory: 1024 MB wanted, 0 MB free; shed in ")
+            w.nm.end(cid(2))
+            await until(lambda: cid(4) in w.nm.running)
+            for serial in (3, 4):
+                w.nm.end(cid(serial))
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "started", "ended"])
+            await until(lambda: not w.nm.connections)  # nothing of it waits or runs
+            waited = next(e for e in w.proxy.events if e.container_id == cid(4) and e.kind == "started")
+            assert waited.waited_s > 0.1
+
+    run(story)
+
+
+def test_guaranteed_goes_up_only_after_its_victim_is_gone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.nm.stop_takes_s = 0.3
+            await w.grant(2, 3)
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=True))
+            await am.start(start_request(cid(3), opportunistic=True))
+            await until(lambda: w.nm.running == {cid(2), cid(3)})
+            begun_s = time.monotonic()
+            await am.start(start_request(cid(9), opportunistic=False))
+            assert 0.3 <= time.monotonic() - begun_s < 1
+            assert w.nm.running == {cid(2), cid(9)}
+            await until(lambda: w.proxy.kinds(cid(3)) == ["held", "started", "killed"])
+            assert "makes room for" in w.proxy.events[-1].reason or w.proxy.kinds(cid(9)) == ["started"]
+            await am.close()
+
+    run(story)
+
+
+def test_split_of_guaranteed_announced_and_foreign_in_one_call(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.nm.refuse[cid(5)] = "The auxService:nothing does not exist"
+            await w.grant(3, 4)
+            am = await FakeAm.connect(w.port)
+            answer = await am.start(
+                start_request(cid(2), opportunistic=False),
+                start_request(cid(3), opportunistic=True),
+                start_request(cid(4), opportunistic=True),
+                start_request(cid(5), opportunistic=True),
+            )
+            assert sorted(container_id(one) for one in answer.succeeded_requests) == [cid(2), cid(3), cid(4)]
+            assert [container_id(one.container_id) for one in answer.failed_requests] == [cid(5)]
+            assert len(answer.services_meta_data) == 1
+            await until(lambda: w.nm.running == {cid(2), cid(3)})
+            assert w.proxy.kinds(cid(5)) == []
+            await am.close()
+
+    run(story)
+
+
+def test_calls_about_waiting_containers(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            await w.grant(2, 3, 4, 5)
+            am = await FakeAm.connect(w.port)
+            for serial in (2, 3, 4, 5):
+                await am.start(start_request(cid(serial), opportunistic=True))
+            await until(lambda: w.nm.running == {cid(2), cid(3)})
+            ids = [container_proto(cid(serial)) for serial in (2, 4)]
+            answer = await am.call("getContainerStatuses", y.GetContainerStatusesRequestProto(container_id=ids))
+            statuses = y.GetContainerStatusesResponseProto.FromString(answer.body)  # type: ignore[union-attr]
+            found = {container_id(s.container_id): (s.state, s.container_sub_state) for s in statuses.status}
+            assert found[cid(4)] == (y.C_RUNNING, y.CSS_SCHEDULED)
+            assert found[cid(2)][0] == y.C_RUNNING
+            stop = y.StopContainersRequestProto(container_id=[container_proto(cid(4))])
+            answer = await am.call("stopContainers", stop)
+            done = y.StopContainersResponseProto.FromString(answer.body)  # type: ignore[union-attr]
+            assert [container_id(one) for one in done.succeeded_requests] == [cid(4)]
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "stopped"])
+            other = await am.call("restartContainer", container_proto(cid(5)))
+            assert isinstance(other, Failure)
+            assert other.text == "no restartContainer here"
+            assert cid(5) in w.nm.running  # it was started first, room or not
+            assert ("stopContainers", (cid(4),)) not in w.nm.calls
+            await am.close()
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        ("Container rejected as it is allocated by a previous RM", ["held", "lost"]),
+        ("This token is expired. current time is 2 found 1", ["held", "lost"]),
+        ("Container already is running on this node!!", ["held", "started"]),
+        ("The auxService:nothing does not exist", ["held", "failed"]),
+    ],
+)
+def test_a_late_start_that_fails_is_told_apart(tmp_path: Path, words: str, kinds: list[str]) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.nm.refuse[cid(2)] = words
+            await w.grant(2)
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=True))
+            await until(lambda: len(w.proxy.kinds(cid(2))) >= 2)
+            assert w.proxy.kinds(cid(2))[:2] == kinds
+            if kinds[1] != "started":
+                assert words in next(e for e in w.proxy.events if e.kind == kinds[1]).reason
+            await am.close()
+
+    run(story)
+
+
+def test_restart_of_the_nodemanager_loses_what_waits(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            await w.grant(2, 3, 4)
+            am = await FakeAm.connect(w.port)
+            for serial in (2, 3, 4):
+                await am.start(start_request(cid(serial), opportunistic=True))
+            await until(lambda: len(w.nm.running) == 2)
+            await w.nm.stop()
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
+            with pytest.raises(ConnectionError):
+                await am.read()
+            await am.close()
+            with pytest.raises(ConnectionError):
+                await FakeAm.connect(w.port)
+            await w.nm.start()
+            again = await FakeAm.connect(w.port)
+            await again.start(start_request(cid(9), opportunistic=False))
+            assert cid(9) in w.nm.running
+            await again.close()
+
+    run(story)
+
+
+def test_garbage_is_closed_and_disturbs_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+            writer.write(b"GET / HTTP/1.1\r\n\r\n")
+            assert await asyncio.wait_for(reader.read(), 5) == b""
+            writer.close()
+            answer = await am.start(start_request(cid(2), opportunistic=False))
+            assert len(answer.succeeded_requests) == 1
+            text = (await w.get("/metrics")).text
+            assert 'quicksilver_sidecar_protocol_errors_total{side="client"} 1.0' in text
+            await am.close()
+
+    run(story)
+
+
+def test_another_applications_grant_is_not_held(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            await w.grant(2)
+            am = await FakeAm.connect(w.port, nm_token(app=7))
+            await am.start(start_request(cid(2), opportunistic=True))
+            assert w.nm.started() == [cid(2)]
+            assert "held" not in w.proxy.kinds(cid(2))
+            await am.close()
+
+    run(story)
+
+
+def test_grant_that_comes_after_its_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            starting = asyncio.create_task(am.start(start_request(cid(2), opportunistic=True)))
+            await until(lambda: cid(2) in w.sidecar.node.entries)
+            await w.grant(2)
+            await starting
+            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
+            await am.close()
+
+    run(story)
+
+
+def test_stop_sheds_tells_the_proxy_and_ends_soon(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            await w.grant(2, 3, 4)
+            am = await FakeAm.connect(w.port)
+            for serial in (2, 3, 4):
+                await am.start(start_request(cid(serial), opportunistic=True))
+            await until(lambda: len(w.nm.running) == 2)
+            begun_s = time.monotonic()
+            w.sidecar.stop()
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "shed"])
+            assert next(e for e in w.proxy.events if e.kind == "shed").reason == "sidecar stopping"
+            with pytest.raises(ConnectionError):
+                await am.read()
+            assert time.monotonic() - begun_s < 2
+            await am.close()
+
+    run(story)
+
+
+def test_containers_of_before_are_adopted(tmp_path: Path) -> None:
+    async def story() -> None:
+        row = {"id": cid(7), "state": "RUNNING", "totalMemoryNeededMB": 512, "totalVCoresNeeded": 1, "more": 1}
+        async with world(tmp_path, extra=[row]) as w:
+            await until(lambda: cid(7) in w.sidecar.node.entries)
+            assert w.sidecar.node.used("G") == Resources(512, 1)
+            assert w.proxy.kinds(cid(7)) == []
+
+    run(story)
+
+
+def test_web_pages_are_relayed_and_unreachable_things_are_said(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            url = f"http://{w.sidecar.place.web_listen}/ws/v1/node/info"
+            answer = await asyncio.to_thread(requests.get, url, timeout=5)
+            assert answer.json()["nodeInfo"]["id"] == "node1:8041"
+        async with world(tmp_path / "second", web=False) as w:
+            await until(lambda: w.sidecar.nm_answers is False)
+            health = await w.get("/healthz")
+            assert health.status_code == 503
+            assert "the NodeManager's REST does not answer" in health.json()["limits"][0]
+
+    run(story)
+
+
+def test_rest_errors_have_one_form(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            missing = await w.get("/v1/containers/container_1_0001_01_000001")
+            assert missing.status_code == 404
+            assert missing.json()["error"]["code"] == "unknown-container"
+            bad = await asyncio.to_thread(requests.post, w.rest + "/v1/grants", json={"grant": []}, timeout=5)
+            assert bad.status_code == 422
+            assert "grant" in bad.json()["error"]["message"]
+            node = (await w.get("/v1/node")).json()
+            assert (node["memory_mb"], node["vcores"], node["draining"]) == (2048, 2.0, False)
+
+    run(story)
+
+
+def test_an_occupied_port_is_one_clear_error(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            place = w.sidecar.place
+            second = Sidecar(SidecarSettings(), place, Policies.load(None), "http://127.0.0.1:1")
+            with pytest.raises(QuicksilverError, match=f"{place.listen}: cannot listen: Address already in use; stop"):
+                await second.run()
+
+    run(story)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every pid file")
+def test_unreadable_pid_files_are_said(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "nmPrivate").mkdir(mode=0)
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=False))
+            await until(lambda: w.sidecar.limits())
+            assert "nmPrivate cannot be read" in w.sidecar.limits()[0]
+            await am.close()
+
+    run(story)
