@@ -51,9 +51,10 @@ class AmSide(asyncio.Protocol):
         self._upstream: RmSide | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse beyond the limit, else dial the ResourceManager; nothing is read before it answers."""
+        """Refuse beyond the limit, else dial the ResourceManager."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
@@ -66,7 +67,6 @@ class AmSide(asyncio.Protocol):
         hub.open_connections.add(self)
         hub.metrics.connections_opened.inc()
         hub.metrics.connections.set(len(hub.open_connections))
-        self._transport.pause_reading()
         loop = asyncio.get_running_loop()
         self._dialing = loop.create_task(self._dial())
         self._deadline = loop.call_later(hub.settings.handshake_timeout_s, self._out_of_time)
@@ -85,8 +85,11 @@ class AmSide(asyncio.Protocol):
         hub.upstream_reached()
         if self._transport is None or self._transport.is_closing():
             self._upstream.close()
-        else:
-            self._transport.resume_reading()
+            return
+        for data in self._unsent:
+            self._upstream.write(data)
+        self._unsent.clear()
+        self._transport.resume_reading()
 
     def _out_of_time(self) -> None:
         if not self.relay.opaque and self.relay.attempt is None:
@@ -121,8 +124,7 @@ class AmSide(asyncio.Protocol):
         for command in commands:
             if type(command) is ToRm:
                 metrics.to_rm.inc(len(command.data))
-                if self._upstream is not None:
-                    self._upstream.write(command.data)
+                self._send_up(command.data)
             elif type(command) is ToAm:
                 metrics.to_am.inc(len(command.data))
                 if command.effects:
@@ -135,6 +137,17 @@ class AmSide(asyncio.Protocol):
                 self._hub.identified(command.attempt_id)
             elif isinstance(command, PassedThrough):
                 self._passed_through(command)
+
+    def _send_up(self, data: bytes) -> None:
+        """Send to the ResourceManager; while it is being dialed, keep one read's bytes and read no more.
+
+        (Under uvloop a pause within connection_made has no effect, so that one read may come before.)
+        """
+        if self._upstream is not None:
+            self._upstream.write(data)
+        elif self._transport is not None:
+            self._unsent.append(data)
+            self._transport.pause_reading()
 
     def _count(self, call: Called) -> None:
         metrics = self._hub.metrics

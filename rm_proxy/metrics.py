@@ -60,7 +60,6 @@ class ProxyMetrics:
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )
-        self.policy_faults = self._counter("policy_faults", "Policies that raised; their containers went guaranteed.")
         self.releases = self._counter("releases", "Containers released by the proxy, by reason.", "reason")
         self.completions = self._counter(
             "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"

@@ -23,6 +23,8 @@ class Link:
         self.client: asyncio.Transport | None = None
         self.upstream: asyncio.Transport | None = None
         self.handshake_timer: asyncio.TimerHandle | None = None
+        self.early: list[bytes] = []
+        """For the NodeManager, from before it was connected: uvloop reads once more after a pause in connection_made."""
         self.lost = False
         """Whether the session was taken off the books."""
         self._tell = tell
@@ -94,10 +96,11 @@ class ClientSide(asyncio.Protocol):
             return
         tcp.set_write_buffer_limits(high=link.buffer_bytes)
         link.client = tcp
-        link.hold_client("connecting")
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         if self._link is not None:
+            if self._link.upstream is None:
+                self._link.hold_client("connecting")
             self._link.tell(FromClient(data))
 
     def pause_writing(self) -> None:  # noqa: D102
@@ -124,6 +127,8 @@ class UpstreamSide(asyncio.Protocol):
         tcp = cast(asyncio.Transport, transport)
         tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
         self._link.upstream = tcp
+        tcp.writelines(self._link.early)
+        self._link.early.clear()
         self._link.release_client("connecting")
 
     def data_received(self, data: bytes) -> None:  # noqa: D102

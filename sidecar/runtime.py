@@ -269,6 +269,8 @@ class Runtime:
             case ToUpstream():
                 if link.upstream is not None:
                     link.upstream.write(command.data)
+                else:
+                    link.early.append(command.data)
             case CloseClient():
                 if link.client is not None:
                     link.client.close()
