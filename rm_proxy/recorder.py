@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from policies.model import NodeView
@@ -136,15 +137,19 @@ class Recorder:
             rows = rows or self._take()
             if not rows and self._stop.is_set():
                 return
-            if self._attempt(rows):
+            if self._succeeds(partial(self._write, rows)):
                 rows, failures = [], 0
+                self._succeeds(self._prune_when_due)
                 continue
-            self._stop.wait(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
-            failures += 1
             if self._stop.is_set() and time.monotonic() >= self._deadline:
                 return
-            if self._stop.is_set():
-                time.sleep(min(0.2, max(0.0, self._deadline - time.monotonic())))
+            self._pause(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+            failures += 1
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before the next attempt, shorter while closing."""
+        if self._stop.wait(seconds):
+            time.sleep(max(0.0, min(0.2, self._deadline - time.monotonic())))
 
     def _take(self) -> list[Row]:
         """Wait for rows and gather a batch; empty when none came within half a second."""
@@ -162,24 +167,24 @@ class Recorder:
         self._metrics.store_backlog.set(self._queue.qsize())
         return rows
 
-    def _attempt(self, rows: list[Row]) -> bool:
-        """Write `rows` and, when it is time, prune; False when the store is out."""
+    def _succeeds(self, action: Callable[[], None]) -> bool:
+        """Open the store when it is not, then act; False when the store is out."""
         try:
             if not self._opened:
                 self._store.open()
                 self._opened = True
-            if rows:
-                self._write(rows)
-            self._prune_when_due()
+            action()
         except StoreUnavailableError as error:
             self._opened = False
             self._went_out(error)
-            return not rows
+            return False
         self._came_back()
         return True
 
     def _write(self, rows: list[Row]) -> None:
         """Write a batch; when it is refused for a row's content, one by one without the bad ones."""
+        if not rows:
+            return
         try:
             self._store.write(rows)
             written = rows
@@ -205,8 +210,8 @@ class Recorder:
         now_s = self._now()
         if now_s < self._next_prune_s:
             return
-        self._next_prune_s = now_s + _PRUNE_EVERY_S
         deleted = self._store.prune(now_s - self._keep_s)
+        self._next_prune_s = now_s + _PRUNE_EVERY_S
         if deleted:
             log.info("old rows were deleted from the store", rows=deleted)
 

@@ -63,7 +63,7 @@ def test_high_availability_takes_rm_id(tmp_path: Path) -> None:
     [
         ({"listen": "host"}, "'host' is not an address; write it as host:port"),
         ({"round_s": 0}, "greater than 0"),
-        ({"mode": "off"}, "'active', 'shadow' or 'bypass'"),
+        ({"rest_listen": 8390}, "Input should be"),
         ({"upstraem": "a:1"}, "Extra inputs are not permitted"),
         ({"max_frame_mb": 4096}, "less than or equal to 1024"),
     ],

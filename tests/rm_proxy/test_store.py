@@ -1,0 +1,362 @@
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, event, inspect, text
+
+from policies.model import Kind, Resources
+from rm_proxy.history import History
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.recorder import BadRowError, Recorder, StoreUnavailableError
+from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.rows import NodeEvent, NodeSeen
+from rm_proxy.store import Store
+from rm_proxy.tables import Base
+from shell.errors import SettingsError
+from shell.messages import ContainerEvent, EventKind
+
+APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
+
+
+def grant(number: int, kind: Kind = Kind.QUEUEABLE, *, node: str = "n1:1", delay_s: float = 0.01) -> GrantRecord:
+    return GrantRecord(
+        container_id=f"container_1_0001_01_{number:06}",
+        app_id=APP.id,
+        attempt_id="appattempt_1_0001_000001",
+        kind=kind,
+        route_reason="rule 1",
+        node_id=node,
+        wanted_node=node if kind is Kind.QUEUEABLE else None,
+        place_reason="least wait",
+        scores=(("n1:1", 1.5), ("n2:1", float("inf"))),
+        unit="s",
+        priority=20,
+        resources=Resources(512, 1),
+        expected_s=10.0,
+        asked_s=2000.0 + number,
+        granted_s=2000.0 + number + delay_s,
+    )
+
+
+def happened(seq: int, number: int, kind: EventKind = EventKind.STARTED, **more: float) -> NodeEvent:
+    container = f"container_1_0001_01_{number:06}"
+    return NodeEvent(
+        "n1:1", "boot", ContainerEvent(seq=seq, container_id=container, kind=kind, at_s=2000.0 + seq, **more)
+    )
+
+
+class Postgres:
+    """A PostgreSQL server of its own on a loopback port, run by a user that is not root."""
+
+    def __init__(self) -> None:
+        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+        if not found:
+            pytest.fail("no /usr/lib/postgresql/*/bin/postgres: install Debian's postgresql, or run -m 'not postgres'")
+        self._bin = found[-1].parent
+        self._user = next((n for n in ("postgres", "nobody") if _exists(n)), None) if os.getuid() == 0 else None
+        self._folder = Path(tempfile.mkdtemp(prefix="quicksilver-postgres-"))
+        if self._user:
+            os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
+        self._call("initdb", "-D", "data", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "--no-sync")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        log = (self._folder / "log").open("ab")
+        options = ["-D", "data", "-h", "127.0.0.1", "-p", str(self.port), "-k", str(self._folder), "-F"]
+        command = [str(self._bin / "postgres"), *options]
+        with log:
+            self._process = subprocess.Popen(command, cwd=self._folder, user=self._user, stdout=log, stderr=log)
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            with suppress(psycopg.OperationalError), psycopg.connect(self.dsn("postgres"), connect_timeout=2):
+                return
+            time.sleep(0.1)
+        pytest.fail(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            self._process.wait(30)
+            self._process = None
+
+    def close(self) -> None:
+        self.stop()
+        shutil.rmtree(self._folder)
+
+    def dsn(self, database: str) -> str:
+        return f"postgresql://tester@127.0.0.1:{self.port}/{database}"
+
+    def fresh(self, name: str) -> str:
+        with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
+        return self.dsn(name)
+
+    def _call(self, tool: str, *arguments: str) -> None:
+        command = [str(self._bin / tool), *arguments]
+        done = subprocess.run(command, cwd=self._folder, user=self._user, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+_serial = iter(range(1000))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An open store in each kind of database."""
+    if request.param == "sqlite":
+        made = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
+    else:
+        made = Store(request.getfixturevalue("postgres").fresh(f"store{next(_serial)}"))
+    made.open()
+    yield made
+    made.close()
+
+
+def test_the_migrations_make_the_tables_of_the_models(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+        assert set(inspect(connection).get_table_names()) == {*Base.metadata.tables, "alembic_version"}
+    store.open()
+
+
+def test_what_was_written_is_told_again(store: Store) -> None:
+    made = grant(1)
+    end = CompletionRecord(made.container_id, APP.id, -102, -100, "gone", 2010.0, own=True)
+    held = happened(1, 1, EventKind.HELD)
+    started = happened(2, 1, waited_s=1.5)
+    store.write([APP, made, held, started, end, NodeSeen("n1:1", "n1", "/r", "", Resources(4096, 4), 5.0)])
+    known = History(store).explanation(made.container_id)
+    assert known.decision is not None and known.application is not None and known.completion is not None
+    decision = known.decision
+    assert (decision.kind, decision.node_id, decision.resources) == ("Q", "n1:1", Resources(512, 1))
+    assert [(s.node, s.score) for s in decision.scores] == [("n1:1", 1.5), ("n2:1", None)]
+    assert decision.delay_s == pytest.approx(0.01) and decision.shadow is None
+    assert (known.application.name, known.application.tags) == ("wordcount", ["a", "b"])
+    assert [(e.kind, e.waited_s) for e in known.events] == [("held", 0.0), ("started", 1.5)]
+    assert (known.completion.exit_status, known.completion.original_exit_status, known.completion.own) == (
+        -102,
+        -100,
+        True,
+    )
+    assert History(store).explanation("container_9").model_dump(exclude={"container_id", "story", "events"}) == {
+        "decision": None,
+        "application": None,
+        "live": None,
+        "completion": None,
+    }
+
+
+def test_writing_again_changes_nothing_but_applications_and_nodes(store: Store) -> None:
+    rows = [APP, grant(1), happened(1, 1), CompletionRecord(grant(1).container_id, APP.id, 0, None, "", 1.0)]
+    store.write(rows)
+    later = replace(APP, finished_s=3000.0, name="renamed")
+    store.write([*rows, replace(grant(1), route_reason="changed"), happened(1, 1, EventKind.ENDED), APP, later])
+    history = History(store)
+    known = history.explanation(grant(1).container_id)
+    assert known.decision is not None and known.decision.route_reason == "rule 1"
+    assert [e.kind for e in known.events] == ["started"]
+    app = history.application(APP.id)
+    assert app is not None and (app.finished_s, app.name) == (3000.0, "renamed")
+    assert history.application("application_1_0002") is None
+
+
+def test_nodes_keep_when_they_were_seen_first(store: Store) -> None:
+    for at_s in (5.0, 9.0):
+        store.write([NodeSeen("n1:1", "n1", "/r", "", Resources(4096, 4), at_s)])
+    with store.engine.connect() as connection:
+        seen = connection.execute(text("SELECT first_seen_s, last_seen_s FROM nodes")).one()
+    assert tuple(seen) == (5.0, 9.0)
+
+
+def test_decisions_newest_first_by_pages_and_filters(store: Store) -> None:
+    other = replace(grant(7), app_id="application_1_0002")
+    store.write([*(grant(number) for number in range(5)), other])
+    history = History(store)
+    page = history.decisions(limit=2)
+    assert [d.container_id[-1] for d in page.items] == ["7", "4"] and page.more
+    page = history.decisions(limit=3, offset=2, app_id=APP.id)
+    assert [d.container_id[-1] for d in page.items] == ["2", "1", "0"] and not page.more
+    assert [d.app_id for d in history.decisions(limit=9, app_id="application_1_0002").items] == ["application_1_0002"]
+    assert len(history.decisions(limit=9, container_id=other.container_id).items) == 1
+
+
+def test_summary_counts_and_nearest_rank_percentiles(store: Store) -> None:
+    store.write([grant(n, delay_s=n / 1000) for n in range(1, 101)])
+    store.write([grant(n, Kind.GUARANTEED, node="n2:1", delay_s=1.0) for n in range(101, 104)])
+    store.write([happened(n, n, waited_s=float(n)) for n in (1, 2, 3, 101)])
+    store.write([happened(9, 1, EventKind.ENDED, ran_s=4.0)])
+    whole = History(store).summary()
+    assert (whole.guaranteed, whole.queueable) == (3, 100)
+    assert [(n.node_id, n.guaranteed, n.queueable) for n in whole.nodes] == [("n1:1", 0, 100), ("n2:1", 3, 0)]
+    q = whole.allocation_q
+    assert q.count == 100 and (q.p50_s, q.p95_s, q.max_s) == pytest.approx((0.05, 0.095, 0.1), abs=1e-6)
+    assert (whole.allocation_g.count, whole.allocation_g.p50_s) == (3, 1.0)
+    assert (whole.queueing.count, whole.queueing.p50_s, whole.queueing.p95_s) == (3, 2.0, 3.0)
+    assert whole.events == {"ended": 1, "started": 4}
+    assert History(store).summary(app_id=APP.id).events == {"ended": 1, "started": 4}
+    nothing = History(store).summary(since_s=1e9, app_id=APP.id)
+    assert (nothing.queueable, nothing.nodes, nothing.allocation_q.p95_s, nothing.events) == (0, [], None, {})
+
+
+def test_pruning_deletes_what_is_old_and_keeps_live_applications(store: Store) -> None:
+    ended = replace(APP, id="application_1_0002", finished_s=2000.0)
+    store.write([APP, ended, *(grant(n) for n in range(3)), happened(1, 1), happened(9, 1)])
+    assert store.prune(2001.5) == 2 + 1 + 1  # two grants, one event, the application that ended
+    history = History(store)
+    assert [d.container_id[-1] for d in history.decisions(limit=9).items] == ["2"]
+    assert history.application(APP.id) is not None and history.application(ended.id) is None
+    assert store.prune(2001.5) == 0
+
+
+def test_awkward_text_and_numbers(store: Store) -> None:
+    odd = replace(grant(1), route_reason="nul\0 lone\ud800 " + "x" * 20_000, scores=(("n", float("nan")),))
+    store.write([odd])
+    (decision,) = History(store).decisions(limit=1).items
+    assert decision.route_reason.startswith("nul lone? x") and len(decision.route_reason) <= 10_000
+    assert decision.scores[0].score is None
+
+
+def test_a_row_that_does_not_fit_is_told_apart_from_an_outage(store: Store) -> None:
+    with pytest.raises(BadRowError):
+        store.write([grant(1), replace(grant(2), priority=2**70)])
+    assert History(store).decisions(limit=9).items == []
+
+
+def test_the_recorder_writes_the_good_rows_of_a_bad_batch(store: Store) -> None:
+    metrics = ProxyMetrics()
+    recorder = Recorder(store, metrics, now=lambda: 2000.0)
+    recorder.start()
+    for row in (grant(1), replace(grant(2), priority=2**70), grant(3)):
+        recorder.grant(row)
+    assert recorder.flush()
+    recorder.close()
+    assert {d.container_id[-1] for d in History(store).decisions(limit=9).items} == {"1", "3"}
+    assert metrics.registry.get_sample_value("quicksilver_proxy_store_dropped_total", {"reason": "refused"}) == 1
+    assert metrics.registry.get_sample_value("quicksilver_proxy_store_rows_total", {"table": "grants"}) == 2
+
+
+def test_tables_of_a_newer_version_are_not_touched(store: Store) -> None:
+    with store.engine.begin() as connection:
+        connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    with pytest.raises(StoreUnavailableError, match=r"cannot be migrated: .*9999.*; take another database"):
+        store.open()
+
+
+@pytest.mark.postgres
+def test_an_outage_of_postgresql_loses_nothing(postgres: Postgres) -> None:
+    store = Store(postgres.fresh("outage"))
+    metrics = ProxyMetrics()
+    recorder = Recorder(store, metrics, now=lambda: 2000.0)
+    recorder.start()
+    try:
+        recorder.grant(grant(1))
+        assert recorder.flush()
+        postgres.stop()
+        recorder.grant(grant(2))
+        assert not recorder.flush(0.5)
+        assert recorder.outage is not None and "127.0.0.1" in recorder.outage
+        assert metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 0
+        with pytest.raises(StoreUnavailableError):
+            History(store).decisions(limit=1)
+    finally:
+        postgres.start()
+    assert recorder.flush(20)
+    assert recorder.outage is None and metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 1
+    assert len(History(store).decisions(limit=9).items) == 2
+    recorder.close()
+    store.close()
+
+
+@pytest.mark.postgres
+def test_a_password_is_in_no_error() -> None:
+    store = Store("postgresql://ann:secret@127.0.0.1:9/db")
+    with pytest.raises(StoreUnavailableError, match="ann:") as caught:
+        store.open()
+    assert "secret" not in str(caught.value) and "***" in store.name
+
+
+def test_a_full_disk_is_an_outage_and_ends(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
+    store.open()
+    limit = [200]
+    event.listen(
+        store.engine, "begin", lambda connection: connection.exec_driver_sql(f"PRAGMA max_page_count={limit[0]}")
+    )
+    with pytest.raises(StoreUnavailableError, match="database or disk is full"):
+        store.write([grant(n) for n in range(3000)])
+    limit[0] = 1_000_000
+    store.write([grant(n) for n in range(3000)])
+    assert History(store).summary().queueable == 3000
+    store.close()
+
+
+def test_the_sqlite_file_is_private_and_in_wal_mode(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'a%20b.db'}")
+    store.open()
+    (file,) = tmp_path.glob("a*b.db")
+    assert file.stat().st_mode & 0o777 == 0o600
+    with store.engine.connect() as connection:
+        assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
+    store.close()
+
+
+def test_a_failing_migration_leaves_nothing_behind(tmp_path: Path) -> None:
+    file = tmp_path / "proxy.db"
+    other = create_engine(f"sqlite:///{file}")
+    with other.begin() as connection:
+        connection.execute(text("CREATE TABLE nodes (id TEXT)"))
+    other.dispose()
+    store = Store(f"sqlite:///{file}")
+    with pytest.raises(StoreUnavailableError, match="table nodes already exists"):
+        store.open()
+    with store.engine.connect() as connection:
+        assert inspect(connection).get_table_names() == ["nodes"]
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("proxy.db", r"not a database URL; write sqlite:////path"),
+        ("mysql://h/db", r"'mysql' is not supported; take sqlite or postgresql"),
+        ("sqlite://", r"SQLite needs a file"),
+        ("sqlite:////no/such/place/proxy.db", r"there is no directory /no/such/place; create it"),
+    ],
+)
+def test_wrong_urls_are_found_before_anything_starts(url: str, error: str) -> None:
+    with pytest.raises(SettingsError, match=r"^proxy\.store_url: " + error):
+        Store(url)
