@@ -219,6 +219,8 @@ class Gate:
                 self._call(event)
                 return
         self._up(event.raw)
+        if isinstance(event, ConnectionContext) and self.attempt_id and not self.opaque:
+            self._out.append(LoggedIn(self.attempt_id))  # not before: the NodeManager takes no call without a context
 
     def _upstream_said(self, event: ClientEvent) -> None:
         if isinstance(event, Opaque):
@@ -241,7 +243,6 @@ class Gate:
                 self.attempt_id = attempt_of_nm_token(result.identifier)
             except (DecodeError, ValueError) as error:
                 raise RemoteProtocolError(f"bad NMToken identifier: {error}") from error
-            self._out.append(LoggedIn(self.attempt_id))
 
     def _pass_through(self, reason: str, *, encrypted: bool) -> None:
         self.opaque = self.opened = True
