@@ -24,7 +24,7 @@ class Link:
         self.upstream: asyncio.Transport | None = None
         self.handshake_timer: asyncio.TimerHandle | None = None
         self.early: list[bytes] = []
-        """For the NodeManager, from before it was connected: uvloop reads once more after a pause in connection_made."""
+        """For the NodeManager, from before it was connected: uvloop reads once after a pause in connection_made."""
         self.lost = False
         """Whether the session was taken off the books."""
         self._tell = tell

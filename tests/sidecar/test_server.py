@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import requests
+import uvloop
 
 from hadoop_rpc.connection import Failure
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -115,7 +116,7 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
 
 
 def run(story: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(story())  # type: ignore[arg-type]
+    uvloop.run(story())  # type: ignore[arg-type]
 
 
 def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) -> None:
