@@ -1,0 +1,267 @@
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from click.testing import CliRunner, Result
+
+from policies.model import NodeView, QueueView, Resources
+from quicksilver.cli import COMMANDS, cli
+from rm_proxy.api_models import (
+    ApplicationInfo,
+    Decision,
+    Delays,
+    Explanation,
+    Health,
+    NodeCounts,
+    NodeDetail,
+    NodeInfo,
+    Page,
+    QueueInfo,
+    Score,
+    Summary,
+)
+from shell.messages import ContainerReport, ContainerState
+
+APP = "application_1_0001"
+CONTAINER = "container_1_0001_01_000002"
+NODE = NodeInfo.of(
+    NodeView("n1:1", "n1", capacity=Resources(4096, 4), queue_length=3, usable=False), why_unusable="silent"
+)
+HEALTH = Health(
+    status="ok",
+    version="9.9",
+    started_s=1.0,
+    mode="active",
+    listen="a:8030",
+    upstream="a:18030",
+    rm_web="http://a:8088",
+    rm_reachable=True,
+    nodes=3,
+    nodes_usable=2,
+    connections=1,
+    attempts=1,
+)
+DECISION = Decision(
+    container_id=CONTAINER,
+    app_id=APP,
+    attempt_id="appattempt_1_0001_000001",
+    kind="Q",
+    route_reason="rule 1 [bold]as written[/bold]",
+    node_id="n1:1",
+    wanted_node="n1:1",
+    place_reason="least wait",
+    scores=[Score(node="n1:1", score=0.5), Score(node="n2:1", score=None)],
+    unit="s",
+    priority=20,
+    resources=Resources(512, 1),
+    expected_s=10.0,
+    asked_s=1.0,
+    granted_s=1.004,
+    delay_s=0.004,
+    shadow=None,
+)
+DELAYS = Delays(count=4, p50_s=0.0042, p95_s=0.0061, max_s=0.008)
+SUMMARY = Summary(
+    since_s=0,
+    app_id=None,
+    guaranteed=2,
+    queueable=4,
+    nodes=[NodeCounts(node_id="n1:1", guaranteed=2, queueable=4)],
+    allocation_g=Delays(count=0, p50_s=None, p95_s=None, max_s=None),
+    allocation_q=DELAYS,
+    queueing=DELAYS,
+    events={"held": 3},
+)
+WAITING = ContainerReport(
+    container_id=CONTAINER, app_id=APP, kind="Q", state=ContainerState.WAITING, memory_mb=512, vcores=1, why="room"
+)
+
+
+def page(*items: Any, more: bool = False) -> str:
+    return Page[Any](items=list(items), offset=0, more=more).model_dump_json()
+
+
+ANSWERS = {
+    "/v1/nodes": page(NODE),
+    "/v1/nodes/n1:1": NodeDetail(**NODE.model_dump(), containers=[WAITING]).model_dump_json(),
+    "/v1/queues": page(QueueInfo.of(QueueView("root.a", Resources(4096, 4), labels=frozenset(["gpu"])))),
+    "/v1/applications": page(ApplicationInfo(id=APP, name="wordcount", live_q=5)),
+    f"/v1/applications/{APP}": ApplicationInfo(id=APP, name="wordcount", submitted_s=1.0).model_dump_json(),
+    "/v1/summary": SUMMARY.model_dump_json(),
+    "/v1/decisions": page(DECISION),
+    f"/v1/containers/{CONTAINER}": Explanation(
+        container_id=CONTAINER, story=["It went queueable: rule 1."], decision=DECISION
+    ).model_dump_json(),
+    "/v1/health": HEALTH.model_dump_json(),
+}
+asked: list[str] = []
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ThreadingHTTPServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            text = ANSWERS.get(urlsplit(self.path).path)
+            missing = json.dumps({"error": {"code": "unknown-thing", "message": "there is no such thing"}})
+            body = (missing if text is None else text).encode()
+            self.send_response(404 if text is None else 200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+@pytest.fixture
+def url(server: ThreadingHTTPServer) -> str:
+    asked.clear()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+def call(*arguments: str, url: str = "") -> Result:
+    return CliRunner().invoke(
+        cli, list(arguments), env={"QUICKSILVER_URL": url} if url else {}, prog_name="quicksilver"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        (("node", "list"), ["n1:1", "4096 MB, 4 cores", "silent"]),
+        (("node", "show", "n1:1"), ["n1:1", CONTAINER, "waiting", "room"]),
+        (("queue", "list"), ["root.a", "gpu"]),
+        (("app", "list"), [APP, "wordcount"]),
+        (("app", "show", APP), [APP, "1970-01-01 00:00:01Z", "0.004"]),
+        (("decision", "list"), [CONTAINER, "rule 1 [bold]as written[/bold]", "0.004"]),
+        (("explain", CONTAINER), [CONTAINER, "It went queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"]),
+        (("summary",), ["n1:1", "0.006", "held 3"]),
+        (("health",), ["ok", "9.9", "2 of 3 usable", "http://a:8088 (answers)"]),
+    ],
+)
+def test_reading_commands_print_tables_and_json(arguments: tuple[str, ...], shown: list[str], url: str) -> None:
+    result = call(*arguments, url=url)
+    assert result.exit_code == 0, result.output
+    for text in shown:
+        assert text in result.output
+    as_json = call(*arguments, "--json", "--url", url)
+    assert as_json.exit_code == 0
+    assert json.loads(as_json.output)
+
+
+def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1/decisions", page(DECISION, DECISION, more=True))
+    found = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
+    assert len(found) == 4
+    assert asked == [f"/v1/decisions?app={APP}&limit=4&offset=0", f"/v1/decisions?app={APP}&limit=2&offset=2"]
+
+
+def test_nothing_there_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1/nodes", page())
+    assert call("node", "list", url=url).output == "no nodes\n"
+
+
+def test_an_unwell_proxy_is_exit_code_1(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    unwell = HEALTH.model_copy(update={"status": "degraded", "problems": ["the store takes nothing: disk full"]})
+    monkeypatch.setitem(ANSWERS, "/v1/health", unwell.model_dump_json())
+    result = call("health", url=url)
+    assert result.exit_code == 1 and "problem: the store takes nothing: disk full" in result.output
+
+
+def test_what_is_unknown_is_one_line_and_exit_code_1(url: str) -> None:
+    result = call("app", "show", "application_9", url=url)
+    assert result.exit_code == 1
+    assert result.stderr == f"quicksilver: error: {url}/v1/applications/application_9: there is no such thing\n"
+    assert result.stdout == ""
+
+
+def test_a_proxy_that_is_not_there_is_one_line_with_a_remedy() -> None:
+    result = call("node", "list", "--url", "http://127.0.0.1:9")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        "quicksilver: error: http://127.0.0.1:9/v1/nodes: connection refused; start the proxy"
+    )
+    assert result.stderr.count("\n") == 1
+
+
+def test_another_server_is_recognised(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ANSWERS, "/v1/nodes", "<html>")
+    assert "instead of JSON; is this the proxy's REST address?" in call("node", "list", url=url).stderr
+
+
+def test_help_lists_every_command_without_importing_it() -> None:
+    code = (
+        "import sys\nfrom quicksilver.cli import main\nsys.argv = ['quicksilver', '--help']\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "print([name for name in sys.modules if name in ('sqlalchemy', 'rm_proxy.cli', 'cluster.cli')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    for name, lazy in COMMANDS.items():
+        assert f"  {name} " in done.stdout and lazy.help in done.stdout
+
+
+def test_a_command_of_a_missing_package_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = COMMANDS["bench"].__class__("no_such_package.cli", "bench", "x")
+    monkeypatch.setitem(COMMANDS, "bench", gone)
+    result = call("bench")
+    assert result.exit_code == 1
+    assert "quicksilver: error: `quicksilver bench` needs no_such_package, which is not installed" in result.stderr
+
+
+def test_unknown_commands_and_the_version() -> None:
+    assert call("nonsense").exit_code == 2
+    assert call("--version").output.startswith("quicksilver, version ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ("proxy: {upstream: nowhere}\n", "quicksilver.yaml:1:19: proxy.upstream: "),
+        ("proxy: {round_s: 0}\n", "quicksilver.yaml:1:18: proxy.round_s: "),
+        ("proxy: {}\n", "proxy.upstream: not set, and there is no rm_conf_dir"),
+        ("proxy: {upstream: 127.0.0.1:8030}\n", "the proxy would relay to itself"),
+        ("proxy: {upstream: 127.0.0.1:9, store_url: nothing}\n", "proxy.store_url: not a database URL"),
+        ("proxy: {upstream: 127.0.0.1:9, listen: 203.0.113.1:8030}\n", "203.0.113.1:8030: cannot listen: "),
+    ],
+)
+def test_running_with_wrong_settings_is_one_line(tmp_path: Path, settings: str, error: str) -> None:
+    (tmp_path / "yarn-site.xml").write_text("<configuration/>")
+    (tmp_path / "quicksilver.yaml").write_text(settings)
+    command = [
+        sys.executable,
+        "-m",
+        "quicksilver",
+        "proxy",
+        "run",
+        "--config",
+        "quicksilver.yaml",
+        "--conf-dir",
+        ".",
+    ]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr.startswith("quicksilver: error: ") and error in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_running_without_hadoops_configuration_is_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "quicksilver", "proxy", "run", "--conf-dir", "gone"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("quicksilver: error: gone: no such directory; set HADOOP_CONF_DIR to the directory")
+    assert done.stderr.count("\n") == 1
