@@ -6,6 +6,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
+from shell.version import version
+
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -83,7 +85,8 @@ class ProxyMetrics:
         self.store_dropped = self._counter("store_dropped", "Rows that could not be kept, by reason.", "reason")
         self.store_backlog = self._gauge("store_backlog_rows", "Rows that wait for the store.")
         self.store_up = self._gauge("store_up", "1 while the store takes rows, 0 during an outage.")
-        self.build = Info("quicksilver_proxy_build", "The version that runs.", registry=self.registry)
+        build = Info("quicksilver_proxy_build", "The version that runs.", registry=self.registry)
+        build.info({"version": version()})
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(f"quicksilver_proxy_{name}", text, labels, registry=self.registry)

@@ -27,6 +27,7 @@ from rm_proxy.store import Store
 from shell.messages import Ack, ContainerEvent, ContainerReport, ContainerState, EventKind, Report
 from shell.rest import ApiError
 
+DOCS = Path(__file__).parents[2] / "docs"
 APP = "application_1_0001"
 VIEW = NodeView(
     "n1:1",
@@ -304,3 +305,12 @@ def test_a_report_with_many_containers_is_quick(client: TestClient, state: State
         spent.append(time.perf_counter() - begin)
     assert statistics.median(spent) < 0.1
     assert len(state.reports) == 20
+
+
+def test_every_route_and_every_metric_is_in_the_docs(client: TestClient, state: State) -> None:
+    rest, operations = (DOCS / "rest.md").read_text(), (DOCS / "operations.md").read_text()
+    paths = client.get("/openapi.json").json()["paths"]
+    assert [f"{m} {p}" for p, methods in paths.items() for m in methods if f"`{m.upper()} {p}`" not in rest] == []
+    ends = {"counter": "_total", "info": "_info"}
+    names = [f"{f.name}{ends.get(f.type, '')}" for f in state.metrics.registry.collect() if "_process_" not in f.name]
+    assert names and [name for name in names if f"| `{name}` |" not in operations] == []

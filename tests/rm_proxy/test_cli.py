@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
+import rm_proxy.cli
 from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import COMMANDS, cli
 from rm_proxy.api_models import (
@@ -265,3 +266,11 @@ def test_running_without_hadoops_configuration_is_one_line(tmp_path: Path) -> No
     assert done.returncode == 1
     assert done.stderr.startswith("quicksilver: error: gone: no such directory; set HADOOP_CONF_DIR to the directory")
     assert done.stderr.count("\n") == 1
+
+
+def test_every_command_is_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
+    assert [name for name in COMMANDS if f"`quicksilver {name}" not in page] == []
+    for group in ("node", "queue", "app", "decision", "proxy"):
+        for verb in getattr(rm_proxy.cli, group).commands:
+            assert f"`quicksilver {group} {verb}" in page

@@ -85,3 +85,8 @@ def test_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert config.default_store_url() == f"sqlite:///{tmp_path / 'quicksilver.db'}"
     (tmp_path / "absent").mkdir()
     assert config.default_store_url() == f"sqlite:///{tmp_path / 'absent' / 'proxy.db'}"
+
+
+def test_every_setting_is_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    assert [name for name in ProxySettings.model_fields if f"| `{name}` |" not in page] == []
