@@ -1,0 +1,15 @@
+"""`quicksilver bench`: the measurements."""
+
+from __future__ import annotations
+
+import click
+
+from bench.relay import relay
+
+
+@click.group()
+def bench() -> None:
+    """Measurements; each prints one JSON object as its last line and keeps it in bench/results."""
+
+
+bench.add_command(relay)
