@@ -57,7 +57,6 @@ def proxy() -> None:
 def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_level: str) -> None:
     """Run the proxy until SIGTERM or Ctrl-C; logs go to stderr."""
     from rm_proxy.config import ProxySettings
-    from rm_proxy.server import run
     from shell.hadoop_conf import load_hadoop_conf
     from shell.logs import configure_logs
     from shell.settings_file import load_settings
@@ -65,7 +64,10 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
     configure_logs(as_json=log_json, level=log_level)
     file = load_settings(config)
     settings, policies = file.section("proxy", ProxySettings), file.policies()
-    run(settings, policies, load_hadoop_conf(conf_dir or file.hadoop_conf_dir), str(file.path or ""))
+    conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
+    from rm_proxy.server import run  # much to import; settings were checked before
+
+    run(settings, policies, conf, str(file.path or ""))
 
 
 @click.group()

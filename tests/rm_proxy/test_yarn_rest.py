@@ -90,15 +90,20 @@ def test_applications(rm: Callable[[Answers], YarnRest]) -> None:
     assert "resourceRequests" in asked[0][1]["deSelects"][0]
 
 
-def test_one_application_finished_with_tags_or_unknown(rm: Callable[[Answers], YarnRest]) -> None:
-    one = json.loads(recorded("apps")[1])["apps"]["app"][0]
-    one |= {"finishedTime": 1795248500000, "applicationTags": "b,a, ", "applicationType": "Spark"}
-    client = rm(
-        {f"/apps/{one['id']}": (200, json.dumps({"app": one})), "/apps/gone": (404, recorded("app_unknown")[1])}
-    )
+def test_one_application_finished_or_unknown(rm: Callable[[Answers], YarnRest]) -> None:
+    one = json.loads(recorded("app_finished")[1])["app"]
+    unknown = (404, recorded("app_unknown")[1])
+    client = rm({f"/apps/{one['id']}": recorded("app_finished"), "/apps/gone": unknown})
     app = client.app(one["id"])
-    assert app is not None and (app.finished_s, app.tags, app.type) == (1795248500.0, ("a", "b"), "SPARK")
+    assert app is not None and (app.type, app.name, app.queue) == ("MAPREDUCE", "word count", "root.default")
+    assert app.finished_s == one["finishedTime"] / 1000 > app.submitted_s
     assert client.app("gone") is None
+
+
+def test_tags_and_types_are_made_equal(rm: Callable[[Answers], YarnRest]) -> None:
+    one = json.loads(recorded("app_finished")[1])["app"] | {"applicationTags": "b,a, ", "applicationType": "Spark"}
+    app = rm({"/apps/x": (200, json.dumps({"app": one}))}).app("x")
+    assert app is not None and (app.tags, app.type) == (("a", "b"), "SPARK")
 
 
 def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Answers], YarnRest]) -> None:
