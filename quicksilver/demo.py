@@ -17,16 +17,23 @@ from cluster.cluster import Cluster
 from cluster.spec import ClusterSpec
 from quicksilver.evidence import HeldStarts, Way, held_starts, measure
 from quicksilver.report import show
-from quicksilver.stack import ALL_QUEUEABLE, Stack
+from quicksilver.stack import Stack
 from shell.errors import QuicksilverError
 from workloads.errors import WorkloadError
-from workloads.mapreduce import count_words, differences, make_text, put_text, read_counts, start_wordcount
+from workloads.mapreduce import JobOptions, count_words, differences, make_text, put_text, read_counts, start_wordcount
 from workloads.records import Watch
 
 INPUT: Final = "/demo/input.txt"
 MAPS: Final = 16
 REDUCES: Final = 2
 LINES: Final = 40_000
+OPTIONS: Final = JobOptions(properties={"mapreduce.job.reduce.slowstart.completedmaps": "0.7"})
+POLICIES: Final = {
+    "queues": "*",
+    "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
+    "quota": {"policy": "none"},
+}
+"""Reduces (MapReduce's priority 10) guaranteed, maps queueable."""
 NODE_MEMORY_MB: Final = 2048
 """Four containers of 512 MB on each of the 3 nodes: the 19 containers of the job have to wait for each other."""
 
@@ -57,7 +64,7 @@ def run_job(cluster: Cluster, way: str, steps: Steps) -> Way:
     """Run the job once and measure it by what YARN and the job's history recorded."""
     target = f"/demo/out-{way}-{int(time.time())}"
     with Watch(cluster) as watch, steps.waiting(f"{way}: wordcount with {MAPS} maps and {REDUCES} reduces") as tick:
-        job = start_wordcount(cluster, INPUT, target, maps=MAPS, reduces=REDUCES).wait(each=tick)
+        job = start_wordcount(cluster, INPUT, target, maps=MAPS, reduces=REDUCES, options=OPTIONS).wait(each=tick)
         steps.say(f"{way}: {job.job_id} succeeded in {job.job_s:.1f} s")
     return measure(cluster, way, job, watch, target)
 
@@ -90,7 +97,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[Way, Way, Hel
         plain = run_job(cluster, "plain", steps)
         steps.say("dropping quicksilver in: restarting YARN with the overlays of hadoop-conf/")
         cluster.restart_yarn(overlay=True, progress=lambda _: None)
-        stack = Stack(cluster, {**ALL_QUEUEABLE, "quota": {"policy": "none"}})
+        stack = Stack(cluster, POLICIES)
         stack.start(steps.say)
         through = run_job(cluster, "quicksilver", steps)
         held = held_starts(stack, through)
@@ -108,7 +115,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[Way, Way, Hel
 @click.option("--base-port", type=int, default=19000, show_default=True, help="The first of the ports that are used.")
 def demo(workdir: Path, base_port: int) -> None:
     """Run the same MapReduce job on plain YARN and through quicksilver, and compare."""
-    console = Console()
+    console = Console(width=max(100, Console().width), highlight=False)
     try:
         plain, through, held, words = run_demo(workdir.absolute(), base_port, Steps(console))
     except WorkloadError as error:
