@@ -6,35 +6,27 @@ execution types and completions stay consistent in what it sees (docs/architectu
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.errors import PolicyFaultError
 from policies.model import AppView, Kind
-from rm_proxy import exit_codes, ids
-from rm_proxy.asks import AskTable, Entry, QPlacement, Reason, resources_of, set_resources
+from rm_proxy import ids
+from rm_proxy.asks import AskTable, Entry, Key, QPlacement, Reason
+from rm_proxy.ends import Ends
+from rm_proxy.exchange import Answered, Open, is_replayed, merge
 from rm_proxy.grants import announcement, granted
 from rm_proxy.live import Live, LiveContainers
-from rm_proxy.records import CompletionRecord
 from rm_proxy.routing import Router
-from rm_proxy.world import Announce, Completed, DropHeld, Effect, Granted, Returned, World
-from shell.messages import ContainerEvent, EventKind
+from rm_proxy.sizes import resources_of, set_resources
+from rm_proxy.world import Announce, DropHeld, Effect, Faulted, Granted, World
+from shell.messages import ContainerEvent
 
-REMEMBERED_ENDS: Final = 20_000
-"""Ends that are remembered per attempt, so that each container gets exactly one completion."""
 GUARD_WAIT_S: Final = 10.0
 """How long a container may wait behind what waits for it before the deadlock guard sheds it."""
-
-_LOST: Final = {EventKind.SHED, EventKind.LOST}
-
-
-@dataclass(slots=True)
-class _Answer:
-    """The last answer as the application master got it, for the case that it asks for it again."""
-
-    response_id: int
-    rewritten: bytes | None
+_SERIAL_START: Final = 1 << 29
+"""Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
 
 
 class Attempt:
@@ -44,17 +36,21 @@ class Attempt:
         self.id = attempt_id
         self.app_id = ids.app_of_attempt(attempt_id)
         self.live = LiveContainers()
-        self.table = AskTable()
+        self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self.finished = False
         self.allocates = 0
         self.registered_answer: bytes | None = None
         """The ResourceManager's answer to the registration."""
         self._world = world
-        self._router = Router(attempt_id, self.app_id, world, self.table, self.live)
-        self._releases: list[y.ContainerIdProto] = []
-        self._made: list[y.ContainerStatusProto] = []
-        self._ended: OrderedDict[str, None] = OrderedDict()
-        self._last: _Answer | None = None
+        self._effects: list[Effect] = []
+        self._router = Router(attempt_id, world, self.table, self.live, self._effect)
+        self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
+        self._open: Open | None = None
+        self._last: Answered | None = None
+        self._resend: list[y.ResourceRequestProto] | None = None
+        """Rows of forgotten keys that go out again; None while no row is in doubt."""
+        self._answered = True
+        """Whether an answer came since the last request: only then something was not granted."""
         self._answers = 0
 
     @property
@@ -62,17 +58,22 @@ class Attempt:
         """The application with all that this attempt holds and asked for; None while it is not known."""
         return self._router.app
 
+    @property
+    def entries(self) -> list[Entry]:
+        """What the application wants now, for the REST API."""
+        return list(self.table.entries.values())
+
     def take_effects(self) -> list[Effect]:
         """Return what is to be done beside the messages, and forget it."""
-        effects, self._router.effects = self._router.effects, []
+        effects, self._effects = self._effects, []
         return effects
 
     def _effect(self, effect: Effect) -> None:
-        self._router.effects.append(effect)
+        self._effects.append(effect)
 
     # Registration
 
-    def on_registered(self, body: bytes) -> bytes | None:
+    def on_registered(self, body: bytes, now_s: float) -> bytes | None:
         """Take in the answer to a registration; returns it rewritten, or None when it is to pass as it came.
 
         The application master forgets its asks with it and sends them anew; so does the ResourceManager.
@@ -82,137 +83,193 @@ class Attempt:
         self.registered_answer = body
         if answer.HasField("maximumCapability"):
             self._router.maximum = resources_of(answer.maximumCapability)
-        changed = [self._restore(c) for c in answer.containers_from_previous_attempts]
-        return answer.SerializeToString() if any(changed) else None
+        changed = self._adopt(answer.containers_from_previous_attempts, now_s)
+        return answer.SerializeToString() if changed else None
 
-    def on_not_registered(self) -> None:
-        """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again."""
+    def _adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
+        """Take over the queueable containers of earlier attempts; tells whether there are any."""
+        ours = [c for c in containers if self._is_private(c)]
+        for container in ours:
+            self._restore(container)
+            live = self._held(container, Kind.QUEUEABLE, now_s)
+            live.is_started = True
+            self.live.add(live)
+        return bool(ours)
+
+    def on_not_registered(self, now_s: float) -> None:
+        """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again.
+
+        It has forgotten the containers that never started, and will refuse their tokens: they end here.
+        """
         self._start_over()
+        reason = "the ResourceManager restarted before its start"
+        for live in [c for c in self.live if c.kind is Kind.QUEUEABLE and not c.is_started]:
+            self._effect(DropHeld(live.node_id, live.id, reason))
+            self._ends.preempt(live, reason, now_s)
+        self._router.charge()
 
     def _start_over(self) -> None:
-        self.table = AskTable()
-        old = self._router
-        self._router = Router(self.id, self.app_id, self._world, self.table, self.live)
-        self._router.maximum, self._router.effects = old.maximum, old.effects
-        self._last = None
+        self.table = self._router.table = AskTable(self.table.serial)
+        self._router.unrouted.clear()
+        self._router.blacklist.clear()
+        self._last = self._open = self._resend = None
+        self._answered = True
+        self._router.charge()
 
     def on_finished(self) -> None:
         """Take in that the application master unregistered: what the sidecars still hold of it is dropped."""
-        self.finished = True
-        self.drop_held("the application finished")
+        self.end("the application finished")
 
-    def drop_held(self, reason: str) -> None:
-        """Tell the sidecars to forget every start of this attempt that they hold."""
+    def end(self, reason: str) -> None:
+        """Forget all of this attempt, and tell the sidecars to forget every start of it that they hold."""
+        if self.finished:
+            return
+        self.finished = True
         for live in self.live:
-            if live.kind is Kind.QUEUEABLE and not live.started:
+            if live.kind is Kind.QUEUEABLE and not live.is_started:
                 self._effect(DropHeld(live.node_id, live.id, reason))
+        self._start_over()
+        self.live.clear()
+        self._ends.clear()
+        self._router.charge()
 
     # Requests
 
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
         """Take in a request; returns it rewritten for the ResourceManager, or None when it is to pass as it came."""
         self.allocates += 1
+        if self.finished:
+            return None
         request = y.AllocateRequestProto.FromString(body)
+        if is_replayed(request.response_id, self._last):
+            return None  # the ResourceManager ignores it, and so do we
+        first = self._open
+        if first is not None and first.response_id == request.response_id:
+            if first.body == body:
+                return first.rewritten
+        else:
+            first = None
+        changed = self._rewrite(request, now_s)
+        call = Open(request.response_id, body, None, [], [])
+        if first is not None:
+            call, changed = merge(first, request, body), True
+        call.rewritten = request.SerializeToString() if changed else None
+        self._open = call
+        return call.rewritten
+
+    def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         if request.HasField("blacklist_request"):
             self._router.blacklist.update(request.blacklist_request.blacklist_additions)
             self._router.blacklist.difference_update(request.blacklist_request.blacklist_removals)
-        changed = self._rewrite_releases(request) if request.release or self._releases else False
-        if request.ask or self.table.open_queueables or self.table.dirty:
+        changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
+        if request.ask or self.table.busy or self._resend is not None:
             changed = self._rewrite_asks(request, now_s) or changed
-        return request.SerializeToString() if changed else None
+            self._router.charge()
+        self._answered = False
+        return changed
 
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
-        touched = self.table.update(request.ask)
-        for entry in touched:
-            self._router.route(entry, now_s)
-        self._router.steer_ungranted(now_s)
-        self._router.place_wanted(now_s)
-        ours = self.table.dirty or any(entry.mixed for entry in touched)
-        rows = self.table.rows_for_rm()
+        table = self.table
+        touched = table.update(request.ask)
+        self._router.route(touched, now_s)
+        self._router.place_all(now_s, self._answered)
+        again, self._resend = self._resend, None
+        ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
+        rows = [*(again or ()), *table.rows_for_rm()]
         if not ours:
             return False
         del request.ask[:]
         request.ask.extend(rows)
         return True
 
-    def _rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
-        """Drop releases of what has ended already for the application, add ours; tells whether that changed it."""
-        kept = []
-        for proto in request.release:
-            container_id = ids.container_id_text(proto)
-            if container_id in self._ended:
-                continue
-            kept.append(proto)
-            live = self.live.get(container_id)
-            if live is None:
-                continue
-            live.released = True
-            if live.kind is Kind.QUEUEABLE:
-                self._effect(DropHeld(live.node_id, live.id, "released by the application master"))
-        if len(kept) == len(request.release) and not self._releases:
-            return False
-        kept = [*kept, *self._releases]
-        self._releases = []
-        del request.release[:]
-        request.release.extend(kept)
-        return True
+    def on_refused(self) -> None:
+        """Take in that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
+
+        The application master sends its own rows again; ours, and our releases, go out with the next request.
+        """
+        call, self._open = self._open, None
+        if call is None:
+            return
+        sent = call.sent
+        mixed = [row for row in sent.ask if (entry := self.table.entries.get(Key.of(row))) is not None and entry.mixed]
+        self._resend = [*(self._resend or ()), *self.table.doubt(mixed)]
+        self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
 
     # Answers
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
         """Take in an answer; returns it rewritten for the application master, or None when it is to pass as it came."""
+        if self.finished:
+            return None
         answer = y.AllocateResponseProto.FromString(body)
         if self._last is not None and answer.response_id == self._last.response_id:
             return self._last.rewritten  # the ResourceManager repeats itself: so do we
-        self._answers += 1
+        self._close()
         changed = self._rewrite_allocated(answer, now_s)
-        for previous in answer.containers_from_previous_attempts:
-            changed = self._restore(previous) or changed
-        changed = self._rewrite_completed(answer, now_s) or changed
+        changed = self._adopt(answer.containers_from_previous_attempts, now_s) or changed
+        for updated in answer.updated_containers:
+            if self._is_private(updated.container):
+                self._restore(updated.container)
+                changed = True
+        changed = self._ends.rewrite_completed(answer, now_s) or changed
         changed = self._rewrite_limit(answer) or changed
         for report in answer.updated_nodes:
             self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
+        if changed or answer.completed_container_statuses:
+            self._router.charge()
         rewritten = answer.SerializeToString() if changed else None
-        self._last = _Answer(answer.response_id, rewritten)
+        self._last = Answered(answer.response_id, rewritten)
         return rewritten
 
-    def _restore(self, container: y.ContainerProto) -> bool:
-        """Give a container the request id and execution type that the application asked for."""
+    def _close(self) -> None:
+        """End the call that is answered now; what the ResourceManager may not have seen of it goes out again."""
+        self._answers += 1
+        self._answered = True
+        call, self._open = self._open, None
+        if call is not None and (call.doubtful or call.releases):
+            self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
+            self._ends.release_again(call.releases)
+
+    def _is_private(self, container: y.ContainerProto) -> bool:
+        """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
+        known = private in self.table.by_private
+        opportunistic = container.execution_type == y.OPPORTUNISTIC
+        return known or (opportunistic and not self.table.is_own_id(container.priority.priority, private))
+
+    def _restore(self, container: y.ContainerProto) -> None:
+        """Give a container the request id and execution type that the application asked for."""
+        private = container.allocation_request_id
         container.allocation_request_id = ids.original_id(private)
         container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
-        return True
 
     def _rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         changed, unwanted = False, []
         for at, container in enumerate(answer.allocated_containers):
-            private = container.allocation_request_id
-            if not ids.is_private(private):
-                self._guaranteed_arrived(container, now_s)
+            if not self._is_private(container):
+                self._passed_arrived(container, now_s)
                 continue
             changed = True
-            refusal = self._queueable_arrived(container, private, now_s)
+            refusal = self._queueable_arrived(container, now_s)
             if refusal is None:
                 self._restore(container)
             else:
                 unwanted.append(at)
-                self._give_back(container, refusal)
+                self._ends.give_back(container, refusal)
         for at in reversed(unwanted):
             del answer.allocated_containers[at]
         return changed
 
-    def _give_back(self, container: y.ContainerProto, reason: str) -> None:
-        container_id = ids.container_id_text(container.id)
-        self._releases.append(ids.copied(container.id))
-        self._remember_end(container_id)
-        self._effect(Returned(container_id, reason))
-
-    def _guaranteed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
-        resources = resources_of(container.resource)
-        priority = container.priority.priority
-        entry = self.table.entry_of_guaranteed(priority, container.allocation_request_id, resources)
+    def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
+        """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
+        entry = self.table.entry_of_passed(
+            container.priority.priority,
+            container.allocation_request_id,
+            container.execution_type == y.OPPORTUNISTIC,
+            resources_of(container.resource),
+        )
         reason = Reason("not asked for through quicksilver", now_s, 1)
         if entry is not None:
             host, rack = self._where(container.nodeId)
@@ -223,152 +280,78 @@ class Attempt:
                 self.table.shrink(entry, -entry.undecided)
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
 
-    def _queueable_arrived(self, container: y.ContainerProto, private: int, now_s: float) -> str | None:
+    def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
         """Take in a container of a private id; returns None when the application gets it, or why it does not."""
+        private = container.allocation_request_id
         entry = self.table.entry_of(private, container.priority.priority, resources_of(container.resource))
+        q = self.table.by_private.get(private)
+        if q is not None:
+            self.table.granted(q)
+        else:
+            self.table.unpark(private)
         if entry is None:
             return "its ask is gone"
-        q = self.table.by_private.get(private)
-        if q is None:
-            self.table.forget_parked(entry, private)
-            reason = entry.take_q() or entry.take_g()
-            if reason is None:
-                return "it came after its ask was taken back"
-        else:
-            self.table.granted(q)
-            reason = Reason(q.reason, q.asked_s, 1)
-            refusal = self._elsewhere(q, container)
+        refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
+        if q is not None:
+            reason = q.reason
             if refusal is not None:
-                entry.add_q(1, q.reason, q.asked_s)
+                self._router.back_to_wanted(entry, reason, refusal)
                 return refusal
+        elif refusal is not None:
+            return refusal
+        else:
+            taken = entry.take_q() or entry.take_g()
+            if taken is None:
+                return "it came after its ask was taken back"
+            reason = taken
         entry.decrement(*self._where(container.nodeId))
         self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
         return None
 
-    def _elsewhere(self, q: QPlacement, container: y.ContainerProto) -> str | None:
-        node_id = ids.node_id_text(container.nodeId)
-        if node_id == q.node_id:
+    def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
+        """Return why a container on this node is not what was asked for; None when it is, or may go there."""
+        if q is not None and node_id == q.node_id:
             return None
-        node = self._world.node(node_id)
-        if node is not None and q.ask.tier(node) is not None:
+        node, app = self._world.node(node_id), self.app
+        if node is not None and app is not None and self._router.ask(entry, app).tier(node) is not None:
             return None
-        return f"granted on {node_id} instead of {q.node_id}, where it may not go"
+        wanted = f" instead of {q.node_id}" if q is not None else ""
+        return f"granted on {node_id}{wanted}, where it may not go"
 
     def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
         view = self._world.node(ids.node_id_text(node))
         return node.host, view.rack if view is not None else "/default-rack"
 
-    def _deliver(
-        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
-    ) -> None:
-        app = self._router.app
-        priority = container.priority.priority
-        live = Live(
+    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0) -> Live:
+        priority, app = container.priority.priority, self._world.app(self.app_id)
+        return Live(
             ids.container_id_text(container.id),
             ids.copied(container.id),
             ids.node_id_text(container.nodeId),
             kind,
             priority,
             resources_of(container.resource),
-            q.ask.expected_s if q else self._world.expected_s(app, priority) if app else 0.0,
+            self._world.expected_s(app, priority) if app else 0.0,
             now_s,
-            q.ask.retries if q else 0,
+            retries,
         )
+
+    def _deliver(
+        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
+    ) -> None:
+        live = self._held(container, kind, now_s, reason.retries)
         self.live.add(live)
         self._effect(Granted(granted(live, self.id, reason, q)))
+        app = self._world.app(self.app_id)
         if kind is Kind.QUEUEABLE and app is not None:
             self._effect(Announce(live.node_id, announcement(live, self.id, app, self._world.hold_limit_s(app))))
 
-    # Completions
-
-    def _rewrite_completed(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        """Let each container end once, with a status that its framework reads as it was meant."""
-        changed, doubled = False, []
-        for at, status in enumerate(answer.completed_container_statuses):
-            container_id = ids.container_id_text(status.container_id)
-            if container_id in self._ended:
-                doubled.append(at)
-                continue
-            live = self.live.pop(container_id)
-            self._remember_end(container_id)
-            changed = self._translate(status, live, now_s) or changed
-        for at in reversed(doubled):
-            del answer.completed_container_statuses[at]
-        if self._made:
-            answer.completed_container_statuses.extend(self._made)
-            self._made = []
-            changed = True
-        return changed or bool(doubled)
-
-    def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
-        was, exit_status, diagnostics = status.exit_status, status.exit_status, status.diagnostics
-        app = self._world.app(self.app_id)
-        if live is not None and live.kind is Kind.QUEUEABLE and app is not None:
-            exit_status = exit_codes.translate(app.type, was, live.killed is not None, live.released)
-        if live is not None and live.killed is not None:
-            diagnostics = f"Preempted by quicksilver on {live.node_id}: {live.killed}. {diagnostics}"
-        changed = exit_status != was or diagnostics != status.diagnostics
-        if changed:
-            status.exit_status, status.diagnostics = exit_status, diagnostics
-            if live is not None:
-                self._router.remember_loss(live.resources, live.retries)
-        self._effect(
-            Completed(
-                CompletionRecord(
-                    ids.container_id_text(status.container_id),
-                    self.app_id,
-                    exit_status,
-                    was if exit_status != was else None,
-                    diagnostics,
-                    now_s,
-                )
-            )
-        )
-        return changed
-
-    def _remember_end(self, container_id: str) -> None:
-        self._ended[container_id] = None
-        while len(self._ended) > REMEMBERED_ENDS:
-            self._ended.popitem(last=False)
+    # What happens meanwhile
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
-        live = self.live.get(event.container_id)
-        if live is None:
-            return
-        if event.kind is EventKind.HELD:
-            live.held_s = now_s
-        elif event.kind is EventKind.STARTED:
-            live.started = True
-        elif event.kind is EventKind.KILLED:
-            live.killed = event.reason or "room was needed"
-        elif event.kind in _LOST:
-            self._end_unstarted(live, self._preempted(), f"Not started by quicksilver: {event.reason}", now_s)
-            self._router.remember_loss(live.resources, live.retries)
-        elif event.kind is EventKind.FAILED:
-            self._end_unstarted(live, exit_codes.LAUNCH_FAILED, f"NodeManager refused the start: {event.reason}", now_s)
-        elif event.kind is EventKind.STOPPED:
-            text = "Stopped by the application master before it started"
-            self._end_unstarted(live, exit_codes.KILLED_BY_APPMASTER, text, now_s)
-
-    def _preempted(self) -> int:
-        app = self._world.app(self.app_id)
-        return exit_codes.preempted_status(app.type if app else "")
-
-    def _end_unstarted(self, live: Live, exit_status: int, diagnostics: str, now_s: float) -> None:
-        """Make the completion of a container that never started, and give it back with the next request."""
-        self.live.pop(live.id)
-        self._remember_end(live.id)
-        if not live.released:
-            self._releases.append(live.proto)
-        status = y.ContainerStatusProto(
-            state=y.C_COMPLETE, diagnostics=diagnostics, exit_status=exit_status, executionType=y.GUARANTEED
-        )
-        status.container_id.CopyFrom(live.proto)
-        status.capability.memory = live.resources.memory_mb
-        status.capability.virtual_cores = int(live.resources.vcores)
-        self._made.append(status)
-        self._effect(Completed(CompletionRecord(live.id, self.app_id, exit_status, None, diagnostics, now_s, own=True)))
+        """Take in what a sidecar says of one of the containers."""
+        self._ends.on_event(event, now_s)
+        self._router.charge()
 
     def guard(self, now_s: float) -> None:
         """Shed held containers that wait behind containers of their own application that wait for them."""
@@ -378,26 +361,25 @@ class Attempt:
         for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
             reason = "deadlock guard: it waited behind containers of its own application that wait for it"
             self._effect(DropHeld(live.node_id, live.id, reason))
-            self._end_unstarted(live, self._preempted(), reason, now_s)
-            self._router.remember_loss(live.resources, live.retries)
+            self._ends.preempt(live, reason, now_s)
+        self._router.charge()
 
     # Headroom
 
     def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
         """Tell the application the headroom that its framework reckons with; the first answer stays untouched."""
-        if self._answers < 2 or not answer.HasField("limit") or not self.live.count_q:
+        if self._answers < 2 or not self.live.count_q or not answer.HasField("limit"):
             return False
         app = self._router.app
         if app is None:
             return False
         limit = resources_of(answer.limit)
-        told = self._world.policies.headroom(limit, app)
+        try:
+            told = self._world.policies.headroom(limit, app)
+        except PolicyFaultError as error:
+            self._effect(Faulted(self.app_id, str(error)))
+            return False
         if told == limit:
             return False
         set_resources(answer.limit, told)
         return True
-
-    @property
-    def entries(self) -> list[Entry]:
-        """What the application wants now, for the REST API."""
-        return list(self.table.entries.values())

@@ -15,8 +15,11 @@ from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
 from rm_proxy.estimator import Estimator
+from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.nodes import Node
 from rm_proxy.records import AppRecord
+from rm_proxy.shortlist import Shortlist
+from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld, Effect
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, EventKind, Report
@@ -56,9 +59,10 @@ class Coordinator:
         self.queues: dict[str, YarnQueue] = {}
         self._apps: dict[str, AppView] = {}
         self._of_app: dict[str, list[Attempt]] = {}
-        self._in_queue: dict[str, dict[str, Attempt]] = {}
+        self._use = QueueUse()
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
+        self._shortlist = Shortlist(self.nodes)
 
     # What YARN says
 
@@ -69,11 +73,14 @@ class Coordinator:
             gone.yarn = None
             if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
                 del self.nodes[gone.id]
+                self._drops.pop(gone.id, None)
+                self._acked.pop(gone.id, None)
         for node_id, yarn in listed.items():
             node = self.nodes.setdefault(node_id, Node(node_id))
             node.yarn, node.unusable = yarn, False
         for node in self.nodes.values():
             node.refresh(now_s, self.limits.report_fresh_s)
+        self._shortlist.changed()
 
     def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
         """Take in the ResourceManager's queues."""
@@ -96,11 +103,8 @@ class Coordinator:
             submitted_s=record.submitted_s,
         )
         for attempt in self._of_app.get(record.id, ()):
-            self._in_queue.setdefault(record.queue, {})[attempt.id] = attempt
-        if record.finished_s is not None:
-            for attempt in self._of_app.get(record.id, ()):
-                if not attempt.finished:
-                    attempt.on_finished()
+            if record.finished_s is not None:
+                attempt.end("the application ended")
         self._forget_old()
         return record
 
@@ -110,11 +114,11 @@ class Coordinator:
                 self._forget(app_id)
 
     def _forget(self, app_id: str) -> None:
-        record = self.records.pop(app_id)
+        self.records.pop(app_id)
         self._apps.pop(app_id, None)
         for attempt in self._of_app.pop(app_id, []):
             self.attempts.pop(attempt.id, None)
-            self._in_queue.get(record.queue, {}).pop(attempt.id, None)
+            self._use.charge(attempt.id, "", "", Resources())
 
     # Attempts
 
@@ -126,12 +130,8 @@ class Coordinator:
         attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
         earlier = self._of_app.setdefault(attempt.app_id, [])
         for old in earlier:
-            old.drop_held("a newer attempt of the application started")
-            old.finished = True
+            old.end("a newer attempt of the application started")
         earlier.append(attempt)
-        app = self._apps.get(attempt.app_id)
-        if app is not None:
-            self._in_queue.setdefault(app.queue, {})[attempt.id] = attempt
         return attempt
 
     def round(self, now_s: float) -> None:
@@ -170,7 +170,7 @@ class Coordinator:
         return known[1] if known is not None and known[0] == boot else -1
 
     def _on_event(self, event: ContainerEvent, now_s: float) -> None:
-        attempt = self.attempts.get(_attempt_of(event.container_id))
+        attempt = self._holder(event.container_id)
         if attempt is None:
             return
         live = attempt.live.get(event.container_id)
@@ -178,6 +178,11 @@ class Coordinator:
         if event.kind is EventKind.ENDED and event.ran_s is not None and live is not None and app is not None:
             self.estimator.observe(app, live.priority, max(0.0, event.ran_s))
         attempt.on_event(event, now_s)
+
+    def _holder(self, container_id: str) -> Attempt | None:
+        """Return the attempt that holds a container: its own one, or a later one that took it over."""
+        of_app = self._of_app.get(app_of_container(container_id), ())
+        return next((attempt for attempt in reversed(of_app) if container_id in attempt.live), None)
 
     def announced(self, node_id: str, app_id: str, container_id: str) -> None:
         """Note which container a placement on a node became."""
@@ -212,13 +217,14 @@ class Coordinator:
         yarn = self.queues.get(full_queue(name, self.queues))
         if yarn is None:
             return None
-        used, by_user = Resources(), dict[str, Resources]()
-        for attempt in self._in_queue.get(yarn.path, {}).values():
-            app = None if attempt.finished else attempt.app
-            if app is not None:
-                used += app.used_q
-                by_user[app.user] = by_user.get(app.user, Resources()) + app.used_q
+        used, by_user = self._use.of(yarn.path)
         return QueueView(yarn.path, yarn.max_capacity, yarn.used, used, by_user, yarn.labels, yarn.default_label)
+
+    def charge(self, attempt_id: str, used_q: Resources) -> None:
+        """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
+        app = self._apps.get(app_of_attempt(attempt_id))
+        if app is not None:
+            self._use.charge(attempt_id, app.queue, app.user, used_q)
 
     def expected_s(self, app: AppView, priority: int) -> float:
         """Return how long a task is expected to run, in seconds."""
@@ -234,7 +240,7 @@ class Coordinator:
 
     def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
         """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
-        views = [node.view for node in self.nodes.values() if node.view.usable and node.id not in avoid]
+        views = self._shortlist.candidates(ask, avoid, self.rng)
         try:
             placement = self.policies.place(ask, views, self.rng)
         except PolicyFaultError as error:
@@ -242,11 +248,3 @@ class Coordinator:
         if placement.node is not None:
             self.nodes[placement.node].place(ask, now_s)
         return placement
-
-
-def _attempt_of(container_id: str) -> str:
-    """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
-    parts = container_id.split("_")
-    if len(parts) not in (5, 6) or not parts[-2].isdigit():
-        return ""
-    return f"appattempt_{parts[-4]}_{parts[-3]}_{int(parts[-2]):06d}"

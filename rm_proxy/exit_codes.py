@@ -21,6 +21,11 @@ def preempted_status(app_type: str) -> int:
     return _BY_TYPE.get(app_type, PREEMPTED)
 
 
+def by_the_system(exit_status: int) -> bool:
+    """Tell whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room."""
+    return exit_status in (ABORTED, KILLED_BY_CONTAINER_SCHEDULER)
+
+
 def translate(app_type: str, exit_status: int, killed: bool, released_by_am: bool) -> int:
     """Return what the application master is told for a queueable container that ended with `exit_status`.
 
@@ -28,5 +33,4 @@ def translate(app_type: str, exit_status: int, killed: bool, released_by_am: boo
     """
     if released_by_am:
         return exit_status
-    system = exit_status in (ABORTED, KILLED_BY_CONTAINER_SCHEDULER)
-    return preempted_status(app_type) if killed or system else exit_status
+    return preempted_status(app_type) if killed or by_the_system(exit_status) else exit_status

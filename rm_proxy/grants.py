@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from policies.model import AppView
 from rm_proxy import frameworks, ids
-from rm_proxy.asks import QPlacement, Reason
+from rm_proxy.entries import QPlacement, Reason
 from rm_proxy.live import Live
 from rm_proxy.records import GrantRecord
 from shell.messages import Grant

@@ -40,6 +40,12 @@ def app_of_attempt(attempt_id: str) -> str:
     return f"application_{timestamp}_{number}"
 
 
+def app_of_container(container_id: str) -> str:
+    """Return the application's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
+    parts = container_id.split("_")
+    return f"application_{parts[-4]}_{parts[-3]}" if len(parts) in (5, 6) and parts[0] == "container" else ""
+
+
 def node_id_text(node: y.NodeIdProto) -> str:
     """Return `host:port`."""
     return f"{node.host}:{node.port}"

@@ -25,7 +25,7 @@ class Live:
     retries: int = 0
     held_s: float | None = None
     """When the sidecar took its start to hold it."""
-    started: bool = False
+    is_started: bool = False
     released: bool = False
     """The application master gave it back."""
     killed: str | None = None
@@ -55,7 +55,8 @@ class LiveContainers:
         return self._by_id.get(container_id)
 
     def add(self, live: Live) -> None:
-        """Count a delivered container."""
+        """Count a delivered container; one that is held already is counted once."""
+        self.pop(live.id)
         self._by_id[live.id] = live
         if live.kind is Kind.QUEUEABLE:
             self.used_q += live.resources
@@ -75,12 +76,18 @@ class LiveContainers:
             self.used_g -= live.resources
         return live
 
+    def clear(self) -> None:
+        """Forget all."""
+        self._by_id.clear()
+        self.used_g = self.used_q = Resources()
+        self.count_q = 0
+
     def precedences(self, app_type: str) -> frozenset[int]:
         """Return the precedences (`rm_proxy.frameworks`) of containers that occupy a node: guaranteed or started."""
         return frozenset(
             frameworks.precedence(app_type, c.priority)
             for c in self._by_id.values()
-            if c.kind is Kind.GUARANTEED or c.started
+            if c.kind is Kind.GUARANTEED or c.is_started
         )
 
     def behind_own(self, app_type: str, waited_s: float, now_s: float) -> list[Live]:
@@ -90,14 +97,14 @@ class LiveContainers:
         """
         worst: dict[str, int] = {}
         for c in self._by_id.values():
-            if c.kind is Kind.GUARANTEED or c.started:
+            if c.kind is Kind.GUARANTEED or c.is_started:
                 mine = frameworks.precedence(app_type, c.priority)
                 worst[c.node_id] = max(worst.get(c.node_id, mine), mine)
         return [
             c
             for c in self._by_id.values()
             if c.held_s is not None
-            and not c.started
+            and not c.is_started
             and now_s - c.held_s > waited_s
             and worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)
         ]

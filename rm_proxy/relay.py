@@ -116,8 +116,7 @@ class Relay:
                 commands.append(ToAm(event.raw))
                 self._sasl_result(self._sasl.from_server(event), commands)
             elif isinstance(event, Failure):
-                self._failure(event)
-                commands.append(ToAm(event.raw))
+                commands.append(ToAm(event.raw, self._failure(event, now_s)))
         return commands
 
     def _sasl_result(self, result: SaslResult | None, commands: list[Command]) -> None:
@@ -162,16 +161,21 @@ class Relay:
         if method == ALLOCATE:
             body = _read(attempt.on_answer, response.body, now_s, "allocate answer")
         elif method == REGISTER:
-            body = _read(lambda b, _: attempt.on_registered(b), response.body, now_s, "register answer")
+            body = _read(attempt.on_registered, response.body, now_s, "register answer")
         elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
             attempt.on_finished()
         raw = response.raw if body is None else replace_body(response, body)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
-    def _failure(self, failure: Failure) -> None:
-        method = self._calls.pop(failure.call_id, None)
-        if self.attempt is not None and method == ALLOCATE and failure.exception_class == NOT_REGISTERED:
-            self.attempt.on_not_registered()
+    def _failure(self, failure: Failure, now_s: float) -> tuple[Effect, ...]:
+        method, attempt = self._calls.pop(failure.call_id, None), self.attempt
+        if attempt is None or method != ALLOCATE:
+            return ()
+        if failure.exception_class == NOT_REGISTERED:
+            attempt.on_not_registered(now_s)
+        else:
+            attempt.on_refused()
+        return tuple(attempt.take_effects())
 
 
 def _read(take: Callable[[bytes, float], bytes | None], body: bytes, now_s: float, what: str) -> bytes | None:

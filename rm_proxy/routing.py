@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -10,26 +11,34 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy import frameworks, ids
-from rm_proxy.asks import ANY, AskTable, Entry, QPlacement, Reason, beyond_memory_and_cpu, resources_of
+from rm_proxy.asks import AskTable, Entry, QPlacement, Reason
 from rm_proxy.live import LiveContainers
+from rm_proxy.sizes import beyond_memory_and_cpu, resources_of
 from rm_proxy.world import Effect, Faulted, FellBack, World
 
 MAX_TRIES: Final = 3
 """Nodes that are asked for one queueable container before it goes guaranteed."""
+MAX_ROUTED: Final = 5_000
+"""Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
 MAX_PLACED: Final = 200
-"""Queueable containers placed for one allocate request; the rest waits for the next."""
+"""Queueable containers placed or steered for one allocate request; the rest waits for the next."""
 MAX_CREDITS: Final = 10_000
+NO_IDS: Final = "too many of its placements were not granted"
 
 
 class Router:
     """The choices for one application attempt; it changes the shares of its ask table."""
 
-    def __init__(self, attempt_id: str, app_id: str, world: World, table: AskTable, live: LiveContainers) -> None:
-        self.attempt_id, self.app_id = attempt_id, app_id
+    def __init__(
+        self, attempt_id: str, world: World, table: AskTable, live: LiveContainers, emit: Callable[[Effect], None]
+    ) -> None:
+        self.attempt_id, self.app_id = attempt_id, ids.app_of_attempt(attempt_id)
+        self.table = table
         self.blacklist: set[str] = set()
         self.maximum: Resources | None = None
-        self.effects: list[Effect] = []
-        self._world, self._table, self._live = world, table, live
+        self.unrouted: dict[int, Entry] = {}
+        """Keys that want more than MAX_ROUTED at once, by identity."""
+        self._world, self._live, self._emit = world, live, emit
         self._credits: dict[Resources, deque[int]] = {}
 
     @property
@@ -38,72 +47,83 @@ class Router:
         app = self._world.app(self.app_id)
         if app is None:
             return None
-        count, wanted = 0, Resources()
-        for entry in self._table.entries.values():
-            n = entry.q_wanted + len(entry.pending)
-            count += n
-            wanted += Resources(entry.resources.memory_mb * n, entry.resources.vcores * n)
-        return self._live.count_in(app, count, wanted)
+        ledger = self.table.ledger
+        return self._live.count_in(app, ledger.open_q, ledger.open_size)
+
+    def charge(self) -> None:
+        """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
+        self._world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
 
     def remember_loss(self, resources: Resources, retries: int) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
         credits = self._credits.setdefault(resources, deque(maxlen=MAX_CREDITS))
         credits.append(retries + 1)
 
-    def route(self, entry: Entry, now_s: float) -> None:
-        """Decide on the containers of `entry` that have no share yet, or take back what is no longer wanted."""
-        count = entry.undecided
-        if count < 0:
-            self._table.shrink(entry, -count)
-            return
+    def route(self, entries: list[Entry], now_s: float) -> None:
+        """Decide on containers that have no share yet, or take back what is no longer wanted."""
+        left = MAX_ROUTED
+        earlier, self.unrouted = self.unrouted, {}
+        for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
+            count = entry.undecided
+            if count < 0:
+                self.table.shrink(entry, -count)
+            elif count > 0:
+                left -= self._route(entry, min(count, left), now_s)
+                if entry.undecided > 0:
+                    self.unrouted[id(entry)] = entry
+                    entry.touch()
+
+    def _route(self, entry: Entry, count: int, now_s: float) -> int:
+        """Give `count` containers a share (all that are undecided, where there is no choice); return the effort."""
         app = self.app
         always = self._always_guaranteed(entry, app)
         if app is None or always is not None:
-            entry.add_g(count, always or "the application is not known yet", now_s)
-            return
-        queue = self._world.queue(app.queue) or QueueView(app.queue)
-        for _ in range(count):
-            ask = self.ask(entry, app)
-            chosen, queue = self._choose(entry, ask, queue)
-            self._put(entry, chosen, now_s)
-
-    def _put(self, entry: Entry, chosen: Route, now_s: float) -> None:
-        app = self._world.app(self.app_id)
-        mode = "active" if app is None or entry.key.opportunistic else self._world.policies.mode(app)
-        if chosen.kind is Kind.QUEUEABLE and mode == "active":
-            entry.add_q(1, chosen.reason, now_s)
-        elif mode == "shadow":
-            entry.add_g(1, f"shadow mode: {chosen.kind} ({chosen.reason})", now_s, chosen.kind)
-        else:
-            entry.add_g(1, chosen.reason, now_s)
-
-    def _choose(self, entry: Entry, ask: Ask, queue: QueueView) -> tuple[Route, QueueView]:
-        """Return the route of one container, and the queue's view with it counted."""
-        policies = self._world.policies
+            entry.add_g(entry.undecided, always or "the application is not known yet", now_s)
+            return 0
         if entry.key.opportunistic:
-            return Route(Kind.QUEUEABLE, "the application asked for an OPPORTUNISTIC container"), queue
+            entry.add_q(entry.undecided, "the application asked for an OPPORTUNISTIC container", now_s)
+            return 0
+        self.charge()
+        queue = self._world.queue(app.queue) or QueueView(app.queue)
+        mode = self._world.policies.mode(app)
+        ask, size = self.ask(entry, app), entry.resources
+        for _ in range(count):
+            ask = replace(ask, retries=self._retries(size))
+            chosen = self._choose(ask, queue)
+            if chosen.kind is Kind.QUEUEABLE:
+                queue = _with(queue, app.user, size)
+                app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
+                ask = replace(ask, app=app)
+            if mode == "shadow":
+                entry.add_g(1, f"shadow mode: {chosen.kind} ({chosen.reason})", now_s, chosen.kind)
+            elif chosen.kind is Kind.QUEUEABLE:
+                entry.add_q(1, chosen.reason, now_s, ask.retries)
+            else:
+                entry.add_g(1, chosen.reason, now_s)
+        return count
+
+    def _choose(self, ask: Ask, queue: QueueView) -> Route:
+        """Return the route of one container."""
+        policies = self._world.policies
         try:
             chosen = policies.route(ask, self._world.rng)
             over = policies.quota(ask, queue) if chosen.kind is Kind.QUEUEABLE else None
         except PolicyFaultError as error:
-            self.effects.append(Faulted(self.app_id, str(error)))
-            return Route(Kind.GUARANTEED, f"a policy failed: {error}"), queue
-        if chosen.kind is Kind.GUARANTEED:
-            return chosen, queue
-        if over is not None:
-            return Route(Kind.GUARANTEED, over), queue
-        user = ask.app.user
-        by_user = dict(queue.user_used_q)
-        by_user[user] = by_user.get(user, Resources()) + ask.resources
-        return chosen, replace(queue, used_q=queue.used_q + ask.resources, user_used_q=by_user)
+            self._emit(Faulted(self.app_id, str(error)))
+            return Route(Kind.GUARANTEED, f"a policy failed: {error}")
+        return chosen if over is None else Route(Kind.GUARANTEED, over)
+
+    def _retries(self, size: Resources) -> int:
+        credits = self._credits.get(size)
+        return credits.popleft() if credits else 0
 
     def _always_guaranteed(self, entry: Entry, app: AppView | None) -> str | None:
         """Return why no policy may make this key queueable; None when it may."""
-        capability = y.ResourceProto.FromString(entry.key.capability)
         if app is None:
             return "the application is not known yet"
         if self._world.policies.mode(app) == "bypass":
             return "bypass mode"
+        capability = y.ResourceProto.FromString(entry.key.capability)
         if beyond_memory_and_cpu(capability):
             return "asks for more than memory and vcores"
         if not ids.fits(entry.key.request_id):
@@ -122,20 +142,14 @@ class Router:
         return None
 
     def _label(self, entry: Entry, app: AppView) -> str:
-        row = entry.rows.get(ANY)
-        label = row.node_label_expression.strip() if row is not None else ""
-        if label:
-            return label
+        if entry.label:
+            return entry.label
         queue = self._world.queue(app.queue)
         return queue.default_label if queue is not None else ""
 
-    def ask(self, entry: Entry, app: AppView, retries: int | None = None) -> Ask:
-        """Return one container of `entry` as the policies see it; takes a retry credit when `retries` is None."""
-        if retries is None:
-            credits = self._credits.get(entry.resources)
-            retries = credits.popleft() if credits else 0
-        hosts, racks = entry.hosts_and_racks()
-        row = entry.rows.get(ANY)
+    def ask(self, entry: Entry, app: AppView) -> Ask:
+        """Return one container of `entry` as the policies see it, without retries."""
+        hosts, racks = entry.hints()
         return Ask(
             app=app,
             priority=entry.key.priority,
@@ -143,26 +157,42 @@ class Router:
             request_id=entry.key.request_id,
             hosts=hosts,
             racks=racks,
-            anywhere=row is None or row.relax_locality,
+            anywhere=entry.anywhere,
             label=self._label(entry, app),
             blacklist=frozenset(self.blacklist),
             expected_s=self._world.expected_s(app, entry.key.priority),
-            retries=retries,
         )
 
-    def place_wanted(self, now_s: float) -> None:
-        """Place queueable containers that wait for a node; where none may take one it goes guaranteed."""
-        left = MAX_PLACED
-        app = self.app
-        for entry in list(self._table.entries.values()):
-            while app is not None and left and entry.q_wanted:
+    # Places
+
+    def _active(self, entry: Entry, app: AppView | None) -> bool:
+        """Tell whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
+        mode = self._world.policies.mode(app) if app is not None else "bypass"
+        return mode == "active" or (mode == "shadow" and entry.key.opportunistic)
+
+    def place_all(self, now_s: float, answered: bool) -> None:
+        """Steer what the last answer did not grant, then place what waits for a node.
+
+        answered: whether an answer came since the last request; without one nothing was refused yet.
+        """
+        app, left = self.app, MAX_PLACED
+        if answered:
+            for q in list(self.table.by_private.values()):
+                if left <= 0:
+                    break
+                left -= 1
+                self._steer(q, app, now_s)
+        for entry in list(self.table.ledger.unplaced.values()):
+            while left > 0 and entry.q_wanted:
                 left -= 1
                 if not self._place_one(entry, app, now_s):
                     break
 
-    def _place_one(self, entry: Entry, app: AppView, now_s: float) -> bool:
+    def _place_one(self, entry: Entry, app: AppView | None, now_s: float) -> bool:
         """Place one container; False when the entry has to stay as it is (OPPORTUNISTIC by the application's wish)."""
-        ask = self.ask(entry, app, retries=0)
+        if app is None or not self._active(entry, app):
+            return self._all_guaranteed(entry)
+        ask = self.ask(entry, app)
         placement = self._world.place(ask, frozenset(), now_s)
         if placement.node is None and entry.key.opportunistic:
             return False
@@ -173,28 +203,53 @@ class Router:
             return True
         node = self._world.node(placement.node)
         assert node is not None
-        self._table.place(entry, ask, placement, node.host, node.rack, reason)
+        if self.table.place(entry, ask, placement, node.host, node.rack, reason) is None:
+            return self._without_id(entry, reason)
         return True
 
-    def steer_ungranted(self, now_s: float) -> None:
-        """Steer what the last answers did not grant to other nodes; after MAX_TRIES it goes guaranteed."""
-        for q in list(self._table.by_private.values()):
-            placement = self._world.place(q.ask, q.tried, now_s) if q.tries < MAX_TRIES else None
-            if placement is not None and placement.node is not None:
+    def _all_guaranteed(self, entry: Entry) -> bool:
+        while (reason := entry.take_q()) is not None:
+            self._fall_back(entry, reason, "the mode is active no longer")
+        return True
+
+    def _without_id(self, entry: Entry, reason: Reason) -> bool:
+        if entry.key.opportunistic:
+            entry.add_q(1, reason.text, reason.asked_s, reason.retries)
+            return False
+        self._fall_back(entry, reason, NO_IDS)
+        return True
+
+    def _steer(self, q: QPlacement, app: AppView | None, now_s: float) -> None:
+        """Steer a container to a node that was not asked yet; after MAX_TRIES it goes guaranteed."""
+        if not self._active(q.entry, app):
+            self.table.park(q)
+            self._fall_back(q.entry, q.reason, "the mode is active no longer")
+            return
+        if q.tries < MAX_TRIES:
+            q.ask = replace(q.ask, blacklist=frozenset(self.blacklist))
+            placement = self._world.place(q.ask, q.tried, now_s)
+            if placement.node is not None:
                 node = self._world.node(placement.node)
                 assert node is not None
-                self._table.steer(q, placement, node.host, node.rack)
-            else:
-                self._give_up(q)
+                self.table.steer(q, placement, node.host, node.rack)
+                return
+        self.table.park(q)
+        self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it")
 
-    def _give_up(self, q: QPlacement) -> None:
-        self._table.park(q)
-        reason = Reason(q.reason, q.asked_s, 1)
-        if q.entry.key.opportunistic:
-            q.entry.add_q(1, q.reason, q.asked_s)
+    def back_to_wanted(self, entry: Entry, reason: Reason, why: str) -> None:
+        """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
+        if entry.key.opportunistic:
+            entry.add_q(1, reason.text, reason.asked_s, reason.retries)
         else:
-            self._fall_back(q.entry, reason, f"{q.tries} nodes did not grant it")
+            self._fall_back(entry, reason, why)
 
     def _fall_back(self, entry: Entry, reason: Reason, why: str) -> None:
         entry.add_g(1, f"fell back to guaranteed: {why} (routed Q: {reason.text})", reason.asked_s)
-        self.effects.append(FellBack(self.app_id, why))
+        self._emit(FellBack(self.app_id, why))
+
+
+def _with(queue: QueueView, user: str, size: Resources) -> QueueView:
+    """Return the queue's view with one more queueable container."""
+    by_user = dict(queue.user_used_q)
+    by_user[user] = by_user.get(user, Resources()) + size
+    return replace(queue, used_q=queue.used_q + size, user_used_q=by_user)

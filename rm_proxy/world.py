@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from policies.model import AppView, Ask, NodeView, Placement, QueueView
+from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
 from policies.settings import Policies
 from rm_proxy.records import CompletionRecord, GrantRecord
 from shell.messages import Grant
@@ -27,6 +27,9 @@ class World(Protocol):
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with its queueable use, None when it is not known."""
+
+    def charge(self, attempt_id: str, used_q: Resources) -> None:
+        """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
 
     def expected_s(self, app: AppView, priority: int) -> float:
         """Return how long a task of this application and priority is expected to run, in seconds."""

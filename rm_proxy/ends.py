@@ -1,0 +1,176 @@
+"""The ends of an application attempt's containers: exactly one completion for each, with the status that is meant."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind, Resources
+from rm_proxy import exit_codes, ids
+from rm_proxy.live import Live, LiveContainers
+from rm_proxy.records import CompletionRecord
+from rm_proxy.world import Completed, DropHeld, Effect, Returned, World
+from shell.messages import ContainerEvent, EventKind
+
+REMEMBERED_ENDS: Final = 20_000
+"""Ends that are remembered per attempt, so that each container gets exactly one completion."""
+
+_LOST: Final = {EventKind.SHED, EventKind.LOST}
+
+
+class Ends:
+    """Completions that the ResourceManager tells, completions that the proxy makes, and releases of its own.
+
+    lost: told the size and the retries of a queueable container that has to be asked for again.
+    """
+
+    def __init__(
+        self,
+        app_id: str,
+        world: World,
+        live: LiveContainers,
+        emit: Callable[[Effect], None],
+        lost: Callable[[Resources, int], None],
+    ) -> None:
+        self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
+        self._releases: list[y.ContainerIdProto] = []
+        self._made: list[y.ContainerStatusProto] = []
+        self._ended: OrderedDict[str, None] = OrderedDict()
+
+    def __contains__(self, container_id: str) -> bool:
+        return container_id in self._ended
+
+    def clear(self) -> None:
+        """Forget everything: the application is over."""
+        self._releases.clear()
+        self._made.clear()
+        self._ended.clear()
+
+    # Requests
+
+    @property
+    def to_release(self) -> bool:
+        """Whether the next request has to carry releases of the proxy."""
+        return bool(self._releases)
+
+    def release_again(self, containers: list[y.ContainerIdProto]) -> None:
+        """Release with the next request what may not have reached the ResourceManager."""
+        self._releases.extend(containers)
+
+    def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
+        """Drop releases of what has ended already for the application, add ours; tells whether that changed it."""
+        kept = []
+        for proto in request.release:
+            container_id = ids.container_id_text(proto)
+            if container_id in self._ended:
+                continue
+            kept.append(proto)
+            live = self._live.get(container_id)
+            if live is None:
+                continue
+            live.released = True
+            if live.kind is Kind.QUEUEABLE:
+                self._emit(DropHeld(live.node_id, live.id, "released by the application master"))
+        if len(kept) == len(request.release) and not self._releases:
+            return False
+        kept = [*kept, *self._releases]
+        self._releases = []
+        del request.release[:]
+        request.release.extend(kept)
+        return True
+
+    def give_back(self, container: y.ContainerProto, reason: str) -> None:
+        """Release a container that the application does not get to see; no completion of it will be seen either."""
+        container_id = ids.container_id_text(container.id)
+        self._releases.append(ids.copied(container.id))
+        self._remember(container_id)
+        self._emit(Returned(container_id, reason))
+
+    # Answers
+
+    def rewrite_completed(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        """Let each container end once, with a status that its framework reads as it was meant."""
+        changed, doubled = False, []
+        for at, status in enumerate(answer.completed_container_statuses):
+            container_id = ids.container_id_text(status.container_id)
+            if container_id in self._ended:
+                doubled.append(at)
+                continue
+            live = self._live.pop(container_id)
+            self._remember(container_id)
+            changed = self._translate(status, live, now_s) or changed
+        for at in reversed(doubled):
+            del answer.completed_container_statuses[at]
+        if self._made:
+            answer.completed_container_statuses.extend(self._made)
+            self._made = []
+            changed = True
+        return changed or bool(doubled)
+
+    def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
+        was, exit_status, diagnostics = status.exit_status, status.exit_status, status.diagnostics
+        app = self._world.app(self._app_id)
+        if live is not None and live.kind is Kind.QUEUEABLE and app is not None:
+            killed = live.killed is not None
+            exit_status = exit_codes.translate(app.type, was, killed, live.released)
+            if killed:
+                diagnostics = f"Preempted by quicksilver on {live.node_id}: {live.killed}. {diagnostics}"
+            if not live.released and (killed or exit_codes.by_the_system(was)):
+                self._lost(live.resources, live.retries)
+        changed = exit_status != was or diagnostics != status.diagnostics
+        if changed:
+            status.exit_status, status.diagnostics = exit_status, diagnostics
+        container_id = ids.container_id_text(status.container_id)
+        original = was if exit_status != was else None
+        self._emit(Completed(CompletionRecord(container_id, self._app_id, exit_status, original, diagnostics, now_s)))
+        return changed
+
+    def _remember(self, container_id: str) -> None:
+        self._ended[container_id] = None
+        while len(self._ended) > REMEMBERED_ENDS:
+            self._ended.popitem(last=False)
+
+    # What happens at the nodes
+
+    def on_event(self, event: ContainerEvent, now_s: float) -> None:
+        """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
+        live = self._live.get(event.container_id)
+        if live is None:
+            return
+        if event.kind is EventKind.HELD:
+            live.held_s = now_s
+        elif event.kind is EventKind.STARTED:
+            live.is_started = True
+        elif event.kind is EventKind.KILLED:
+            live.killed = event.reason or "room was needed"
+        elif event.kind in _LOST:
+            self.preempt(live, f"Not started by quicksilver: {event.reason}", now_s)
+        elif event.kind is EventKind.FAILED:
+            self._end(live, exit_codes.LAUNCH_FAILED, f"NodeManager refused the start: {event.reason}", now_s)
+        elif event.kind is EventKind.STOPPED:
+            text = "Stopped by the application master before it started"
+            self._end(live, exit_codes.KILLED_BY_APPMASTER, text, now_s)
+
+    def preempt(self, live: Live, diagnostics: str, now_s: float) -> None:
+        """End a container that never started in a way that makes the application ask again."""
+        app = self._world.app(self._app_id)
+        self._end(live, exit_codes.preempted_status(app.type if app else ""), diagnostics, now_s)
+        if not live.released:
+            self._lost(live.resources, live.retries)
+
+    def _end(self, live: Live, exit_status: int, diagnostics: str, now_s: float) -> None:
+        """Make the completion of a container that never started, and give it back with the next request."""
+        self._live.pop(live.id)
+        self._remember(live.id)
+        if not live.released:
+            self._releases.append(live.proto)
+        status = y.ContainerStatusProto(
+            state=y.C_COMPLETE, diagnostics=diagnostics, exit_status=exit_status, executionType=y.GUARANTEED
+        )
+        status.container_id.CopyFrom(live.proto)
+        status.capability.memory = live.resources.memory_mb
+        status.capability.virtual_cores = int(live.resources.vcores)
+        self._made.append(status)
+        self._emit(Completed(CompletionRecord(live.id, self._app_id, exit_status, None, diagnostics, now_s, own=True)))

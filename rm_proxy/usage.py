@@ -1,0 +1,55 @@
+"""What the queueable containers of each YARN queue use, as sums by user."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from policies.model import Resources
+
+_NOTHING = Resources()
+
+
+@dataclass(slots=True)
+class _Sum:
+    used: Resources = _NOTHING
+    by_user: dict[str, Resources] = field(default_factory=dict)
+
+
+class QueueUse:
+    """Charges of application attempts: one sum each, replaced as a whole."""
+
+    def __init__(self) -> None:
+        self._charged: dict[str, tuple[str, str, Resources]] = {}
+        self._sums: dict[str, _Sum] = {}
+
+    def charge(self, attempt_id: str, queue: str, user: str, used: Resources) -> None:
+        """Replace what an attempt was charged with."""
+        before = self._charged.get(attempt_id)
+        if before is None:
+            if used == _NOTHING:
+                return
+        elif before == (queue, user, used):
+            return
+        else:
+            self._add(before[0], before[1], _NOTHING - before[2])
+        if used == _NOTHING:
+            self._charged.pop(attempt_id, None)
+        else:
+            self._charged[attempt_id] = (queue, user, used)
+            self._add(queue, user, used)
+
+    def of(self, queue: str) -> tuple[Resources, dict[str, Resources]]:
+        """Return the use of a queue (full path): the sum, and by user; do not change the latter."""
+        known = self._sums.get(queue)
+        return (known.used, known.by_user) if known is not None else (_NOTHING, {})
+
+    def _add(self, queue: str, user: str, more: Resources) -> None:
+        known = self._sums.setdefault(queue, _Sum())
+        known.used += more
+        left = known.by_user.get(user, _NOTHING) + more
+        if left == _NOTHING:
+            known.by_user.pop(user, None)
+        else:
+            known.by_user[user] = left
+        if not known.by_user:
+            del self._sums[queue]
