@@ -63,7 +63,7 @@ class Environment:
         return "plain" if self.stack is None else "quicksilver"
 
 
-def where_options(default_dir: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def where_options(default_dir: str, route: str = "only_q") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a click command the options of `Where`, passed to it as `where`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -71,7 +71,7 @@ def where_options(default_dir: str) -> Callable[[Callable[..., None]], Callable[
         @click.option("--base-port", default=18000, show_default=True, help="First port of the cluster.")
         @click.option("--plain", is_flag=True, help="The same on plain YARN, for comparison.")
         @click.option("--keep", is_flag=True, help="Leave cluster, proxy and sidecars running; Ctrl-C ends them.")
-        @click.option("--route", type=click.Choice(list(ROUTES)), default="only_q", show_default=True)
+        @click.option("--route", type=click.Choice(list(ROUTES)), default=route, show_default=True)
         @wraps(command)
         def wrapped(
             *args: Any, workdir: Path, base_port: int, plain: bool, keep: bool, route: str, **rest: Any
