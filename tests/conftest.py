@@ -1,1 +1,5 @@
 """Fixtures that all tests share."""
+
+from cluster.testing import hadoop_cluster
+
+__all__ = ["hadoop_cluster"]

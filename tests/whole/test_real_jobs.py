@@ -1,0 +1,154 @@
+"""Unmodified MapReduce jobs through the proxy and the sidecars, on a real cluster."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from click.testing import CliRunner
+
+from cluster.cluster import Cluster
+from cluster.spec import HostPort
+from quicksilver.cli import cli
+from quicksilver.evidence import held_starts, measure
+from quicksilver.stack import Stack
+from workloads.mapreduce import JobResult, count_words, make_text, put_text, read_counts, start_wordcount
+from workloads.records import Watch
+
+pytestmark = pytest.mark.hadoop
+TEXT = make_text(2000)
+MAPS_Q = {
+    "queues": "*",
+    "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
+    "quota": {"policy": "none"},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(hadoop_cluster: Cluster) -> Cluster:
+    if not hadoop_cluster.spec.overlay:
+        hadoop_cluster.restart_yarn(overlay=True)
+    put_text(hadoop_cluster, "/whole/input.txt", TEXT)
+    return hadoop_cluster
+
+
+@pytest.fixture
+def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    made = Stack(cluster, **getattr(request, "param", {"policies": MAPS_Q}))
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def wordcount(cluster: Cluster, name: str, maps: int = 4) -> JobResult:
+    target = f"/whole/{name}-{time.time_ns()}"
+    result = start_wordcount(cluster, "/whole/input.txt", target, maps=maps).wait(timeout_s=240)
+    assert read_counts(cluster, target) == count_words(TEXT)
+    return result
+
+
+def decisions(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
+    """Return the job's decisions, once the store has all of them: maps, the reduce."""
+    deadline = time.monotonic() + 10
+    while True:
+        found: list[dict[str, Any]] = stack.get(f"/v1/decisions?app={job.application_id}&limit=1000")["items"]
+        if len(found) > job.maps or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
+
+
+def metric(stack: Stack, name: str) -> float:
+    text = requests.get(f"{stack.url}/metrics", timeout=10).text
+    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+
+
+def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack: Stack) -> None:
+    with Watch(cluster) as watch:
+        job = wordcount(cluster, "routed")
+    made = decisions(stack, job)
+    assert {(d["kind"], d["priority"]) for d in made} == {("Q", 20), ("G", 10)}
+    assert all(d["node_id"] == d["wanted_node"] for d in made if d["kind"] == "Q")
+    way = measure(cluster, "quicksilver", job, watch, "")
+    assert way.disagreeing == ()
+    assert way.rm_opportunistic == job.maps == way.nm_opportunistic
+    held = held_starts(stack, way)
+    assert held.held == held.confirmed == job.maps
+
+    queueable = next(d["container_id"] for d in made if d["kind"] == "Q")
+    told = CliRunner().invoke(cli, ["explain", queueable, "--json", "--url", stack.url])
+    assert told.exit_code == 0, told.output
+    explained = json.loads(told.output)
+    assert explained["decision"]["scores"]
+    assert [e["kind"] for e in explained["events"]] == ["held", "started", "ended"]
+    listed = json.loads(CliRunner().invoke(cli, ["node", "list", "--json", "--url", stack.url]).output)
+    assert {node["id"] for node in listed["items"]} == {str(n.rpc) for n in cluster.spec.node_addresses}
+
+
+@pytest.mark.parametrize(
+    "stack", [{"policies": {**MAPS_Q, "mode": "shadow"}}, {"policies": {**MAPS_Q, "mode": "bypass"}}], indirect=True
+)
+def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: Stack) -> None:
+    with Watch(cluster) as watch:
+        job = wordcount(cluster, "unchanged", maps=2)
+    assert watch.tally(job.application_id).rm_opportunistic == 0
+    made = decisions(stack, job)
+    shadow = stack.policies["mode"] == "shadow"
+    assert {d["kind"] for d in made} == {"G"}
+    assert {d["shadow"] for d in made if d["priority"] == 20} == ({"Q"} if shadow else {None})
+
+
+def rubbish(address: HostPort, data: bytes) -> bytes:
+    """Send bytes that are no Hadoop RPC; returns what comes back until the other side closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(data)
+        answer = b""
+        while chunk := connection.recv(4096):
+            answer += chunk
+        return answer
+
+
+def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) -> None:
+    job = start_wordcount(cluster, "/whole/input.txt", f"/whole/garbage-{time.time_ns()}", maps=2)
+    node = cluster.spec.node_addresses[0]
+    huge = b"hrpc\x09\x00\xdf" + (2**31 - 1).to_bytes(4, "big")
+    for address in (cluster.spec.scheduler, node.rpc):
+        for data in (b"GET / HTTP/1.1\r\n\r\n", b"hrpc\x08\x00\xdf", huge, bytes(range(256)) * 16):
+            assert rubbish(address, data) == b""
+    half = socket.create_connection(cluster.spec.scheduler)
+    half.sendall(b"hrpc\x09\x00\xdf\x00\x00")
+    try:
+        assert job.wait(timeout_s=240).failed_attempts == 0
+    finally:
+        half.close()
+    assert metric(stack, "quicksilver_proxy_protocol_errors_total") >= 4
+    log = stack.log("proxy").read_text()
+    assert "wrong version 8" in log
+    assert "looks like HTTP" in log
+
+
+def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    unused = cluster.spec.master(39)
+    made = Stack(cluster, MAPS_Q, proxy={"upstream": str(unused)})
+    made.folder = tmp_path
+    made.start_proxy()
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            try:
+                assert rubbish(cluster.spec.scheduler, b"hrpc\x09\x00\xdf") == b""
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.2)
+        problems = made.get("/v1/health")["problems"]
+        assert any("cannot be reached" in problem for problem in problems), problems
+        assert f"upstream={unused}" in made.log("proxy").read_text()
+    finally:
+        made.stop()
