@@ -3,6 +3,7 @@ import json
 import logging
 
 import pytest
+import structlog
 
 from shell.logs import configure_logs, get_logger
 
@@ -14,6 +15,7 @@ def _restored() -> object:
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
+    structlog.reset_defaults()
 
 
 def test_key_value_lines_carry_ids() -> None:
