@@ -39,7 +39,8 @@ class Real:
 @pytest.fixture(scope="module")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     folder = tmp_path_factory.mktemp("sidecar")
-    spec = ClusterSpec(workdir=folder / "cluster", base_port=free_base_port(1), nodes=1)
+    anywhere = {"yarn.resourcemanager.opportunistic-container-allocation.nodes-used": "10"}  # nobody steers here
+    spec = ClusterSpec(workdir=folder / "cluster", base_port=free_base_port(1), nodes=1, extra_site={"yarn": anywhere})
     cluster = Cluster(spec)
     cluster.start()
     rest = f"http://{spec.node_addresses[0].host}:{spec.base_port + 99}"
@@ -81,7 +82,7 @@ def test_a_plain_job_passes_and_ends_are_noticed_within_100_ms(real: Real) -> No
 
 
 def test_opportunistic_maps_are_held_started_late_and_succeed(real: Real) -> None:
-    settings: dict[str, object] = {"announce_wait_s": 10, "memory_mb": 3072, "vcores": 8}
+    settings: dict[str, object] = {"announce_wait_s": 10, "memory_mb": 2048, "vcores": 8}
     with proxy() as (fake, proxy_url):
         options = [
             "-Dmapreduce.job.num-opportunistic-maps-percent=100",
@@ -100,9 +101,34 @@ def test_opportunistic_maps_are_held_started_late_and_succeed(real: Real) -> Non
                 round(e.waited_s, 2) for e in fake.events if e.kind == "started" and kinds.get(e.container_id)
             )
             print(f"\nheld starts, seconds waited: {waited_s}")
-            assert waited_s[-1] > 1  # 3072 MB hold the application master and 3 maps
+            assert waited_s[-1] > 1  # 2048 MB hold the application master and 3 maps
             assert max(report.queue_length for report in fake.reports) >= 2
             most = max(report.used_g_mb + report.used_q_mb for report in fake.reports)
-            assert most <= 3072
+            assert most <= 2048
             with rest_session() as session:
                 assert session.get(f"{real.url}/v1/node", timeout=5).json()["limits"] == []
+
+
+def test_guaranteed_reduce_kills_the_newest_map_and_the_job_succeeds(real: Real) -> None:
+    settings: dict[str, object] = {"announce_wait_s": 10, "memory_mb": 2048, "vcores": 8}
+    with proxy() as (fake, proxy_url):
+        options = [
+            "-Dmapreduce.job.num-opportunistic-maps-percent=100",
+            "-Dmapreduce.job.reduce.slowstart.completedmaps=0",
+        ]
+        with sidecar_process(real.conf_dir, real.folder, real.url, real.settings(proxy_url, **settings)):
+            announcer = Announcer(real.url)
+            try:
+                real.cluster.hadoop("examples", "pi", *options, "6", "10", timeout_s=300)
+            finally:
+                announcer.close()
+            killed = [event for event in fake.events if event.kind == "killed"]
+            assert killed, [(event.kind, event.container_id) for event in fake.events]
+            guaranteed = killed[0].reason.removeprefix("makes room for ")
+            started = next(e for e in fake.events if e.container_id == guaranteed and e.kind == "started")
+            print(f"\n{killed[0].container_id} killed; the reduce started {started.at_s - killed[0].at_s:.3f} s later")
+            nodemanager = real.cluster.log("nodemanager-node1").read_text()
+            gone = nodemanager.index(
+                f"Container {killed[0].container_id} transitioned from CONTAINER_CLEANEDUP_AFTER_KILL to DONE"
+            )
+            assert gone < nodemanager.index(f"Start request for {guaranteed} ")
