@@ -27,7 +27,9 @@ INPUT: Final = "/demo/input.txt"
 MAPS: Final = 16
 REDUCES: Final = 2
 LINES: Final = 40_000
-OPTIONS: Final = JobOptions(properties={"mapreduce.job.reduce.slowstart.completedmaps": "0.7"})
+OPTIONS: Final = JobOptions(
+    properties={"mapreduce.job.reduce.slowstart.completedmaps": "0.7", "mapreduce.map.speculative": "false"}
+)
 POLICIES: Final = {
     "queues": "*",
     "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],

@@ -43,10 +43,9 @@ class ProxyMetrics:
         self.calls = self._counter("calls", "Calls of application masters, by method.", "method")
         self.allocates = self._counter("allocates", "Allocate calls, by what was done (rewritten, passed).", "action")
         self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
-        self.relay_s = self._histogram("relay_seconds", "Time that a message spends in the proxy.", _RELAY_S)
 
     def _scheduling(self) -> None:
-        self.attempts = self._gauge("attempts", "Application attempts that the proxy knows, by mode.", "mode")
+        self.attempts = self._gauge("attempts", "Application attempts that live.")
         self.grants = self._counter("grants", "Containers delivered to application masters, by kind.", "kind")
         self.allocation_s = self._histogram(
             "allocation_delay_seconds", "Time from the ask to the delivery of a container.", _ALLOCATION_S, "kind"
@@ -56,7 +55,6 @@ class ProxyMetrics:
         )
         self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
         self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
-        self.routed = self._counter("routed", "Routing decisions, by kind and mode.", "kind", "mode")
         self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
         self.unexpected_grants = self._counter(

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 import uvloop
+from fastapi import FastAPI
 
 from policies.model import Kind
 from policies.settings import Policies
@@ -27,7 +28,7 @@ from rm_proxy.store import Store
 from rm_proxy.world import Announce, Completed, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
-from shell.messages import Ack, Grants, Report
+from shell.messages import Ack, EventKind, Grants, Report
 from shell.rest import bound_socket, serve
 
 log = get_logger(__name__)
@@ -72,9 +73,7 @@ class Proxy:
         self._loop.set_exception_handler(_log_fault)
         self.recorder.start()
         self.announcer.start()
-        self._rest = self._loop.create_task(
-            serve(create_app(ApiState(self)), rest, max_connections=self.settings.rest_connections)
-        )
+        self._rest = self._loop.create_task(serve(self._app(), rest, max_connections=self.settings.rest_connections))
         await self.refresher.first()
         self.refresher.start()
         self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
@@ -85,6 +84,9 @@ class Proxy:
             rest=str(self.endpoints.rest_listen),
             store=self.store.name,
         )
+
+    def _app(self) -> FastAPI:
+        return create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
 
     async def close(self) -> None:
         """Stop: no new connections, then REST, clocks, announcements and store."""
@@ -151,6 +153,8 @@ class Proxy:
         self.recorder.grant(record)
         self.metrics.grants.labels(record.kind.value).inc()
         self.metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
+        if record.wanted_node not in (None, record.node_id):
+            self.metrics.unexpected_grants.labels("kept").inc()
         log.info(
             "granted",
             container=record.container_id,
@@ -173,12 +177,23 @@ class Proxy:
 
     def _on_round(self) -> None:
         self.carry_out(self.coordinator.take_effects())
-        usable = sum(1 for node in self.coordinator.nodes.values() if node.view.usable)
-        self.metrics.nodes.labels("usable").set(usable)
-        self.metrics.nodes.labels("unusable").set(len(self.coordinator.nodes) - usable)
-        live = [c.kind for a in self.coordinator.attempts.values() if not a.finished for c in a.live]
-        for kind in Kind:
-            self.metrics.live.labels(kind.value).set(live.count(kind))
+        metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
+        nodes = coordinator.nodes.values()
+        usable = sum(1 for node in nodes if node.view.usable)
+        metrics.nodes.labels("usable").set(usable)
+        metrics.nodes.labels("unusable").set(len(nodes) - usable)
+        running = [
+            now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running
+        ]
+        metrics.report_age_s.set(max(running, default=0.0))
+        alive = [attempt for attempt in coordinator.attempts.values() if not attempt.finished]
+        metrics.attempts.set(len(alive))
+        queueable = sum(attempt.live.count_q for attempt in alive)
+        metrics.live.labels(Kind.QUEUEABLE.value).set(queueable)
+        metrics.live.labels(Kind.GUARANTEED.value).set(sum(len(attempt.live) for attempt in alive) - queueable)
+        entries = [entry for attempt in alive for entry in attempt.entries]
+        metrics.wanted.labels(Kind.GUARANTEED.value).set(sum(entry.g_share for entry in entries))
+        metrics.wanted.labels(Kind.QUEUEABLE.value).set(sum(e.q_wanted + len(e.pending) for e in entries))
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
@@ -186,6 +201,8 @@ class Proxy:
         for event in self.coordinator.new_events(node_id, report):
             self.recorder.event(node_id, report.boot, event)
             self.metrics.container_events.labels(event.kind.value).inc()
+            if event.kind is EventKind.STARTED and event.waited_s > 0:
+                self.metrics.queueing_s.observe(event.waited_s)
         return self.coordinator.report(node_id, report, time.time())
 
     # From the announcer's threads

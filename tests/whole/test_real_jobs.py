@@ -18,11 +18,20 @@ from cluster.spec import HostPort
 from quicksilver.cli import cli
 from quicksilver.evidence import held_starts, measure
 from quicksilver.stack import Stack
-from workloads.mapreduce import JobResult, count_words, make_text, put_text, read_counts, start_wordcount
+from workloads.mapreduce import (
+    JobOptions,
+    JobResult,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
 from workloads.records import Watch
 
 pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)
+OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 MAPS_Q = {
     "queues": "*",
     "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
@@ -50,7 +59,7 @@ def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
 
 def wordcount(cluster: Cluster, name: str, maps: int = 4) -> JobResult:
     target = f"/whole/{name}-{time.time_ns()}"
-    result = start_wordcount(cluster, "/whole/input.txt", target, maps=maps).wait(timeout_s=240)
+    result = start_wordcount(cluster, "/whole/input.txt", target, maps=maps, options=OPTIONS).wait(timeout_s=240)
     assert read_counts(cluster, target) == count_words(TEXT)
     return result
 
@@ -116,7 +125,7 @@ def rubbish(address: HostPort, data: bytes) -> bytes:
 
 
 def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) -> None:
-    job = start_wordcount(cluster, "/whole/input.txt", f"/whole/garbage-{time.time_ns()}", maps=2)
+    job = start_wordcount(cluster, "/whole/input.txt", f"/whole/garbage-{time.time_ns()}", maps=2, options=OPTIONS)
     node = cluster.spec.node_addresses[0]
     huge = b"hrpc\x09\x00\xdf" + (2**31 - 1).to_bytes(4, "big")
     for address in (cluster.spec.scheduler, node.rpc):
