@@ -8,10 +8,11 @@ all the while.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from policies.model import ContainerView, Resources
-from shell.messages import ContainerEvent, ContainerState, EventKind, Grant
+from shell.messages import EventKind
+from sidecar.book import Book
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt
 from sidecar.events import (
     Adopted,
@@ -37,35 +38,24 @@ from sidecar.events import (
     Settled,
     Start,
     StopAsked,
-    Tell,
     Tick,
     Unwatch,
     Warn,
     Watch,
     Withdrawn,
 )
-from sidecar.queue import OrderKey, Waiting, WaitingQueue
+from sidecar.queue import OrderKey, Waiting
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
 
 
-class Node:
-    """One node. `handle(event)` is the only way in; `entries`, `queue` and the sums are there to be read."""
+class Node(Book):
+    """One node. `handle(event)` is the only way in; what the book holds is there to be read."""
 
     def __init__(self, rules: Rules, order_key: OrderKey, victims: Victims) -> None:
-        self.rules = rules
-        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes)
-        self.entries: dict[str, Entry] = {}
-        self.announced: dict[str, tuple[Grant, float]] = {}
-        self.sessions: set[str] = set()
-        self.free_physical_mb: int | None = None
-        self.draining = ""
-        """Why nothing is held; "" when not draining."""
-        self.last_queueable_s: float | None = None
-        self.seq = 0
+        super().__init__(rules, order_key)
         self._victims = victims
-        self._out: list[Command] = []
 
     def handle(self, event: Event) -> list[Command]:
         """Take in what happened; return what to do, in order."""
@@ -74,55 +64,6 @@ class Node:
         self._let_through(event.now_s)
         self._fill(event.now_s)
         return self._out
-
-    def state(self, container_id: str) -> ContainerState | None:
-        """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""
-        entry = self.entries.get(container_id)
-        if entry is None or entry.kind != QUEUEABLE or entry.phase not in (Phase.WAITING, Phase.STARTING):
-            return None
-        return entry.state
-
-    def used(self, *kinds: str) -> Resources:
-        """Return what containers of these kinds (all when none is named) use, by allocation."""
-        parts = (e.start.resources for e in self.using() if not kinds or e.kind in kinds)
-        return sum(parts, Resources())
-
-    def using(self) -> Iterator[Entry]:
-        """Yield the containers that use the node."""
-        return (e for e in self.entries.values() if e.phase in USING)
-
-    def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
-        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
-        for entry in self.entries.values():
-            if entry.start.attempt_id == attempt_id and self.state(entry.id) is not None:
-                yield entry.id, entry.start.resources
-
-    def needs_session(self, attempt_id: str) -> bool:
-        """Tell whether queueable containers of the attempt wait or run here."""
-        return any(e.kind == QUEUEABLE and e.start.attempt_id == attempt_id for e in self.entries.values())
-
-    def deadline_s(self) -> float | None:
-        """Return when the machine wants a Tick at the latest."""
-        phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
-        return min((e.until_s for e in self.entries.values() if e.phase in phases), default=None)
-
-    def obstacle(self, need: Resources, now_s: float) -> str:
-        """Return why a queueable container of this size cannot start now; "" when it can."""
-        free = self.free()
-        if need.memory_mb > free.memory_mb:
-            return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
-        if self.rules.count_vcores and need.vcores > free.vcores:
-            return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
-        physical = self._physical(now_s)
-        if physical is not None and physical < need.memory_mb + self.rules.reserve_mb:
-            reserve = self.rules.reserve_mb
-            return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
-        return ""
-
-    def free(self) -> Resources:
-        """Return the room that is left by allocation, guaranteed starts on their way included."""
-        coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
-        return self.rules.capacity - self.used() - coming
 
     def _take(self, event: Event) -> None:
         now_s = event.now_s
@@ -239,7 +180,7 @@ class Node:
         leaving = sum(
             (e.start.resources for e in self.using() if e.phase is Phase.KILLING or e.kill_reason), Resources()
         )
-        short = self._counted(entry.start.resources - self.free() - leaving)
+        short = self.counted(entry.start.resources - self.free() - leaving)
         entry.enter(Phase.ROOM, now_s)
         if short.memory_mb <= 0 and short.vcores <= 0:
             return  # _let_through decides
@@ -257,7 +198,7 @@ class Node:
     def _let_through(self, now_s: float) -> None:
         """Forward the guaranteed starts, oldest first, that have their room."""
         for entry in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
-            short = self._counted(entry.start.resources - (self.rules.capacity - self.used()))
+            short = self.counted(entry.start.resources - (self.rules.capacity - self.used()))
             leaving = any(e.kill_reason for e in self.using())
             if (short.memory_mb <= 0 and short.vcores <= 0) or not leaving:
                 self._forward(entry, now_s)
@@ -421,33 +362,3 @@ class Node:
             self._out.append(Settled(entry.id))
         if not self.needs_session(entry.start.attempt_id):
             self._out.append(Released(entry.start.attempt_id))
-
-    # Sums and words
-
-    def _counted(self, amount: Resources) -> Resources:
-        return amount if self.rules.count_vcores else Resources(amount.memory_mb, 0)
-
-    def _physical(self, now_s: float) -> int | None:
-        """Return physical memory that is free, less what was started so lately that it does not show yet."""
-        if self.free_physical_mb is None:
-            return None
-        young = (e for e in self.using() if e.sent_s is not None and now_s - e.sent_s < self.rules.settle_s)
-        return self.free_physical_mb - sum(e.start.resources.memory_mb for e in young)
-
-    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
-        self.seq += 1
-        begun_s = entry.sent_s if entry.sent_s is not None else now_s
-        over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
-        self._out.append(
-            Tell(
-                ContainerEvent(
-                    seq=self.seq,
-                    container_id=entry.id,
-                    kind=kind,
-                    at_s=now_s,
-                    reason=reason,
-                    waited_s=max(0.0, begun_s - entry.arrived_s),
-                    ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
-                )
-            )
-        )

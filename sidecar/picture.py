@@ -17,9 +17,9 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
     g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
     running = [_running(e, now_s, default_expected_s) for e in node.using() if not e.start.am]
     waiting = node.queue.in_order(now_s)
-    jobs = [Job(_counted(node, w.view.resources), w.view.expected_s) for w in waiting]
-    free = _counted(node, node.free())
-    running = [Job(_counted(node, job.resources), job.expected_s, job.ran_s) for job in running]
+    jobs = [Job(node.counted(w.view.resources), w.view.expected_s) for w in waiting]
+    free = node.counted(node.free())
+    running = [Job(node.counted(job.resources), job.expected_s, job.ran_s) for job in running]
     return report.model_copy(
         update={
             "memory_mb": node.rules.capacity.memory_mb,
@@ -31,7 +31,7 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "free_physical_mb": node.free_physical_mb or 0,
             "queue_length": len(waiting),
             "queued_s": round(queued_s(free, running, jobs), 3),
-            "remaining_s": round(remaining_s(free, running, jobs[0].resources if jobs else _counted(node, TYPICAL)), 3),
+            "remaining_s": round(remaining_s(free, running, jobs[0].resources if jobs else node.counted(TYPICAL)), 3),
             "since_queueable_s": round(since_queueable_s(node, now_s), 3),
             "draining": bool(node.draining),
             "containers": containers(node, now_s),
@@ -92,7 +92,3 @@ def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
 def _running(entry: Entry, now_s: float, default_expected_s: float) -> Job:
     begun_s = entry.started_s if entry.started_s is not None else now_s
     return Job(entry.start.resources, entry.expected_s or default_expected_s, max(0.0, now_s - begun_s))
-
-
-def _counted(node: Node, amount: Resources) -> Resources:
-    return amount if node.rules.count_vcores else Resources(amount.memory_mb, 0)

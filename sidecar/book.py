@@ -1,0 +1,108 @@
+"""What the node machine knows: its containers, who waits, what was announced, and the sums over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.model import Resources
+from shell.messages import ContainerEvent, ContainerState, EventKind, Grant
+from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
+from sidecar.events import Command, Tell
+from sidecar.queue import OrderKey, WaitingQueue
+
+
+class Book:
+    """The state of one node; `node.Node` writes it, everybody may read it."""
+
+    def __init__(self, rules: Rules, order_key: OrderKey) -> None:
+        self.rules = rules
+        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes)
+        self.entries: dict[str, Entry] = {}
+        self.announced: dict[str, tuple[Grant, float]] = {}
+        self.sessions: set[str] = set()
+        """Attempts whose containers can be stopped."""
+        self.free_physical_mb: int | None = None
+        self.draining = ""
+        """Why nothing is held; "" when not draining."""
+        self.last_queueable_s: float | None = None
+        """When a queueable container last ran."""
+        self.seq = 0
+        self._out: list[Command] = []
+
+    def using(self) -> Iterator[Entry]:
+        """Yield the containers that use the node."""
+        return (e for e in self.entries.values() if e.phase in USING)
+
+    def used(self, *kinds: str) -> Resources:
+        """Return what containers of these kinds (all when none is named) use, by allocation."""
+        parts = (e.start.resources for e in self.using() if not kinds or e.kind in kinds)
+        return sum(parts, Resources())
+
+    def free(self) -> Resources:
+        """Return the room that is left by allocation, guaranteed starts on their way included."""
+        coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
+        return self.rules.capacity - self.used() - coming
+
+    def counted(self, amount: Resources) -> Resources:
+        """Return the part of an amount that the rules count."""
+        return amount if self.rules.count_vcores else Resources(amount.memory_mb, 0)
+
+    def obstacle(self, need: Resources, now_s: float) -> str:
+        """Return why a queueable container of this size cannot start now; "" when it can."""
+        free = self.free()
+        if need.memory_mb > free.memory_mb:
+            return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
+        if self.rules.count_vcores and need.vcores > free.vcores:
+            return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
+        physical = self._physical(now_s)
+        if physical is not None and physical < need.memory_mb + self.rules.reserve_mb:
+            reserve = self.rules.reserve_mb
+            return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
+        return ""
+
+    def state(self, container_id: str) -> ContainerState | None:
+        """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""
+        entry = self.entries.get(container_id)
+        if entry is None or entry.kind != QUEUEABLE or entry.phase not in (Phase.WAITING, Phase.STARTING):
+            return None
+        return entry.state
+
+    def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
+        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
+        for entry in self.entries.values():
+            if entry.start.attempt_id == attempt_id and self.state(entry.id) is not None:
+                yield entry.id, entry.start.resources
+
+    def needs_session(self, attempt_id: str) -> bool:
+        """Tell whether queueable containers of the attempt wait or run here."""
+        return any(e.kind == QUEUEABLE and e.start.attempt_id == attempt_id for e in self.entries.values())
+
+    def deadline_s(self) -> float | None:
+        """Return when the machine wants a Tick at the latest."""
+        phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
+        return min((e.until_s for e in self.entries.values() if e.phase in phases), default=None)
+
+    def _physical(self, now_s: float) -> int | None:
+        """Return physical memory that is free, less what was started so lately that it does not show yet."""
+        if self.free_physical_mb is None:
+            return None
+        young = (e for e in self.using() if e.sent_s is not None and now_s - e.sent_s < self.rules.settle_s)
+        return self.free_physical_mb - sum(e.start.resources.memory_mb for e in young)
+
+    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
+        self.seq += 1
+        begun_s = entry.sent_s if entry.sent_s is not None else now_s
+        over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
+        self._out.append(
+            Tell(
+                ContainerEvent(
+                    seq=self.seq,
+                    container_id=entry.id,
+                    kind=kind,
+                    at_s=now_s,
+                    reason=reason,
+                    waited_s=max(0.0, begun_s - entry.arrived_s),
+                    ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
+                )
+            )
+        )
