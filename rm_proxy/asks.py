@@ -207,6 +207,12 @@ class AskTable:
         self._to_send.clear()
         return out
 
+    def answered(self) -> None:
+        """Note that the last request was answered, and the deliveries of the answer are counted."""
+        for entry in self.ledger.in_flight:
+            entry.answered()
+        self.ledger.in_flight.clear()
+
     def doubt(self, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
         """Send again what the ResourceManager may not have seen; returns the rows of keys that are forgotten already.
 

@@ -15,7 +15,7 @@ from policies.model import AppView, Kind
 from rm_proxy import ids
 from rm_proxy.asks import AskTable, Entry, Key, QPlacement, Reason
 from rm_proxy.ends import Ends
-from rm_proxy.exchange import Answered, Open, is_replayed, merge
+from rm_proxy.exchange import Answered, Open, RowName, merge, prepend
 from rm_proxy.grants import announcement, granted
 from rm_proxy.live import Live, LiveContainers
 from rm_proxy.routing import Router
@@ -49,6 +49,9 @@ class Attempt:
         self._last: Answered | None = None
         self._resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
+        self._late: y.AllocateRequestProto | None = None
+        """What a repeated request said beyond the first one, to be taken in with the next."""
+        self._delivered: dict[RowName, int] = {}
         self._answered = True
         """Whether an answer came since the last request: only then something was not granted."""
         self._answers = 0
@@ -112,7 +115,7 @@ class Attempt:
         self.table = self._router.table = AskTable(self.table.serial)
         self._router.unrouted.clear()
         self._router.blacklist.clear()
-        self._last = self._open = self._resend = None
+        self._last = self._open = self._resend = self._late = None
         self._answered = True
         self._router.charge()
 
@@ -141,15 +144,20 @@ class Attempt:
         if self.finished:
             return None
         request = y.AllocateRequestProto.FromString(body)
-        if is_replayed(request.response_id, self._last):
-            return None  # the ResourceManager ignores it, and so do we
+        last = self._last
+        if last is not None and last.repeats(request.response_id):
+            self._late = last.late(request) if body != last.request else None
+            return None  # the ResourceManager ignores it
         first = self._open
         if first is not None and first.response_id == request.response_id:
             if first.body == body:
                 return first.rewritten
         else:
             first = None
-        changed = self._rewrite(request, now_s)
+        late, self._late = self._late, None
+        if late is not None:
+            prepend(late, request)
+        changed = self._rewrite(request, now_s) or late is not None
         call = Open(request.response_id, body, None, [], [])
         if first is not None:
             call, changed = merge(first, request, body), True
@@ -204,8 +212,9 @@ class Attempt:
         answer = y.AllocateResponseProto.FromString(body)
         if self._last is not None and answer.response_id == self._last.response_id:
             return self._last.rewritten  # the ResourceManager repeats itself: so do we
-        self._close()
+        request = self._close()
         changed = self._rewrite_allocated(answer, now_s)
+        self.table.answered()
         changed = self._adopt(answer.containers_from_previous_attempts, now_s) or changed
         for updated in answer.updated_containers:
             if self._is_private(updated.container):
@@ -218,17 +227,19 @@ class Attempt:
         if changed or answer.completed_container_statuses:
             self._router.charge()
         rewritten = answer.SerializeToString() if changed else None
-        self._last = Answered(answer.response_id, rewritten)
+        self._last = Answered(answer.response_id, request, rewritten, self._delivered)
         return rewritten
 
-    def _close(self) -> None:
-        """End the call that is answered now; what the ResourceManager may not have seen of it goes out again."""
+    def _close(self) -> bytes:
+        """End the call that is answered now, and return it; what may not have been seen of it goes out again."""
         self._answers += 1
         self._answered = True
+        self._delivered = {}
         call, self._open = self._open, None
         if call is not None and (call.doubtful or call.releases):
             self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
             self._ends.release_again(call.releases)
+        return call.body if call is not None else b""
 
     def _is_private(self, container: y.ContainerProto) -> bool:
         """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
@@ -274,7 +285,7 @@ class Attempt:
         if entry is not None:
             host, rack = self._where(container.nodeId)
             reason = entry.take_g() or reason
-            entry.decrement(host, rack)
+            self._lower(entry, host, rack)
             entry.decrement_told(host, rack)
             if entry.undecided < 0:
                 self.table.shrink(entry, -entry.undecided)
@@ -304,9 +315,15 @@ class Attempt:
             if taken is None:
                 return "it came after its ask was taken back"
             reason = taken
-        entry.decrement(*self._where(container.nodeId))
+        self._lower(entry, *self._where(container.nodeId))
         self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
         return None
+
+    def _lower(self, entry: Entry, host: str, rack: str) -> None:
+        """Count a delivery in the application's rows."""
+        for name in entry.decrement(host, rack):
+            row = entry.key, name
+            self._delivered[row] = self._delivered.get(row, 0) + 1
 
     def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
         """Return why a container on this node is not what was asked for; None when it is, or may go there."""

@@ -76,6 +76,8 @@ class Ledger:
     open_q: int = 0
     """Queueable containers wanted: to be placed, or asked for."""
     open_size: Resources = field(default_factory=Resources)
+    in_flight: list[Entry] = field(default_factory=list)
+    """Keys of which rows stand in the request that is not answered yet."""
 
 
 @dataclass(slots=True, eq=False)
@@ -104,6 +106,7 @@ class Entry:
     _hints: tuple[frozenset[str], frozenset[str]] | None = None
     _unequal: dict[str, None] = field(default_factory=dict)
     """Names of rows whose guaranteed count may differ from what was told."""
+    _in_flight: set[str] = field(default_factory=set)
 
     @property
     def demand(self) -> int:
@@ -229,8 +232,8 @@ class Entry:
             self._hints = frozenset(self._hosts), frozenset(self._racks)
         return self._hints
 
-    def decrement(self, host: str, rack: str) -> None:
-        """Count a delivery in the application's rows as the ResourceManager does in its own."""
+    def decrement(self, host: str, rack: str) -> list[str]:
+        """Count a delivery in the application's rows as the ResourceManager does in its own; returns their names."""
         rows = self.rows
         here = rows.get(host)
         near = rows.get(rack)
@@ -241,18 +244,24 @@ class Entry:
             if row is not None and row.num_containers > 0:
                 row.num_containers -= 1
                 self._row_changed(name)
+        return names
 
     def decrement_told(self, host: str, rack: str) -> None:
-        """Count a guaranteed delivery in the rows that the ResourceManager holds."""
+        """Count a guaranteed delivery in the rows that the ResourceManager holds.
+
+        Rows of the request that is being answered stay: they have overwritten what it had decremented before.
+        """
         told = self.told
         local = told.get(rack, 0) > 0
         for name in [host, rack, ANY] if local and told.get(host, 0) > 0 else [rack, ANY] if local else [ANY]:
             count = told.get(name, 0)
-            if count > 1:
-                told[name] = count - 1
-            elif count == 1:
-                del told[name]
+            if count > 0 and name not in self._in_flight:
+                self._tell(name, count - 1)
             self._row_changed(name)
+
+    def answered(self) -> None:
+        """Note that the request which held rows of this key was answered, and its deliveries are counted."""
+        self._in_flight.clear()
 
     def _row_changed(self, name: str) -> None:
         self.touch()
@@ -299,7 +308,7 @@ class Entry:
         if not self.mixed:
             rows = [self.rows[name] for name in self.fresh]
             for row in rows:
-                self._tell(row.resource_name, row.num_containers)
+                self._send(row.resource_name, row.num_containers)
             return rows
         out = []
         for name in [n for n in self._unequal if n in self.rows]:
@@ -310,13 +319,19 @@ class Entry:
             row.CopyFrom(self.rows[name])
             row.num_containers = count
             out.append(row)
-            self._tell(name, count)
+            self._send(name, count)
         return out
 
     def settled(self) -> None:
         """Note that the request in hand holds everything."""
         self.fresh.clear()
         self._unequal.clear()
+
+    def _send(self, name: str, count: int) -> None:
+        if not self._in_flight:
+            self.ledger.in_flight.append(self)
+        self._in_flight.add(name)
+        self._tell(name, count)
 
     def _tell(self, name: str, count: int) -> None:
         if count > 0:

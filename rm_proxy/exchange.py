@@ -7,9 +7,12 @@ carries the request out). ApplicationMasterService.allocate; ids count modulo 2*
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.entries import Key
+
+RowName = tuple[Key, str]
 
 _IDS = 2**31
 
@@ -19,7 +22,31 @@ class Answered:
     """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
 
     response_id: int
-    rewritten: bytes | None
+    request: bytes = b""
+    """The request that it answered, as it came."""
+    rewritten: bytes | None = None
+    delivered: dict[RowName, int] = field(default_factory=dict)
+    """By how much its deliveries lowered the application's rows."""
+
+    def repeats(self, response_id: int) -> bool:
+        """Tell whether the ResourceManager will answer a request of this id by repeating this answer."""
+        return (response_id + 1) % _IDS == self.response_id
+
+    def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
+        """Return what a repeated request says beyond the first one, with counts as if it came after the answer."""
+        first = y.AllocateRequestProto.FromString(self.request)
+        late = y.AllocateRequestProto()
+        before = {row_name(row): row for row in first.ask}
+        for row in request.ask:
+            name = row_name(row)
+            if before.get(name) != row:
+                late.ask.add().CopyFrom(row)
+                late.ask[-1].num_containers = max(0, row.num_containers - self.delivered.get(name, 0))
+        released = {item.SerializeToString() for item in first.release}
+        late.release.extend(item for item in request.release if item.SerializeToString() not in released)
+        if first.blacklist_request != request.blacklist_request:
+            late.blacklist_request.CopyFrom(request.blacklist_request)
+        return late
 
 
 @dataclass(slots=True)
@@ -40,9 +67,17 @@ class Open:
         return y.AllocateRequestProto.FromString(self.body if self.rewritten is None else self.rewritten)
 
 
-def is_replayed(response_id: int, answered: Answered | None) -> bool:
-    """Tell whether the ResourceManager will answer a request of this id by repeating `answered`."""
-    return answered is not None and (response_id + 1) % _IDS == answered.response_id
+def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> None:
+    """Put what came too late before what a request says itself."""
+    mine = {row_name(row) for row in request.ask}
+    rows = [*(row for row in late.ask if row_name(row) not in mine), *request.ask]
+    merged = y.AllocateRequestProto(ask=rows)
+    request.ClearField("ask")
+    request.ask.extend(merged.ask)
+    both = {item.SerializeToString() for item in request.release}
+    request.release.extend(item for item in late.release if item.SerializeToString() not in both)
+    if late.HasField("blacklist_request"):
+        _merge_blacklists(late.blacklist_request, request.blacklist_request)
 
 
 def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
@@ -51,8 +86,8 @@ def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
     Returns the call, with what only `request` holds as doubtful. `body`: the repetition as it came.
     """
     sent = first.sent
-    before = {_name(row): row for row in sent.ask}
-    doubtful = [row for row in request.ask if before.pop(_name(row), None) != row]
+    before = {row_name(row): row for row in sent.ask}
+    doubtful = [row for row in request.ask if before.pop(row_name(row), None) != row]
     released = {item.SerializeToString() for item in sent.release}
     releases = [item for item in request.release if item.SerializeToString() not in released]
     both = {item.SerializeToString() for item in request.release}
@@ -72,14 +107,9 @@ def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.Resource
     second.blacklist_removals.extend(h for h in first.blacklist_removals if h not in named)
 
 
-def _name(row: y.ResourceRequestProto) -> tuple[int, int, int, bytes, str]:
-    return (
-        row.priority.priority,
-        row.allocation_request_id,
-        row.execution_type_request.execution_type,
-        row.capability.SerializeToString(deterministic=True),
-        row.resource_name,
-    )
+def row_name(row: y.ResourceRequestProto) -> RowName:
+    """Return what names a row: a later one of this name overwrites it."""
+    return Key.of(row), row.resource_name
 
 
 def _copies(rows: list[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:

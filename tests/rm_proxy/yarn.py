@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
+from policies.registry import Registry
 from policies.settings import Policies
 from rm_proxy import ids
 from rm_proxy.attempt import Attempt
@@ -115,11 +117,16 @@ def report(number: int, **fields: Any) -> Report:
     return Report(node_id=node_id(number), **(base | fields))
 
 
+@cache
+def _registry() -> Registry:
+    return Registry()
+
+
 def coordinator(
     policies: Mapping[str, Any] = ALL_Q, nodes: int = 3, app_type: str = "MAPREDUCE", **app: Any
 ) -> Coordinator:
     """Return a coordinator that knows some nodes, the queue root.default, and one application."""
-    made = Coordinator(Policies.load(policies), Random(7))
+    made = Coordinator(Policies.load(policies, _registry()), Random(7))
     made.yarn_nodes([yarn_node(n) for n in range(1, nodes + 1)], 0.0)
     for number in range(1, nodes + 1):
         made.report(node_id(number), report(number), 0.0)

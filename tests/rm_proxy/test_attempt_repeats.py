@@ -1,0 +1,185 @@
+"""Requests and answers that come twice (docs/architecture.md; ApplicationMasterService.allocate)."""
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.attempt import Attempt
+from shell.messages import EventKind
+from tests.rm_proxy.yarn import (
+    ALL_Q,
+    ATTEMPT,
+    Am,
+    cid,
+    container,
+    container_proto,
+    coordinator,
+    ended,
+    event,
+    granted_rows,
+    row,
+    shown,
+)
+
+ALL_G = {**ALL_Q, "routes": [{"policy": "only_g"}]}
+
+
+def request(response_id: int, *rows: y.ResourceRequestProto, release: tuple[int, ...] = ()) -> bytes:
+    proto = y.AllocateRequestProto(response_id=response_id, ask=rows)
+    proto.release.extend(container_proto(n) for n in release)
+    return proto.SerializeToString()
+
+
+def answer(response_id: int, *allocated: y.ContainerProto) -> bytes:
+    return y.AllocateResponseProto(response_id=response_id, allocated_containers=allocated).SerializeToString()
+
+
+def sent(attempt: Attempt, body: bytes) -> y.AllocateRequestProto:
+    rewritten = attempt.on_allocate(body, 0.0)
+    return y.AllocateRequestProto.FromString(body if rewritten is None else rewritten)
+
+
+def queueable(message: y.AllocateRequestProto, first: int = 1) -> list[y.ContainerProto]:
+    rows = granted_rows(message.ask).values()
+    return [container(first + n, int(r.resource_name.removeprefix("host")), r) for n, r in enumerate(rows)]
+
+
+def test_the_same_answer_twice_gives_the_same_bytes_and_one_delivery() -> None:
+    attempt = coordinator().attempt(ATTEMPT)
+    first = sent(attempt, request(0, row("*", 2)))
+    raw = answer(1, *queueable(first))
+    told = attempt.on_answer(raw, 0.0)
+    effects = attempt.take_effects()
+    assert told is not None and len(effects) == 4  # two grants, two announcements
+    assert attempt.on_allocate(request(0, row("*", 2)), 0.0) is None, "the ResourceManager ignores it, it passes"
+    assert attempt.on_answer(raw, 0.0) == told
+    assert attempt.take_effects() == []
+    assert attempt.live.count_q == 2
+    assert attempt.table.ledger.open_q == 0, "the repeated row did not ask again"
+    assert list(sent(attempt, request(1, row("*", 0))).ask) == []
+
+
+def test_the_same_request_before_any_answer_goes_out_as_the_same_bytes() -> None:
+    """Either the ResourceManager has seen the first one and ignores this, or it needs every row of it."""
+    attempt = coordinator().attempt(ATTEMPT)
+    body = request(0, row("host1", 1), row("/r1", 1), row("*", 1))
+    first = attempt.on_allocate(body, 0.0)
+    assert first is not None
+    assert attempt.on_allocate(body, 1.0) == first
+    assert attempt.table.ledger.open_q == 1
+    (granted,) = queueable(y.AllocateRequestProto.FromString(first))
+    attempt.on_answer(answer(1, granted), 1.0)
+    assert attempt.live.count_q == 1
+    assert attempt.on_allocate(request(1), 2.0) is None
+
+
+def test_release_of_ours_is_repeated_too() -> None:
+    am = Am(coordinator())
+    am.asks(row("*"))
+    am.gets(*queueable(am.sent))
+    am.attempt.on_event(event(1, EventKind.SHED), 0.0)
+    first = sent(am.attempt, request(1, row("*", 0)))
+    assert [c.id for c in first.release] == [1]
+    assert sent(am.attempt, request(1, row("*", 0))) == first
+
+
+def test_a_repetition_with_more_rows_carries_what_the_first_one_held() -> None:
+    attempt = coordinator(ALL_G).attempt(ATTEMPT)
+    sent(attempt, request(0, row("*", 2, 20), release=(5,)))
+    second = sent(attempt, request(0, row("*", 1, 10)))
+    assert sorted((r.priority.priority, r.num_containers) for r in second.ask) == [(10, 1), (20, 2)]
+    assert [c.id for c in second.release] == [5]
+    attempt.on_answer(answer(1), 0.0)
+    third = sent(attempt, request(1))
+    assert [(r.priority.priority, r.num_containers) for r in third.ask] == [(10, 1)], "which it may have ignored"
+    attempt.on_answer(answer(2), 0.0)
+    assert attempt.on_allocate(request(2), 0.0) is None
+
+
+def test_a_repetition_that_cancels_sends_the_zero_again() -> None:
+    attempt = coordinator(ALL_G).attempt(ATTEMPT)
+    sent(attempt, request(0, row("*", 2)))
+    second = sent(attempt, request(0, row("*", 0)))
+    assert [r.num_containers for r in second.ask] == [0]
+    attempt.on_answer(answer(1), 0.0)
+    assert [r.num_containers for r in sent(attempt, request(1)).ask] == [0]
+
+
+def test_a_repetition_steers_nothing() -> None:
+    attempt = coordinator().attempt(ATTEMPT)
+    first = sent(attempt, request(0, row("*", 1, 20)))
+    second = sent(attempt, request(0, row("*", 1, 20), row("*", 1, 5)))
+    before, after = granted_rows(first.ask), granted_rows(second.ask)
+    assert before.items() <= after.items(), "the first placement stands as it was"
+    assert len(after) == 2
+    attempt.on_answer(answer(1, *queueable(first)), 0.0)
+    third = sent(attempt, request(1))
+    assert list(granted_rows(third.ask)) == [i for i in after if i not in before], "the second one is steered"
+
+
+def test_a_refused_request_comes_again() -> None:
+    """An exception of the ResourceManager: nothing was taken in; the application sends its rows again."""
+    am = Am(coordinator())
+    am.asks(row("*"))
+    am.gets(*queueable(am.sent))
+    am.attempt.on_event(event(1, EventKind.SHED), 0.0)
+    assert [c.id for c in am.asks(row("*", 1)) and am.sent.release] == [1]
+    am.attempt.on_refused()
+    am.asks(row("*", 1))
+    assert [c.id for c in am.sent.release] == [1]
+
+
+def test_refused_guaranteed_rows_of_a_mixed_key_go_out_again() -> None:
+    am = Am(coordinator(nodes=1))
+    am.asks(row("host1"), row("/r1"), row("*"))
+    am.gets()
+    am.asks()
+    assert ("*", 1, "G", -1) in shown(am.sent.ask)
+    am.attempt.on_refused()
+    am.asks()
+    assert {s for s in shown(am.sent.ask) if s[2] == "G"} == {(n, 1, "G", -1) for n in ("host1", "/r1", "*")}
+
+
+def test_not_registered_starts_the_tables_over_and_ends_what_never_started() -> None:
+    am = Am(coordinator())
+    am.asks(row("*", 3))
+    am.gets(*queueable(am.sent)[:2])
+    am.attempt.on_event(event(1, EventKind.STARTED), 0.0)
+    am.attempt.on_event(event(2, EventKind.HELD), 0.0)
+    am.attempt.on_not_registered(1.0)
+    assert am.attempt.entries == [] and am.attempt.table.ledger.open_q == 0
+    dropped = [e.container_id for e in am.attempt.take_effects() if type(e).__name__ == "DropHeld"]
+    assert dropped == [cid(2)]
+    am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 1.0)
+    am.response_id = 0
+    assert len(granted_rows(am.asks(row("*", 1)))) == 1
+    (status,) = am.gets().completed_container_statuses
+    assert (status.container_id.id, status.exit_status) == (2, -102)
+    am.asks()
+    assert not am.gets(completed=[ended(2, -100)]).completed_container_statuses
+
+
+def test_registration_restores_containers_of_earlier_attempts() -> None:
+    am = Am(coordinator())
+    am.asks(row("*"))
+    (granted,) = queueable(am.sent)
+    world = am.world
+    second = world.attempt(ATTEMPT[:-1] + "2")
+    body = y.RegisterApplicationMasterResponseProto(containers_from_previous_attempts=[granted])
+    body.client_to_am_token_master_key = b"key"
+    seen = second.on_registered(body.SerializeToString(), 0.0)
+    assert seen is not None
+    got = y.RegisterApplicationMasterResponseProto.FromString(seen)
+    assert [(c.allocation_request_id, c.execution_type) for c in got.containers_from_previous_attempts] == [(-1, 1)]
+    assert got.client_to_am_token_master_key == b"key"
+    second.on_event(event(1, EventKind.KILLED), 0.0)
+    told = second.on_answer(
+        y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(1, -105)]).SerializeToString(), 0.0
+    )
+    assert told is not None
+    (status,) = y.AllocateResponseProto.FromString(told).completed_container_statuses
+    assert status.exit_status == -102
+
+
+def test_registration_without_them_passes_as_it_came() -> None:
+    attempt = coordinator().attempt(ATTEMPT)
+    body = y.RegisterApplicationMasterResponseProto(queue="default")
+    body.maximumCapability.memory = 4096
+    assert attempt.on_registered(body.SerializeToString(), 0.0) is None
