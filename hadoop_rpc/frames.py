@@ -99,8 +99,10 @@ class FrameBuffer:
 
         Raises RemoteProtocolError for a length below 0 or above `max_frame_bytes`, before any of that frame is kept.
         """
-        frames: list[bytes] = []
         size = len(data)
+        if not (at or self._rest) and size >= 4 and size - 4 == self._length(data, 0):
+            return [data]  # nearly always: one whole frame, which need not be copied
+        frames: list[bytes] = []
         if self._rest:
             at = self._fill(data, at, frames)
         while size - at >= 4:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable
+from time import time
 from typing import Protocol, cast
 
 from hadoop_rpc.errors import RemoteProtocolError
@@ -99,7 +99,7 @@ class AmSide(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes of the application master."""
         try:
-            commands = self.relay.from_am(data, time.time())
+            commands = self.relay.from_am(data, time())
         except RemoteProtocolError as error:
             self._broken("am", error)
             return
@@ -108,7 +108,7 @@ class AmSide(asyncio.Protocol):
     def from_rm(self, data: bytes) -> None:
         """Take bytes of the ResourceManager."""
         try:
-            commands = self.relay.from_rm(data, time.time())
+            commands = self.relay.from_rm(data, time())
         except RemoteProtocolError as error:
             self._broken("rm", error)
             return

@@ -2,13 +2,16 @@
 
 The handshake passes verbatim; its identifier names the application attempt, which is believed only after the
 ResourceManager said SUCCESS. What cannot or need not be read passes as it came.
+
+An empty heartbeat is the hot path (docs/benchmarks.md): its commands are named tuples, and of the counts there is one
+object for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError
 
@@ -31,15 +34,13 @@ ALLOCATE: Final = "allocate"
 FINISH: Final = "finishApplicationMaster"
 
 
-@dataclass(frozen=True, slots=True)
-class ToRm:
+class ToRm(NamedTuple):
     """Bytes for the ResourceManager."""
 
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ToAm:
+class ToAm(NamedTuple):
     """Bytes for the application master; `effects` are to be carried out at the same time."""
 
     data: bytes
@@ -61,13 +62,15 @@ class PassedThrough:
     encrypted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(NamedTuple):
     """A request was relayed (for metrics); `rewritten` tells whether it changed."""
 
     method: str
     rewritten: bool
 
+
+_PASSED: Final = Called(ALLOCATE, False)
+_REWRITTEN: Final = Called(ALLOCATE, True)
 
 Command = ToRm | ToAm | Identified | PassedThrough | Called
 
@@ -140,17 +143,19 @@ class Relay:
         commands.append(PassedThrough(reason, encrypted))
 
     def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
-        raw = call.raw
-        if self.attempt is not None:
+        attempt, method = self.attempt, call.method
+        if attempt is not None:
             if len(self._calls) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
-            self._calls[call.call_id] = call.method
-            if call.method == ALLOCATE:
-                body = _read(self.attempt.on_allocate, call.body, now_s, "allocate request")
-                if body is not None:
-                    raw = replace_body(call, body)
-        commands.append(ToRm(raw))
-        commands.append(Called(call.method, raw is not call.raw))
+            self._calls[call.call_id] = method
+        if method != ALLOCATE:
+            commands += (ToRm(call.raw), Called(method, False))
+            return
+        try:
+            body = None if attempt is None else attempt.on_allocate(call.body, now_s)
+        except DecodeError as error:
+            raise _no_message("allocate request", error) from error
+        commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
         method = self._calls.pop(response.call_id, None)
@@ -158,12 +163,15 @@ class Relay:
         if attempt is None or method is None:
             commands.append(ToAm(response.raw))
             return
-        if method == ALLOCATE:
-            body = _read(attempt.on_answer, response.body, now_s, "allocate answer")
-        elif method == REGISTER:
-            body = _read(attempt.on_registered, response.body, now_s, "register answer")
-        elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
-            attempt.on_finished()
+        try:
+            if method == ALLOCATE:
+                body = attempt.on_answer(response.body, now_s)
+            elif method == REGISTER:
+                body = attempt.on_registered(response.body, now_s)
+            elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
+                attempt.on_finished()
+        except DecodeError as error:
+            raise _no_message(f"answer to {method}", error) from error
         raw = response.raw if body is None else replace_body(response, body)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
@@ -178,8 +186,5 @@ class Relay:
         return tuple(attempt.take_effects())
 
 
-def _read(take: Callable[[bytes, float], bytes | None], body: bytes, now_s: float, what: str) -> bytes | None:
-    try:
-        return take(body, now_s)
-    except DecodeError as error:
-        raise RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})") from error
+def _no_message(what: str, error: DecodeError) -> RemoteProtocolError:
+    return RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})")

@@ -1,0 +1,61 @@
+"""Reading the frames of a heartbeat fast: their headers are those of the frame before but for the call id."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["Shape"]
+
+_HEADER: Final = 5
+"""Index of the first header in a frame: behind the frame's length and one byte with the header's own."""
+
+
+class Shape:
+    """The headers of one frame without its call id.
+
+    start: what its first header begins with, up to the call id. header_end, head_end: the indices in `raw` behind the
+    first header and behind all headers. Frames that are not exactly like it are left to the reader of all frames.
+    """
+
+    __slots__ = ("_id_at", "_left", "_start", "_tail", "rest")
+
+    def __init__(self, start: bytes, raw: bytes, header_end: int, head_end: int) -> None:
+        self._start = start
+        self._id_at = at = _HEADER + len(start)
+        while at < header_end and raw[at] > 0x7F:
+            at += 1
+        self.rest: Final = raw[at + 1 : header_end]
+        """What follows the call id in the first header."""
+        self._left = len(self.rest) - _HEADER
+        self._tail = raw[at + 1 : head_end]
+
+    def find(self, raw: bytes) -> tuple[int, int, bytes] | None:
+        """Return the call id's varint, the index behind the headers, and the body; None when `raw` is another shape."""
+        if not raw.startswith(self._start, _HEADER):
+            return None
+        at = self._id_at
+        try:
+            value = raw[at]
+            if value > 0x7F:
+                value &= 0x7F
+                for shift in (7, 14, 21, 28):
+                    at += 1
+                    byte = raw[at]
+                    value |= (byte & 0x7F) << shift
+                    if byte < 0x80:
+                        break
+                else:
+                    return None
+            at += 1
+            if raw[4] != at + self._left or value > 0xFFFFFFFF or not raw.startswith(self._tail, at):
+                return None
+            head_end = at + len(self._tail)
+            size, body = raw[head_end], head_end + 1
+            if size > 0x7F:
+                size = size & 0x7F | raw[body] << 7
+                body += 1
+                if size > 0x3FFF:
+                    return None
+        except IndexError:
+            return None
+        return (value, head_end, raw[body:]) if body + size == len(raw) else None
