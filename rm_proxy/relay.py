@@ -171,7 +171,7 @@ class Relay:
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
                 attempt.on_finished()
         except DecodeError as error:
-            raise _no_message(f"answer to {method}", error) from error
+            raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
         raw = response.raw if body is None else replace_body(response, body)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
