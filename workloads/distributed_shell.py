@@ -118,7 +118,7 @@ def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tup
     text = mapreduce.make_text(2000)
     mapreduce.put_text(env.cluster, _SOURCE, text)
     target = f"/opportunistic-maps-{time.strftime('%H%M%S')}"
-    options = JobOptions(name=f"opportunistic maps {percent} %", properties={OPPORTUNISTIC_MAPS: str(percent)})
+    options = JobOptions(properties={OPPORTUNISTIC_MAPS: str(percent)})
     with Watch(env.cluster) as watch:
         job = mapreduce.start_wordcount(env.cluster, _SOURCE, target, maps=maps, options=options).wait()
     wrong = mapreduce.differences(mapreduce.read_counts(env.cluster, target), mapreduce.count_words(text))
@@ -169,6 +169,7 @@ def main(where: Where, containers: int, maps_percent: int) -> None:
             "succeeded": ok,
             "shells": [shell_as_dict(shell) for shell in shells],
             "opportunistic_maps": {"percent": maps_percent, "maps": job.maps, "records": tally.as_dict()},
+            "proxy": env.summary(),
         }
     finish(result | {"wall_s": round(time.monotonic() - started_s, 1)}, ok)
 

@@ -47,6 +47,8 @@ class Where:
     plain: bool
     keep: bool
     route: str
+    node_memory_mb: int = 4096
+    """Of each of the three nodes; 512 per container, so that fewer than wanted fit and queueable ones wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,16 @@ class Environment:
         """How containers get here, for results: `plain` or `quicksilver`."""
         return "plain" if self.stack is None else "quicksilver"
 
+    def summary(self) -> dict[str, Any] | None:
+        """Return the proxy's count of containers, and how long those that waited did; None on plain YARN.
+
+        Raises requests.RequestException.
+        """
+        if self.stack is None:
+            return None
+        found = self.stack.get("/v1/summary")
+        return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}
+
 
 def where_options(default_dir: str, route: str = "only_q") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a click command the options of `Where`, passed to it as `where`."""
@@ -72,11 +84,12 @@ def where_options(default_dir: str, route: str = "only_q") -> Callable[[Callable
         @click.option("--plain", is_flag=True, help="The same on plain YARN, for comparison.")
         @click.option("--keep", is_flag=True, help="Leave cluster, proxy and sidecars running; Ctrl-C ends them.")
         @click.option("--route", type=click.Choice(list(ROUTES)), default=route, show_default=True)
+        @click.option("--node-memory-mb", type=click.IntRange(1024, 16384), default=4096, show_default=True)
         @wraps(command)
         def wrapped(
-            *args: Any, workdir: Path, base_port: int, plain: bool, keep: bool, route: str, **rest: Any
+            workdir: Path, base_port: int, plain: bool, keep: bool, route: str, node_memory_mb: int, **rest: Any
         ) -> None:
-            command(*args, where=Where(workdir, base_port, plain, keep, route), **rest)
+            command(where=Where(workdir, base_port, plain, keep, route, node_memory_mb), **rest)
 
         return wrapped
 
@@ -95,6 +108,7 @@ def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterato
             workdir=where.workdir,
             base_port=where.base_port,
             overlay=not where.plain,
+            node_memory_mb=where.node_memory_mb,
             extra_site={"yarn": dict(yarn_site or {})},
         )
     except ValidationError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -16,9 +17,9 @@ from workloads.environment import Environment, Where, finish, one_line_errors, r
 from workloads.errors import JobFailedError
 from workloads.gridmix_summary import Summary, finished_jobs, parse_summary
 from workloads.hdfs import Hdfs
-from workloads.history import History
 from workloads.mapreduce import JobOptions, JobResult, RunningJob
 from workloads.records import Watch
+from workloads.rumen import make_trace
 
 POLICIES: Final = ("STRESS", "SERIAL", "REPLAY")
 JOB_TYPES: Final = ("LOADJOB", "SLEEPJOB")
@@ -46,7 +47,7 @@ class Plan:
     policy: str = "STRESS"
     job_type: str = "LOADJOB"
     data_mb: int = 2
-    """Input that GridMix generates; its jobs read from it as much as the traced ones did."""
+    """Input that GridMix generates, of which its jobs read as much as the traced ones did; 0: it is put there ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def run(env: Environment, plan: Plan) -> Outcome:
     started_s = time.monotonic()
     made = make_history(env, plan.jobs)
     history_s = time.monotonic() - started_s
-    trace = make_trace(env, [job.job_id for job in made])
+    trace = make_trace(env.cluster, [job.job_id for job in made], env.progress)
     return run_gridmix(env, plan, trace, history_s)
 
 
@@ -97,7 +98,7 @@ def _output(stamp: str, number: int) -> str:
 
 def _start(env: Environment, number: int, stamp: str) -> RunningJob:
     maps, reduces, queue = _SHAPES[number % len(_SHAPES)]
-    options = JobOptions(queue=queue, name=f"history-{number}")
+    options = JobOptions(queue=queue, tags=("gridmix-history",))
     if reduces is None:
         return mapreduce.start_pi(env.cluster, f"pi-{stamp}-{number}", maps, 1000, options)
     target = _output(stamp, number)
@@ -112,23 +113,12 @@ def _check_output(env: Environment, folder: str, expected: dict[str, int]) -> No
         )
 
 
-def make_trace(env: Environment, jobs: list[str]) -> str:
-    """Let Rumen make a trace of finished jobs; return its URI. Raises JobFailedError, OutputError."""
-    env.progress(f"waiting for the history files of {len(jobs)} jobs")
-    files = History(env.cluster).files(jobs)
-    folder = env.cluster.spec.workdir / "rumen"
-    folder.mkdir(exist_ok=True)
-    trace = (folder / "trace.json").as_uri()
-    sources = [f"hdfs://{env.cluster.spec.namenode}{path}" for path in files]
-    clients.start(env.cluster, "rumen", "rumen", [trace, (folder / "topology.json").as_uri(), *sources]).wait()
-    env.progress(f"Rumen's trace: {trace}")
-    return trace
-
-
-def run_gridmix(env: Environment, plan: Plan, trace: str, history_s: float = 0.0) -> Outcome:
+def run_gridmix(env: Environment, plan: Plan, trace: Path, history_s: float = 0.0) -> Outcome:
     """Run GridMix on a trace, showing each of its jobs that ends. Raises JobFailedError, OutputError."""
     folder = f"/gridmix-{time.strftime('%H%M%S')}"
-    client = clients.start(env.cluster, "gridmix", "gridmix", gridmix_arguments(plan, folder, trace))
+    if plan.data_mb == 0:
+        Hdfs(env.cluster).put(f"{folder}/input/text", mapreduce.make_text(_INPUT_LINES).encode())
+    client = clients.start(env.cluster, "gridmix", "gridmix", gridmix_arguments(plan, folder, trace.as_uri()))
     env.progress(f"GridMix runs ({plan.policy}, {plan.job_type}); its output: {client.log}")
     shown: dict[str, tuple[str, str]] = {}
 
@@ -146,6 +136,7 @@ def run_gridmix(env: Environment, plan: Plan, trace: str, history_s: float = 0.0
 
 def gridmix_arguments(plan: Plan, folder: str, trace: str) -> list[str]:
     """Return GridMix's command line: a small input, every job as the submitting user, no distributed cache."""
+    generated = plan.data_mb > 0
     properties: dict[str, Any] = {
         "gridmix.job-submission.policy": plan.policy,
         "gridmix.job.type": plan.job_type,
@@ -153,13 +144,14 @@ def gridmix_arguments(plan: Plan, folder: str, trace: str) -> list[str]:
         "gridmix.min.file.size": 1,
         "gridmix.gen.bytes.per.file": 1 << 20,
         "gridmix.distributed-cache-emulation.enable": "false",
+        "gridmix.compression-emulation.enable": str(generated).lower(),
         "gridmix.job-submission.use-queue-in-trace": "true",
         "gridmix.sleep.max-map-time": _SLEEP_MAX_MS,
         "gridmix.sleep.max-reduce-time": _SLEEP_MAX_MS,
         "gridmix.sleep.interval": 1,
     }
     options = [f"-D{name}={value}" for name, value in properties.items()]
-    return [*options, "-generate", f"{plan.data_mb}m", folder, trace]
+    return [*options, *(["-generate", f"{plan.data_mb}m"] if generated else []), folder, trace]
 
 
 def as_result(env: Environment, where: Where, plan: Plan, outcome: Outcome, watch: Watch) -> dict[str, object]:
@@ -177,6 +169,7 @@ def as_result(env: Environment, where: Where, plan: Plan, outcome: Outcome, watc
         "containers_granted": sum(tally.granted for tally in tallies),
         "containers_opportunistic": sum(tally.rm_opportunistic for tally in tallies),
         "records_disagree": sum(len(tally.disagreeing) for tally in tallies),
+        "proxy": env.summary(),
         "history_s": round(outcome.history_s, 1),
         "gridmix_s": round(outcome.gridmix_s, 1),
     }
@@ -187,7 +180,7 @@ def as_result(env: Environment, where: Where, plan: Plan, outcome: Outcome, watc
 @click.option("--jobs", type=click.IntRange(1, MOST_JOBS), default=6, show_default=True, help="Jobs in the trace.")
 @click.option("--policy", type=click.Choice(POLICIES), default="STRESS", show_default=True, help="When jobs come.")
 @click.option("--job-type", type=click.Choice(JOB_TYPES), default="LOADJOB", show_default=True)
-@click.option("--data-mb", type=click.IntRange(1), default=2, show_default=True, help="Input that GridMix makes.")
+@click.option("--data-mb", type=click.IntRange(0), default=2, show_default=True, help="Input that GridMix makes.")
 @one_line_errors
 def main(where: Where, jobs: int, policy: str, job_type: str, data_mb: int) -> None:
     """Run GridMix on a Rumen trace of a history of its own; exit code 1 unless all jobs succeed."""

@@ -18,6 +18,7 @@ DONE: Final = "/tmp/hadoop-yarn/staging/history/done"
 Counters = dict[str, dict[str, int]]
 """Totals by counter group (such as JOB_COUNTERS) and name (such as TOTAL_LAUNCHED_MAPS)."""
 JOB_COUNTERS: Final = "org.apache.hadoop.mapreduce.JobCounter"
+_LOG_LINK: Final = re.compile(r"class='logslink' href='(/jobhistory/logs/[^'/]+/container_\w+/(attempt_\w+)/[^']*)'")
 _SPACES: Final = re.compile(r"[ \t]*\n\s*")
 _TAG: Final = re.compile(r"<[^>]+>")
 
@@ -78,9 +79,13 @@ class History:
             found += parse_attempts(answer)
         return found
 
-    def log_link(self, attempt: Attempt, node_id: str, user: str) -> str:
-        """Return the address of the page that the JobHistoryServer links to for an attempt's logs."""
-        return f"{self._web}/jobhistory/logs/{node_id}/{attempt.container}/{attempt.id}/{user}/"
+    def log_links(self, job: str) -> dict[str, str]:
+        """Return the links to logs of a finished job's successful attempts, as its pages have them, by attempt."""
+        found: dict[str, str] = {}
+        for task_type in ("m", "r"):
+            page = get_text(f"{self._web}/jobhistory/attempts/{job}/{task_type}/SUCCESSFUL")
+            found |= {attempt: self._web + path for attempt, path in parse_log_links(page).items()}
+        return found
 
     def log_text(self, link: str, timeout_s: float = 60.0) -> str:
         """Return the text of a log page once the logs are there (they are collected after the application's end).
@@ -160,6 +165,11 @@ def parse_attempts(answer: dict[str, Any]) -> list[Attempt]:
         )
         for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", [])
     ]
+
+
+def parse_log_links(page: str) -> dict[str, str]:
+    """Return the paths of the log links in a page of attempts, by attempt."""
+    return {attempt: path for path, attempt in _LOG_LINK.findall(page)}
 
 
 def page_text(page: str) -> str:

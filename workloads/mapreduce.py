@@ -26,9 +26,8 @@ class JobOptions:
     """What a job is submitted with."""
 
     queue: str = "default"
-    name: str | None = None
-    """None leaves the example's own name."""
     tags: tuple[str, ...] = ()
+    """YARN's application tags; the name is the program's own, whatever is asked for."""
     user: str | None = None
     properties: Mapping[str, str] | None = None
     """More properties of the job (-D)."""
@@ -36,8 +35,6 @@ class JobOptions:
     def arguments(self) -> list[str]:
         """Return them as Hadoop's generic options."""
         given = {"mapreduce.job.queuename": self.queue}
-        if self.name is not None:
-            given["mapreduce.job.name"] = self.name
         if self.tags:
             given["mapreduce.job.tags"] = ",".join(self.tags)
         return [f"-D{key}={value}" for key, value in (given | dict(self.properties or {})).items()]
@@ -136,7 +133,7 @@ def start_wordcount(
     """
     size = sum(int(entry["length"]) for entry in Hdfs(cluster).entries(source))
     own = {_MAX_SPLIT: str(max(1, math.ceil(size / maps))), "mapreduce.job.reduces": str(reduces)}
-    options = JobOptions(options.queue, options.name, options.tags, options.user, own | dict(options.properties or {}))
+    options = JobOptions(options.queue, options.tags, options.user, own | dict(options.properties or {}))
     return start_example(cluster, f"wordcount{target.replace('/', '-')}", "wordcount", [source, target], options)
 
 

@@ -160,6 +160,7 @@ def as_result(env: Environment, where: Where, mode: str, outcome: Outcome) -> di
         "executors": tally.ran,
         "opportunistic_executors": min(tally.rm_opportunistic, tally.nm_opportunistic),
         "records": tally.as_dict(),
+        "proxy": env.summary(),
         "job_s": round(outcome.job_s, 1),
     }
 
