@@ -12,6 +12,7 @@ from hadoop_rpc.connection import Failure, Response
 from shell.address import Address
 from shell.logs import get_logger
 from shell.messages import EventKind
+from sidecar.calls import ServicesMeta
 from sidecar.config import SidecarSettings
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE
 from sidecar.events import (
@@ -40,7 +41,7 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.gate import Gate, ServicesMeta, start_body
+from sidecar.gate import Gate
 from sidecar.gate_events import (
     CloseClient,
     CloseUpstream,
@@ -53,7 +54,6 @@ from sidecar.gate_events import (
     HoldFailed,
     LoggedIn,
     OwnAnswer,
-    OwnCall,
     PassesThrough,
     PingDue,
     StartAnswered,
@@ -68,9 +68,9 @@ from sidecar.kill import stop_and_see_gone
 from sidecar.links import Link, UpstreamSide
 from sidecar.metrics import SidecarMetrics
 from sidecar.node import Node
+from sidecar.own_calls import OwnCalls
 from sidecar.reporter import Reporter
 from sidecar.sessions import Sessions
-from sidecar.starts import outcome_of
 from sidecar.watch import Watcher
 
 log = get_logger(__name__)
@@ -96,9 +96,7 @@ class Runtime:
         self._inbox: deque[Event | tuple[Link, GateEvent]] = deque()
         self._draining = False
         self._waiters: dict[str, list[Link]] = {}
-        self._launching: dict[str, tuple[str, bytes, set[Link]]] = {}
-        self._calls: dict[str, asyncio.Future[Answer]] = {}
-        self._call_number = 0
+        self._own = OwnCalls(self.sessions, self.tell_gate)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._refused = False
@@ -137,21 +135,6 @@ class Runtime:
         """Ping every kept session."""
         for link in self.sessions.kept():
             self.tell_gate(link, PingDue())
-
-    async def call(self, attempt_id: str, method: str, body: bytes) -> Answer:
-        """Call the NodeManager on a session of the attempt; None when there is none, or it was lost."""
-        link = self.sessions.best(attempt_id)
-        if link is None:
-            return None
-        self._call_number += 1
-        name = str(self._call_number)
-        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._calls[name] = future
-        self.tell_gate(link, OwnCall(("call", name), method, body))
-        try:
-            return await future
-        finally:
-            self._calls.pop(name, None)
 
     async def close(self) -> None:
         """Close all connections and end all tasks."""
@@ -291,7 +274,8 @@ class Runtime:
             case HoldFailed():
                 self._inbox.append(Dropped((command.container_id,), command.text, now_s))
             case OwnAnswer():
-                self._own_answer(link, command, now_s)
+                for event in self._own.answered(link, command, now_s):
+                    self._inbox.append(event)
             case LoggedIn() | PassesThrough() | Garbage():
                 self._note(link, command)
 
@@ -321,21 +305,6 @@ class Runtime:
             self._waiters.pop(container_id, None)
             self._inbox.append(Withdrawn(container_id, now_s))
 
-    def _own_answer(self, link: Link, command: OwnAnswer, now_s: float) -> None:
-        kind, name = command.tag
-        if kind == "call":
-            future = self._calls.get(name)
-            if future is not None and not future.done():
-                future.set_result(command.answer)
-            return
-        attempt_id, payload, tried = self._launching.pop(name)
-        if command.answer is None:
-            tried.add(link)
-            if self._send_start(name, attempt_id, payload, tried):
-                return
-        outcome, text = outcome_of(command.answer, name)
-        self._inbox.append(Answered(name, outcome, text, now_s))
-
     # Commands of the node machine
 
     def _obey(self, command: Command) -> None:
@@ -346,7 +315,7 @@ class Runtime:
                 for link in self._waiters.pop(command.container_id, []):
                     self._inbox.append((link, Decided(command.container_id, hold)))
             case Launch():
-                if not self._send_start(command.container_id, command.attempt_id, command.payload, set()):
+                if not self._own.start(command):
                     text = "there is no session with the NodeManager"
                     self._inbox.append(Answered(command.container_id, Outcome.LOST, text, time.time()))
             case Kill():
@@ -367,19 +336,11 @@ class Runtime:
             case Warn():
                 log.warning(command.text, container=command.container_id)
 
-    def _send_start(self, container_id: str, attempt_id: str, payload: bytes, tried: set[Link]) -> bool:
-        link = self.sessions.best(attempt_id)
-        if link is None or link in tried:
-            return False
-        self._launching[container_id] = (attempt_id, payload, tried)
-        self._inbox.append((link, OwnCall(("start", container_id), "startContainers", start_body(payload))))
-        return True
-
     async def _kill(self, command: Kill) -> None:
         begun_s = time.monotonic()
 
         async def call(method: str, body: bytes) -> Answer:
-            return await self.call(command.attempt_id, method, body)
+            return await self._own.call(command.attempt_id, method, body)
 
         settings = self.settings
         gone, text = await stop_and_see_gone(command.container_id, call, settings.kill_poll_s, settings.kill_wait_s)

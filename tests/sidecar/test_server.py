@@ -104,6 +104,8 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
     )
     running = asyncio.create_task(sidecar.run())
     await until(lambda: running.done() or proxy.reports)
+    if running.done():
+        await running  # raises why
     try:
         yield World(nm, proxy, sidecar, listen.port, f"http://{rest}", tmp_path)
     finally:
