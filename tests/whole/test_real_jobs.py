@@ -98,7 +98,7 @@ def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack
     assert explained["decision"]["scores"]
     assert [e["kind"] for e in explained["events"]] == ["held", "started", "ended"]
     listed = json.loads(CliRunner().invoke(cli, ["node", "list", "--json", "--url", stack.url]).output)
-    assert {node["id"] for node in listed["items"]} == {str(n.rpc) for n in cluster.spec.node_addresses}
+    assert {node["id"] for node in listed} == {str(n.rpc) for n in cluster.spec.node_addresses}
 
 
 @pytest.mark.parametrize(
