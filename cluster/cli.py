@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -29,19 +28,6 @@ _dir = click.option(
 )
 
 
-def _plain_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Show what can be expected to go wrong as one message, without a traceback."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except ClusterError as error:
-            raise click.ClickException(str(error)) from error
-
-    return wrapped
-
-
 @click.group("cluster")
 def cluster() -> None:
     """A real Hadoop cluster on this machine."""
@@ -52,14 +38,13 @@ def cluster() -> None:
 @click.option("--nodes", default=3, show_default=True, help="Number of NodeManagers.")
 @click.option("--plain", is_flag=True, help="Stock YARN, without the overlay in hadoop-conf/.")
 @_dir
-@_plain_errors
 def start(base_port: int, nodes: int, plain: bool, workdir: Path) -> None:
     """Start ResourceManager, NodeManagers, HDFS and JobHistoryServer."""
     try:
         spec = ClusterSpec(workdir=workdir, base_port=base_port, nodes=nodes, overlay=not plain)
     except ValidationError as error:
         why = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors())
-        raise click.ClickException(why) from error
+        raise ClusterError(why) from error
     started = Cluster(spec)
     _with_progress(f"cluster in {workdir}", started.start)
     _show(started.status())
@@ -68,7 +53,6 @@ def start(base_port: int, nodes: int, plain: bool, workdir: Path) -> None:
 @cluster.command("restart-yarn")
 @click.option("--plain/--overlay", required=True, help="Without or with the overlay in hadoop-conf/.")
 @_dir
-@_plain_errors
 def restart_yarn(plain: bool, workdir: Path) -> None:
     """Restart ResourceManager and NodeManagers only, with or without the overlay."""
     found = Cluster.attach(workdir)
@@ -78,7 +62,6 @@ def restart_yarn(plain: bool, workdir: Path) -> None:
 
 @cluster.command("stop")
 @_dir
-@_plain_errors
 def stop(workdir: Path) -> None:
     """Stop every daemon and container of the cluster; its files stay."""
     _with_progress(f"cluster in {workdir}", Cluster.attach(workdir).stop)
@@ -87,7 +70,6 @@ def stop(workdir: Path) -> None:
 @cluster.command("status")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @_dir
-@_plain_errors
 def status(as_json: bool, workdir: Path) -> None:
     """Show daemons, nodes and addresses; exit code 3 when the cluster is not wholly up."""
     found = Cluster.attach(workdir).status()
@@ -104,7 +86,6 @@ def status(as_json: bool, workdir: Path) -> None:
 @click.argument("args", nargs=-1, type=click.UNPROCESSED)
 @click.option("--user", help="Act as this HDFS and YARN user.")
 @_dir
-@_plain_errors
 def run(command: str, args: tuple[str, ...], user: str | None, workdir: Path) -> None:
     """Run a Hadoop client: fs, jar, examples, job, application, logs, gridmix, or a class name."""
     with Cluster.attach(workdir).popen(command, *args, user=user, output=sys.stdout) as process:

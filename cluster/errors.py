@@ -1,7 +1,9 @@
 """What can go wrong with a local cluster; every text says what, where and what to do."""
 
+from shell.errors import QuicksilverError
 
-class ClusterError(Exception):
+
+class ClusterError(QuicksilverError):
     """Base of all errors of this package."""
 
 

@@ -9,7 +9,6 @@ from typing import IO, Any, Final
 import click
 
 from shell.errors import QuicksilverError
-from shell.settings_file import SettingsFileError
 from shell.version import version
 
 
@@ -77,8 +76,12 @@ class Program(click.Group):
         """Run, with errors that a user can mend as one line."""
         try:
             return super().invoke(ctx)
-        except (QuicksilverError, SettingsFileError) as error:
+        except QuicksilverError as error:
             raise OneLineError(str(error)) from error
+        except click.ClickException as error:
+            if isinstance(error, (click.UsageError, OneLineError)):
+                raise
+            raise OneLineError(error.message) from error
 
 
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -5,29 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
 
-from shell.address import Address, parse_address
+from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, load_hadoop_conf, reachable
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
-
-
-def _to_address(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_address(value, "")
-    except SettingsError as error:
-        raise ValueError(str(error)) from error
-
-
-AddressText = Annotated[Address, BeforeValidator(_to_address), PlainSerializer(str)]
-"""An address written as `host:port`."""
 
 
 class ProxySettings(BaseModel):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from shell.errors import SettingsError
 
@@ -30,3 +32,16 @@ def parse_address(text: str, place: str, default_port: int | None = None) -> Add
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise SettingsError(f"{text!r} is not an address", place=place, remedy="write it as host:port")
     return Address(host, int(port))
+
+
+def _to_address(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_address(value, "")
+    except SettingsError as error:
+        raise ValueError(str(error)) from error
+
+
+AddressText = Annotated[Address, BeforeValidator(_to_address), PlainSerializer(str)]
+"""An address written as `host:port`."""

@@ -23,6 +23,7 @@ from policies.check import shorten, validate
 from policies.errors import Mistake, SettingsError, close_to
 from policies.registry import Registry
 from policies.settings import Policies
+from shell.errors import QuicksilverError
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -53,7 +54,7 @@ class At:
     value: Position
 
 
-class SettingsFileError(Exception):
+class SettingsFileError(QuicksilverError):
     """The settings file cannot be used; one line for each mistake, as `file:line:column: setting: what is wrong`."""
 
     def __init__(self, lines: Sequence[str]) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 import click
 import uvloop
 
-from shell.errors import QuicksilverError
 from shell.hadoop_conf import load_hadoop_conf
 from shell.logs import LEVELS, configure_logs
-from shell.settings_file import SettingsFileError, load_settings
+from shell.settings_file import load_settings
 from sidecar.config import SidecarSettings
 from sidecar.server import Sidecar
 
@@ -32,17 +31,14 @@ def sidecar() -> None:
 def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bool) -> None:
     """Run the sidecar of this node until SIGTERM."""
     configure_logs(as_json=log_json, level=log_level)
-    try:
-        file = load_settings(config)
-        settings = file.section("sidecar", SidecarSettings)
-        policies = file.policies()
-        conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-        place = settings.place(conf)
-        scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
+    file = load_settings(config)
+    settings = file.section("sidecar", SidecarSettings)
+    policies = file.policies()
+    conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
+    place = settings.place(conf)
+    scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
-        async def main() -> None:
-            await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}").run()
+    async def main() -> None:
+        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}").run()
 
-        uvloop.run(main())
-    except (QuicksilverError, SettingsFileError) as error:
-        raise click.ClickException(str(error)) from error
+    uvloop.run(main())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from policies.model import Resources
-from shell.address import Address, parse_address
+from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, reachable
 from sidecar.entry import Rules
@@ -20,19 +20,6 @@ BIND_HOST: Final = "yarn.nodemanager.bind-host"
 PROXY_PORT: Final = 8390
 REST_PORT: Final = 8391
 _MB: Final = 2**20
-
-
-def _to_address(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    try:
-        return parse_address(value, "")
-    except SettingsError as error:
-        raise ValueError(str(error)) from error
-
-
-AddressText = Annotated[Address, BeforeValidator(_to_address), PlainSerializer(str)]
-"""An address written as `host:port`."""
 
 
 class SidecarSettings(BaseModel):

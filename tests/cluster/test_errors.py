@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner
 
 from cluster import Cluster, ClusterSpec, DaemonFailedError, PortInUseError, StateError
-from cluster.cli import cluster as commands
 from cluster.cluster import Cluster as ClusterClass
 from cluster.commands import Launcher
 from cluster.daemons import Daemon
@@ -18,6 +17,7 @@ from cluster.java import Java
 from cluster.ports import Listen, check_free
 from cluster.spec import HostPort
 from cluster.state import exclusive
+from quicksilver.cli import cli
 
 
 @pytest.fixture
@@ -121,9 +121,9 @@ def test_settings_for_another_hadoop_do_not_reach_ours(tmp_path: Path, monkeypat
     ],
 )
 def test_commands_show_one_clear_line(tmp_path: Path, args: list[str], complaint: str) -> None:
-    result = CliRunner().invoke(commands, [args[0], "--dir", str(tmp_path / "none"), *args[1:]])
+    result = CliRunner().invoke(cli, ["cluster", args[0], "--dir", str(tmp_path / "none"), *args[1:]])
     assert result.exit_code == 1
-    assert result.output.startswith("Error: ")
+    assert result.output.startswith("quicksilver: error: ")
     assert complaint in result.output
     assert isinstance(result.exception, SystemExit)
     assert not (tmp_path / "none").exists()
