@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import FastAPI, HTTPException
 from google.protobuf.message import Message
 
 from hadoop_rpc.connection import (
@@ -252,11 +252,14 @@ class FakeProxy:
     def __init__(self) -> None:
         self.reports: list[Report] = []
         self.events: list[ContainerEvent] = []
+        self.away = False
         self.app = FastAPI()
         self.app.post("/v1/nodes/{node_id}/report")(self._report)
 
     async def _report(self, node_id: str, report: Report) -> Ack:
         assert node_id == report.node_id
+        if self.away:
+            raise HTTPException(503)
         self.reports.append(report)
         known = {event.seq for event in self.events}
         self.events += [event for event in report.events if event.seq not in known]

@@ -407,15 +407,69 @@ def test_an_occupied_port_is_one_clear_error(tmp_path: Path) -> None:
     run(story)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every pid file")
-def test_unreadable_pid_files_are_said(tmp_path: Path) -> None:
+def test_unreadable_pid_files_are_said_and_the_nodemanagers_list_does(tmp_path: Path) -> None:
     async def story() -> None:
-        (tmp_path / "nmPrivate").mkdir(mode=0)
+        path = tmp_path / "nmPrivate" / APP / cid(2) / f"{cid(2)}.pid"
+        path.parent.mkdir(parents=True)
+        path.symlink_to(path)  # as unreadable to root as mode 0700 is to others
         async with world(tmp_path) as w:
             am = await FakeAm.connect(w.port)
             await am.start(start_request(cid(2), opportunistic=False))
             await until(lambda: w.sidecar.limits())
-            assert "nmPrivate cannot be read" in w.sidecar.limits()[0]
+            assert "nmPrivate cannot be read: Too many levels of symbolic links" in w.sidecar.limits()[0]
+            w.nm.end(cid(2))
+            await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
+            assert w.proxy.reports[-1].limits == w.sidecar.limits()
+            await am.close()
+
+    run(story)
+
+
+def test_a_recycled_process_number_is_not_believed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            process = await asyncio.create_subprocess_exec("sleep", "60")
+            old = w.pid_file(2, process.pid)
+            os.utime(old, (time.time() - 3600, time.time() - 3600))
+            await am.start(start_request(cid(2), opportunistic=False))
+            await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
+            process.kill()
+            await process.wait()
+            await am.close()
+
+    run(story)
+
+
+def test_connection_limit(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path, max_connections=1) as w:
+            am = await FakeAm.connect(w.port)
+            with pytest.raises(ConnectionError):
+                await FakeAm.connect(w.port)
+            assert len((await am.start(start_request(cid(2), opportunistic=False))).succeeded_requests) == 1
+            await am.close()
+            await until(lambda: not w.sidecar.runtime.links)
+            await (await FakeAm.connect(w.port)).close()
+
+    run(story)
+
+
+def test_the_proxy_may_be_away(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path, events_max=100) as w:
+            w.proxy.away = True
+            am = await FakeAm.connect(w.port)
+            for serial in range(2, 72):
+                await am.start(start_request(cid(serial), opportunistic=False))
+                w.nm.end(cid(serial))
+            await until(lambda: w.sidecar.runtime.reporter.reachable is False)
+            await until(lambda: not list(w.sidecar.node.using()))
+            assert len(w.proxy.events) < 10
+            w.proxy.away = False
+            await until(lambda: len({event.seq for event in w.proxy.events}) >= 100)
+            assert max(event.seq for event in w.proxy.events) == 140
+            assert "quicksilver_sidecar_events_dropped_total 0.0" not in (await w.get("/metrics")).text
             await am.close()
 
     run(story)
