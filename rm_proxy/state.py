@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from policies.base import SLOTS
 from policies.model import Resources
@@ -20,21 +20,43 @@ from rm_proxy.api_models import (
     QueueInfo,
 )
 from rm_proxy.attempt import Attempt
+from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.connections import AmSide
+from rm_proxy.coordinator import Coordinator
 from rm_proxy.history import History
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.nodes import Node
+from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord
+from rm_proxy.refresh import Refresher
+from rm_proxy.store import Store
 from shell.messages import Ack, Report
 from shell.version import version
 
-if TYPE_CHECKING:
-    from rm_proxy.server import Proxy
+
+class Running(Protocol):
+    """The running proxy, as far as its REST tells of it."""
+
+    settings: ProxySettings
+    endpoints: Endpoints
+    coordinator: Coordinator
+    metrics: ProxyMetrics
+    store: Store
+    recorder: Recorder
+    refresher: Refresher
+    open_connections: set[AmSide]
+    started_s: float
+    upstream_down: str | None
+    policies_source: str
+
+    def report(self, node_id: str, report: Report) -> Ack:
+        """Take in a sidecar's report."""
 
 
 class ApiState:
     """Answers from memory, in the event loop; `history` asks the store in worker threads."""
 
-    def __init__(self, proxy: Proxy) -> None:
+    def __init__(self, proxy: Running) -> None:
         self._proxy = proxy
         self._history = History(proxy.store)
         self._registry = Registry()
