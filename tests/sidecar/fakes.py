@@ -115,7 +115,7 @@ class FakeNm:
             while data := await reader.read(1 << 16):
                 for event in connection.receive_data(data):
                     if isinstance(event, SaslFrame):
-                        writer.write(connection.sasl(_verdict(event)))
+                        writer.write(connection.sasl(verdict(event)))
                     elif isinstance(event, Ping):
                         self.pings += 1
                     elif isinstance(event, Call):
@@ -178,7 +178,7 @@ class FakeNm:
         return answer
 
 
-def _verdict(step: SaslFrame) -> RpcSaslProto:
+def verdict(step: SaslFrame) -> RpcSaslProto:
     """Return the server's next word in a DIGEST-MD5 login: an offer, then success for whoever comes."""
     if step.state == RpcSaslProto.NEGOTIATE:
         offer = RpcSaslProto(state=RpcSaslProto.NEGOTIATE)

@@ -115,7 +115,7 @@ def sidecar_process(conf_dir: Path, folder: Path, url: str, settings: str) -> It
     """Run the sidecar of a NodeManager; its log is FOLDER/sidecar.log."""
     config = folder / "quicksilver.yaml"
     config.write_text(f"sidecar:\n{settings}")
-    command = [sys.executable, "-c", "from sidecar.cli import sidecar; sidecar()", "run"]
+    command = [sys.executable, "-m", "quicksilver", "sidecar", "run"]
     with (folder / "sidecar.log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--config", str(config), "--conf-dir", str(conf_dir)], stdout=log, stderr=log

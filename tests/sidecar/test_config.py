@@ -1,0 +1,106 @@
+"""Settings, the places they come from, the command's errors, and that all of it is documented."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from policies.model import Resources
+from shell.address import Address
+from shell.errors import QuicksilverError, SettingsError
+from shell.hadoop_conf import load_hadoop_conf
+from shell.settings_file import SettingsFileError
+from sidecar.cli import sidecar
+from sidecar.config import SidecarSettings
+from sidecar.metrics import SidecarMetrics
+
+DOC = Path(__file__).parents[2] / "docs" / "sidecar.md"
+OVERLAY = {
+    "yarn.nodemanager.address": "node1:8041",
+    "yarn.nodemanager.webapp.address": "node1:8042",
+    "yarn.nodemanager.bind-host": "127.0.0.1",
+    "yarn.nodemanager.local-dirs": "/a/nm,file:///b/nm",
+    "yarn.nodemanager.resource.memory-mb": "4096",
+    "yarn.resourcemanager.hostname": "rm1",
+}
+
+
+def conf_dir(folder: Path, properties: dict[str, str]) -> Path:
+    rows = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in properties.items())
+    (folder / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
+    return folder
+
+
+def test_everything_comes_from_the_nodemanagers_configuration(tmp_path: Path) -> None:
+    place = SidecarSettings().place(load_hadoop_conf(conf_dir(tmp_path, OVERLAY)))
+    assert (place.listen, place.upstream) == (Address("node1", 8041), Address("127.0.0.1", 8041))
+    assert (place.web_listen, place.web_upstream) == (Address("node1", 8042), Address("127.0.0.1", 8042))
+    assert (place.rest_url, place.proxy_url) == ("http://node1:8391", "http://rm1:8390")
+    assert (place.node_id, place.capacity) == ("node1:8041", Resources(4096, 8))
+    assert place.local_dirs == (Path("/a/nm"), Path("/b/nm"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"yarn.nodemanager.address": "node1:0"}, "yarn.nodemanager.address: node1:0 is no fixed address of this node"),
+        ({"yarn.nodemanager.address": "127.0.0.1:8041"}, "sidecar.listen: the sidecar would relay to itself"),
+        (
+            {"yarn.nodemanager.webapp.address": "127.0.0.1:8042"},
+            "sidecar.web_listen: the sidecar would relay to itself",
+        ),
+        (
+            {
+                "yarn.nodemanager.resource.memory-mb": "-1",
+                "yarn.nodemanager.resource.detect-hardware-capabilities": "true",
+            },
+            "the NodeManager detects its size by itself; set sidecar.memory_mb",
+        ),
+    ],
+)
+def test_what_cannot_work_is_said(tmp_path: Path, changed: dict[str, str], words: str) -> None:
+    conf = load_hadoop_conf(conf_dir(tmp_path, OVERLAY | changed))
+    with pytest.raises(SettingsError) as raised:
+        SidecarSettings().place(conf)
+    assert words in str(raised.value)
+
+
+def run(tmp_path: Path, settings: str, *more: str) -> str:
+    config = tmp_path / "quicksilver.yaml"
+    config.write_text(settings)
+    result = CliRunner().invoke(sidecar, ["run", "--config", str(config), *more])
+    assert isinstance(result.exception, QuicksilverError | SettingsFileError), result.exception
+    return str(result.exception)
+
+
+def test_the_command_names_place_and_remedy(tmp_path: Path) -> None:
+    assert "quicksilver.yaml:2:3: sidecar.holdlimit" in run(tmp_path, "sidecar:\n  holdlimit: 3\n")
+    assert "sidecar.report_s" in run(tmp_path, "sidecar:\n  report_s: 0\n")
+    missing = run(tmp_path, "", "--conf-dir", str(tmp_path / "none"))
+    assert "no such directory; set HADOOP_CONF_DIR" in missing
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        text = f"sidecar:\n  listen: 127.0.0.1:{port}\n"
+        assert f"127.0.0.1:{port}: cannot listen: Address already in use; stop what holds the port" in run(
+            tmp_path, text, "--conf-dir", str(conf_dir(tmp_path, OVERLAY))
+        )
+
+
+def test_each_setting_metric_and_route_is_documented() -> None:
+    text = DOC.read_text()
+    for name in SidecarSettings.model_fields:
+        assert f"| `{name}` |" in text, name
+    for family in SidecarMetrics().registry.collect():
+        assert f"`{family.name}" in text, family.name
+    for route in (
+        "POST /v1/grants",
+        "POST /v1/drain",
+        "GET /v1/node",
+        "GET /v1/containers",
+        "GET /healthz",
+        "GET /metrics",
+    ):
+        assert route in text, route
