@@ -20,7 +20,7 @@ from workloads.records import Tally
 from workloads.rest import eventually
 from workloads.spark import Outcome, is_right
 
-MODULES = ("gridmix", "spark", "distributed_shell")
+MODULES = ("wordcount", "gridmix", "spark", "distributed_shell")
 
 
 @pytest.fixture
