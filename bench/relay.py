@@ -81,14 +81,14 @@ def _at(load: LoadProcess, masters: int, plan: Plan, progress: Progress) -> tupl
         rounds.append((done[0], done[1]))
         rates = [_rate(done[side], side) for side in (0, 1)]
         progress(f"{masters} masters, round {number + 1}: {rates[0]:.0f}/s direct, {rates[1]:.0f}/s proxied")
-    closed = _closed(rounds)
+    closed = closed_figures(rounds)
     half_s = masters / (closed["proxied"]["rate_per_s"]["median"] / 2)
     paced = {}
     for name, interval_s in (("heartbeat", plan.interval_s), ("half_load", half_s)):
         progress(f"{masters} masters, a heartbeat each {interval_s:.3f} s, half of them through the proxy")
         phases = [Phase(masters, 1.0, plan.paced_s, 2 + number % 2, interval_s) for number in range(plan.rounds)]
         paced[name] = [load.run(phase) for phase in phases]
-    result = closed | {name: _paced(measured) for name, measured in paced.items()}
+    result = closed | {name: paced_figures(measured) for name, measured in paced.items()}
     result["half_load"]["rate_per_s"] = round(masters / half_s)
     result["heartbeat"]["rate_per_s"] = round(masters / plan.interval_s)
     raw = {"closed_loop": [[asdict(one) for one in pair] for pair in rounds]}
@@ -99,7 +99,7 @@ def _rate(measured: Measured, side: int) -> float:
     return len(measured.latency_us[side]) / measured.seconds
 
 
-def _closed(rounds: list[tuple[Measured, Measured]]) -> dict[str, Any]:
+def closed_figures(rounds: list[tuple[Measured, Measured]]) -> dict[str, Any]:
     """Return what the closed loop shows; each ratio is of two neighbouring rounds."""
     sides = {name: _side([pair[side] for pair in rounds], side) for side, name in enumerate(_SIDES)}
     ratios = [_rate(proxied, 1) / _rate(direct, 0) for direct, proxied in rounds]
@@ -123,7 +123,7 @@ def _side(measured: list[Measured], side: int) -> dict[str, Any]:
     }
 
 
-def _paced(measured: list[Measured]) -> dict[str, Any]:
+def paced_figures(measured: list[Measured]) -> dict[str, Any]:
     """Return what paced masters see; both sides were measured within the same seconds."""
     figures: dict[str, Any] = {}
     for q in (50, 99):
@@ -155,8 +155,9 @@ def _masters(_context: click.Context, _parameter: click.Parameter, value: str) -
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Rounds of each measurement.")
 @click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(0.5), help="Of one closed-loop round.")
 @click.option("--dir", "workdir", default="run/bench-relay", show_default=True, type=click.Path(path_type=Path))
+@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
 @click.option("--base-port", default=26000, show_default=True, help="First port of the cluster.")
-def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, base_port: int) -> None:
+def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, folder: Path, base_port: int) -> None:
     """Empty allocates direct and through the proxy.
 
     The last line is one JSON object (docs/benchmarks.md).
@@ -172,7 +173,7 @@ def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, 
     with running(workdir, base_port, progress) as rig:
         result, raw = measure(rig, plan, progress)
     result = {"benchmark": "relay", **result, **about}
-    path = results.write("relay", result, raw)
+    path = results.write("relay", result, raw, folder)
     progress(f"written to {path}")
     click.echo(json.dumps(result))
 

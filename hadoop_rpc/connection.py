@@ -24,7 +24,17 @@ from hadoop_rpc.events import (
     ServerEvent,
 )
 from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES, FrameBuffer, frame, split_delimited
-from hadoop_rpc.messages import as_text, parsed, renumber, replace_body, serialized
+from hadoop_rpc.messages import (
+    IPC_VERSION,
+    as_text,
+    parsed,
+    renumber,
+    replace_body,
+    request_header,
+    response_header,
+    response_header_message,
+    serialized,
+)
 from hadoop_rpc.protos.rpc_pb2 import (
     RPC_PROTOCOL_BUFFER,
     IpcConnectionContextProto,
@@ -65,7 +75,6 @@ AUTH_NONE = 0
 AUTH_SASL = 0xDF
 
 _MAGIC = b"hrpc"
-_VERSION = 9
 _PREAMBLE_BYTES = 7
 _MAX_NAMES = 256  # distinct method headers remembered per connection
 _OK = RpcResponseHeaderProto.SUCCESS
@@ -85,7 +94,7 @@ class _Receiver:
         self._opaque = False
 
     def pass_through(self) -> None:
-        """From now on receive Opaque events only; an unfinished frame comes with the next of them."""
+        """From now on receive Opaque events only; an unfinished preamble or frame comes with the next of them."""
         self._opaque = True
 
     def _opaque_events(self, data: bytes) -> list[Opaque]:
@@ -127,7 +136,7 @@ class ServerConnection(_Receiver):
 
     def response(self, call: Call, result: bytes | Message) -> bytes:
         """Return the frame that answers `call` with `result`."""
-        return frame(_answer_header(call.call_id, call.client_id, call.retry_count, _OK), serialized(result))
+        return frame(response_header(call.call_id, call.client_id, call.retry_count, _OK), serialized(result))
 
     def error(
         self,
@@ -144,7 +153,7 @@ class ServerConnection(_Receiver):
         """
         status = RpcResponseHeaderProto.FATAL if fatal else RpcResponseHeaderProto.ERROR
         client_id, retry_count = (call.client_id, call.retry_count) if isinstance(call, Call) else (b"", -1)
-        header = _answer(call.call_id, client_id, retry_count, status)
+        header = response_header_message(call.call_id, client_id, retry_count, status)
         header.exceptionClassName = exception_class
         header.errorMsg = text
         try:
@@ -155,11 +164,7 @@ class ServerConnection(_Receiver):
 
     def sasl(self, message: RpcSaslProto) -> bytes:
         """Return the frame of one SASL step towards the client."""
-        return frame(_answer_header(SASL_CALL_ID, b"", -1, _OK), serialized(message))
-
-    def pass_through(self) -> None:
-        """From now on receive Opaque events only; an unfinished preamble or frame comes with the next of them."""
-        super().pass_through()
+        return frame(response_header(SASL_CALL_ID, b"", -1, _OK), serialized(message))
 
     def _opaque_events(self, data: bytes) -> list[Opaque]:
         opening, self._opening = self._opening or b"", None
@@ -173,8 +178,8 @@ class ServerConnection(_Receiver):
         if not _MAGIC.startswith(raw[:4]):
             hint = "; this looks like HTTP" if raw[:4] in (b"GET ", b"POST", b"HEAD", b"PUT ") else ""
             raise RemoteProtocolError(f"wrong magic {raw[:4]!r}, a Hadoop IPC connection starts with {_MAGIC!r}{hint}")
-        if len(raw) > 4 and raw[4] != _VERSION:
-            raise RemoteProtocolError(f"wrong version {raw[4]} of Hadoop IPC, only version {_VERSION} is spoken")
+        if len(raw) > 4 and raw[4] != IPC_VERSION:
+            raise RemoteProtocolError(f"wrong version {raw[4]} of Hadoop IPC, only version {IPC_VERSION} is spoken")
         if len(raw) < _PREAMBLE_BYTES:
             return []
         if raw[6] not in (AUTH_NONE, AUTH_SASL):
@@ -262,24 +267,6 @@ def _surplus(raw: bytes, end: int, what: str) -> RemoteProtocolError:
     return RemoteProtocolError(f"{len(raw) - end} bytes too many behind the {what}, at byte {end} of the frame")
 
 
-def _answer(
-    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
-) -> RpcResponseHeaderProto:
-    return RpcResponseHeaderProto(
-        callId=call_id & 0xFFFFFFFF,
-        status=status,
-        serverIpcVersionNum=_VERSION,
-        clientId=client_id,
-        retryCount=retry_count,
-    )
-
-
-def _answer_header(
-    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
-) -> bytes:
-    return _answer(call_id, client_id, retry_count, status).SerializeToString()
-
-
 class ClientConnection(_Receiver):
     """The dialing side: makes preamble, login steps and calls; receives answers.
 
@@ -328,11 +315,11 @@ class ClientConnection(_Receiver):
         """Return the 7 bytes that open a connection. auth_protocol: AUTH_NONE or AUTH_SASL."""
         if auth_protocol not in (AUTH_NONE, AUTH_SASL):
             raise LocalProtocolError(f"no authentication protocol {auth_protocol}, only {AUTH_NONE} and {AUTH_SASL}")
-        return _MAGIC + bytes((_VERSION, service_class, auth_protocol))
+        return _MAGIC + bytes((IPC_VERSION, service_class, auth_protocol))
 
     def sasl(self, message: RpcSaslProto) -> bytes:
         """Return the frame of one SASL step towards the server."""
-        return frame(_ask_header(SASL_CALL_ID, b"", -1), serialized(message))
+        return frame(request_header(SASL_CALL_ID, b"", -1), serialized(message))
 
     def context(self, protocol: str, user: str | None = None) -> bytes:
         """Return the frame that says which protocol follows; `user` only without a token."""
@@ -340,11 +327,11 @@ class ClientConnection(_Receiver):
         message.userInfo.SetInParent()
         if user is not None:
             message.userInfo.effectiveUser = user
-        return frame(_ask_header(CONTEXT_CALL_ID, self.client_id, -1), message.SerializeToString())
+        return frame(request_header(CONTEXT_CALL_ID, self.client_id, -1), message.SerializeToString())
 
     def ping(self) -> bytes:
         """Return the frame that keeps an idle connection open."""
-        return frame(_ask_header(PING_CALL_ID, self.client_id, -1))
+        return frame(request_header(PING_CALL_ID, self.client_id, -1))
 
     def next_call_id(self) -> int:
         """Return a call id that this connection has not used, for a call of somebody else that is to be renumbered."""
@@ -375,17 +362,7 @@ class ClientConnection(_Receiver):
                 methodName=method, declaringClassProtocolName=protocol, clientProtocolVersion=1
             ).SerializeToString()
             self._names[protocol, method] = name
-        return frame(_ask_header(call_id, self.client_id, retry_count), name, serialized(parameter))
-
-
-def _ask_header(call_id: int, client_id: bytes, retry_count: int) -> bytes:
-    return RpcRequestHeaderProto(
-        rpcKind=RPC_PROTOCOL_BUFFER,
-        rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET,
-        callId=call_id,
-        clientId=client_id,
-        retryCount=retry_count,
-    ).SerializeToString()
+        return frame(request_header(call_id, self.client_id, retry_count), name, serialized(parameter))
 
 
 def _client_event(raw: bytes) -> ClientEvent:

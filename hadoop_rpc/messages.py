@@ -1,16 +1,28 @@
 """What both ends of a connection need: reading and writing messages, and frames changed on their way."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, EncodeError, Message
 
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.frames import split_delimited, varint
-from hadoop_rpc.protos.rpc_pb2 import RpcRequestHeaderProto, RpcResponseHeaderProto
+from hadoop_rpc.protos.rpc_pb2 import RPC_PROTOCOL_BUFFER, RpcRequestHeaderProto, RpcResponseHeaderProto
 
-__all__ = ["as_text", "parsed", "renumber", "replace_body", "serialized"]
+__all__ = [
+    "IPC_VERSION",
+    "as_text",
+    "parsed",
+    "renumber",
+    "replace_body",
+    "request_header",
+    "response_header",
+    "response_header_message",
+    "serialized",
+]
+
+IPC_VERSION: Final = 9
 
 _M = TypeVar("_M", bound=Message)
 
@@ -70,3 +82,34 @@ def parsed(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
 def as_text(value: str) -> str:
     """Return `value`; protobuf hands out bytes for a string field that is not UTF-8."""
     return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def request_header(call_id: int, client_id: bytes, retry_count: int) -> bytes:
+    """Return the header of a request, serialised."""
+    return RpcRequestHeaderProto(
+        rpcKind=RPC_PROTOCOL_BUFFER,
+        rpcOp=RpcRequestHeaderProto.RPC_FINAL_PACKET,
+        callId=call_id,
+        clientId=client_id,
+        retryCount=retry_count,
+    ).SerializeToString()
+
+
+def response_header_message(
+    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
+) -> RpcResponseHeaderProto:
+    """Return the header of an answer."""
+    return RpcResponseHeaderProto(
+        callId=call_id & 0xFFFFFFFF,
+        status=status,
+        serverIpcVersionNum=IPC_VERSION,
+        clientId=client_id,
+        retryCount=retry_count,
+    )
+
+
+def response_header(
+    call_id: int, client_id: bytes, retry_count: int, status: RpcResponseHeaderProto.RpcStatusProto.ValueType
+) -> bytes:
+    """Return the header of an answer, serialised."""
+    return response_header_message(call_id, client_id, retry_count, status).SerializeToString()

@@ -1,0 +1,100 @@
+"""Headers that are read by comparing them with the last ones: the same events as a fresh connection gives."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_rpc.connection import AM_PROTOCOL, AUTH_SASL, Call, ClientConnection, Response, ServerConnection
+from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.events import ServerEvent
+from hadoop_rpc.frames import frame
+from hadoop_rpc.protos.rpc_pb2 import RpcResponseHeaderProto
+from hadoop_rpc.shape import Shape
+
+CLIENT = ClientConnection(client_id=bytes(range(16)))
+CALL_IDS = st.one_of(st.integers(0, 300), st.integers(0, 0x7FFFFFFF))
+BODIES = st.one_of(st.binary(max_size=200), st.binary(min_size=16380, max_size=16390))
+METHODS = st.sampled_from(("allocate", "allocate", "registerApplicationMaster"))
+
+
+def server() -> ServerConnection:
+    fresh = ServerConnection()
+    fresh.receive_data(CLIENT.preamble(AUTH_SASL))
+    return fresh
+
+
+@given(st.lists(st.tuples(CALL_IDS, METHODS, BODIES, st.integers(0, 3)), min_size=2, max_size=6))
+def test_calls_are_read_as_on_a_fresh_connection(calls: list[tuple[int, str, bytes, int]]) -> None:
+    one = server()
+    for call_id, method, body, retry in calls:
+        raw = CLIENT.call(method, AM_PROTOCOL, body, call_id=call_id, retry_count=retry)
+        expected: list[ServerEvent] = server().receive_data(raw)
+        assert one.receive_data(raw) == expected
+        assert isinstance(expected[0], Call) and (expected[0].call_id, expected[0].body) == (call_id, body)
+
+
+@given(st.lists(st.tuples(CALL_IDS, BODIES), min_size=2, max_size=6))
+def test_answers_are_read_as_on_a_fresh_connection(answers: list[tuple[int, bytes]]) -> None:
+    one, accepting = ClientConnection(), server()
+    for call_id, body in answers:
+        [call] = accepting.receive_data(CLIENT.call("allocate", AM_PROTOCOL, b"", call_id=call_id))
+        assert isinstance(call, Call)
+        raw = accepting.response(call, body)
+        expected = ClientConnection().receive_data(raw)
+        assert one.receive_data(raw) == expected
+        assert isinstance(expected[0], Response) and (expected[0].call_id, expected[0].body) == (call_id, body)
+
+
+def read(connection: ServerConnection, raw: bytes) -> object:
+    try:
+        return connection.receive_data(raw)
+    except RemoteProtocolError as error:
+        return str(error)
+
+
+@given(st.data())
+def test_a_spoiled_frame_is_read_as_on_a_fresh_connection(data: st.DataObject) -> None:
+    good = CLIENT.call("allocate", AM_PROTOCOL, b"\x20\x07", call_id=data.draw(CALL_IDS))
+    spoiled = bytearray(good)
+    for _ in range(data.draw(st.integers(1, 3))):
+        spoiled[data.draw(st.integers(4, len(good) - 1))] = data.draw(st.integers(0, 255))
+    one = server()
+    one.receive_data(good)
+    assert read(one, bytes(spoiled)) == read(server(), bytes(spoiled))
+
+
+def test_an_answer_that_fails_is_not_taken_for_one_like_the_last() -> None:
+    accepting, one = server(), ClientConnection()
+    [call] = accepting.receive_data(CLIENT.call("allocate", AM_PROTOCOL, b"", call_id=1))
+    assert isinstance(call, Call)
+    one.receive_data(accepting.response(call, b"\x10\x01"))
+    [failure] = one.receive_data(accepting.error(call, "java.io.IOException", "no"))
+    assert getattr(failure, "exception_class", "") == "java.io.IOException"
+
+
+def test_a_call_id_that_comes_twice_in_a_header_counts_as_protobuf_says() -> None:
+    twice = CLIENT.call("allocate", AM_PROTOCOL, b"", call_id=5)
+    header_end = 5 + twice[4]
+    header = twice[5:header_end] + b"\x18\x12"  # the call id once more: 9
+    _, name, _ = _parts(twice)
+    raw = frame(header, name, b"")
+    one = server()
+    for _ in range(2):
+        [call] = one.receive_data(raw)
+        assert isinstance(call, Call) and call.call_id == 9
+
+
+def _parts(raw: bytes) -> tuple[bytes, bytes, bytes]:
+    header_end = 5 + raw[4]
+    name_end = header_end + 1 + raw[header_end]
+    return raw[5:header_end], raw[header_end + 1 : name_end], raw[name_end + 1 :]
+
+
+def test_a_varint_without_end_is_left_to_the_reader_of_all_frames() -> None:
+    header = CLIENT.call("allocate", AM_PROTOCOL, b"", call_id=1)[5:31]
+    raw = frame(header, b"name", b"body")
+    shape = Shape(b"\x08\x02\x10\x00\x18", raw, 5 + len(header), 5 + len(header) + 5)
+    assert shape.find(raw) == (2, 5 + len(header) + 5, b"body")
+    assert shape.find(raw[:10] + b"\xff" * 1000) is None
+    assert shape.find(raw[:12]) is None
+    answer = RpcResponseHeaderProto(callId=3, status=RpcResponseHeaderProto.SUCCESS).SerializeToString()
+    assert shape.find(frame(answer, b"")) is None
