@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from workloads import environment, spark
 from workloads.clients import Client
 from workloads.environment import Where, finish, one_line_errors, running
+from workloads.distributed_shell import ShellResult, shell_is_right
 from workloads.errors import JobFailedError, OutputError, WorkloadError
-from workloads.records import Tally
+from workloads.records import GUARANTEED, OPPORTUNISTIC, Tally
 from workloads.rest import eventually
 from workloads.spark import Outcome, is_right
 
@@ -148,3 +149,30 @@ def test_executors_must_be_as_the_route_says(
     where = Where(Path(), 18000, plain=env.stack is None, keep=False, route=route)
     told = Tally(3, opportunistic, 3, opportunistic, {}, ())
     assert is_right(env, where, Outcome("application_1_0001", 1.0, wrong_words, told), executors=3) is right
+
+
+@pytest.mark.parametrize(
+    ("env", "route", "asked", "opportunistic", "right"),
+    [
+        (STACK_ENV, "only_g", GUARANTEED, 0, True),
+        (STACK_ENV, "only_g", GUARANTEED, 1, False),
+        (STACK_ENV, "only_g", OPPORTUNISTIC, 4, True),
+        (STACK_ENV, "only_g", OPPORTUNISTIC, 3, False),
+        (STACK_ENV, "only_q", GUARANTEED, 4, True),
+        (STACK_ENV, "only_q", GUARANTEED, 1, True),
+        (STACK_ENV, "only_q", GUARANTEED, 0, False),
+        (STACK_ENV, "hybrid_gq", GUARANTEED, 0, True),
+        (PLAIN_ENV, "only_q", GUARANTEED, 0, True),
+        (PLAIN_ENV, "only_q", GUARANTEED, 1, False),
+        (PLAIN_ENV, "only_q", OPPORTUNISTIC, 4, True),
+    ],
+)
+def test_shell_containers_must_be_as_application_and_route_say(
+    env: environment.Environment, route: str, asked: str, opportunistic: int, right: bool
+) -> None:
+    where = Where(Path(), 18000, plain=env.stack is None, keep=False, route=route)
+    told = Tally(4, opportunistic, 4, opportunistic, {}, ())
+    marks = frozenset(f"container_1_0001_01_00000{number}" for number in range(2, 6))
+    assert shell_is_right(env, where, ShellResult("application_1_0001", asked, 4, marks, 1.0, told)) is right
+    silent = ShellResult("application_1_0001", asked, 4, frozenset(), 1.0, told)
+    assert not shell_is_right(env, where, silent)
