@@ -15,7 +15,9 @@ from policies.base import SLOTS
 from policies.check import setting_rows
 from policies.errors import PolicyError, close_to
 from policies.registry import Registry, doc_of, summary
+from rm_proxy.config import ProxySettings
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
+from sidecar.config import SidecarSettings
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -76,7 +78,7 @@ def show_policy(name: str, slot: str | None, as_json: bool) -> None:
 @as_json
 def check_file(file: Path | None, as_json: bool) -> None:
     """Check the policies in FILE, or in the settings file that the daemons would read; 1 when there are mistakes."""
-    path, mistakes, notes = check_settings(file)
+    path, mistakes, notes = check_settings(file, {"proxy": ProxySettings, "sidecar": SidecarSettings})
     if as_json:
         found = {"file": str(path) if path else None, "ok": not mistakes, "mistakes": mistakes, "notes": notes}
         click.echo(json.dumps(found, indent=2))
