@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
 from cluster import Cluster
 from workloads.errors import JobFailedError, OutputError
@@ -57,6 +58,13 @@ class Client:
 
         Raises JobFailedError when the exit code is not 0, or after `timeout_s`, the program being killed then.
         """
+        try:
+            return self._wait(timeout_s, each)
+        finally:
+            if self.poll() is None:  # interrupted, or `each` failed
+                self.kill()
+
+    def _wait(self, timeout_s: float, each: Callable[[], None]) -> str:
         while (code := self.poll()) is None:
             if self.wall_s > timeout_s:
                 self.kill()
@@ -77,6 +85,28 @@ class Client:
     def _failed(self, what: str) -> JobFailedError:
         tail = "\n".join(f"  {line}" for line in self.text.splitlines()[-_TAIL_LINES:])
         return JobFailedError(f"{what}; the end of its output:\n{tail}", place=self.name, remedy=f"read {self.log}")
+
+
+class Clients:
+    """Clients that are started together: those that still run at the end of a with block are killed."""
+
+    def __init__(self) -> None:
+        self._started: list[Client] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self._started:
+            if client.poll() is None:
+                client.kill()
+
+    def add(self, client: Client) -> Client:
+        """Take charge of a client; return it."""
+        self._started.append(client)
+        return client
 
 
 def start(cluster: Cluster, name: str, main: str, args: Sequence[str], user: str | None = None) -> Client:

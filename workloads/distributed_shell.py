@@ -16,7 +16,7 @@ import click
 
 from cluster import Cluster
 from workloads import clients, mapreduce
-from workloads.clients import Client
+from workloads.clients import Client, Clients
 from workloads.environment import (
     OWN_OPPORTUNISTIC,
     Environment,
@@ -79,8 +79,8 @@ def run_shells(env: Environment, asked: Sequence[str], containers: int = 4) -> l
 
     Raises JobFailedError when one does not succeed, OutputError when its logs do not come.
     """
-    with Watch(env.cluster) as watch:
-        started = [(kind, start_shell(env.cluster, kind, containers)) for kind in asked]
+    with Watch(env.cluster) as watch, Clients() as together:
+        started = [(kind, together.add(start_shell(env.cluster, kind, containers))) for kind in asked]
         ended = []
         for kind, client in started:
             application = clients.application_id(client.wait())
@@ -131,8 +131,8 @@ def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tup
 def shell_is_right(env: Environment, where: Where, shell: ShellResult) -> bool:
     """Tell whether all containers ran, with the type that application and route ask for.
 
-    What was asked for as OPPORTUNISTIC has to be it. Of what was not, the proxy may keep some guaranteed under any route:
-    beyond the queue's quota, or when they were killed before; a killed one may have left its mark too.
+    What was asked for as OPPORTUNISTIC has to be it. Of the rest, the proxy may keep some guaranteed under any route, as
+    what is beyond the queue's quota; one that was killed and asked for again may have left its mark, too.
     """
     tally = shell.tally
     fewest, most = (tally.ran, tally.ran) if shell.asked == OPPORTUNISTIC else (0, 0)

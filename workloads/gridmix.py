@@ -13,6 +13,7 @@ from typing import Any, Final
 import click
 
 from workloads import clients, mapreduce
+from workloads.clients import Clients
 from workloads.environment import Environment, Where, finish, one_line_errors, running, where_options
 from workloads.errors import JobFailedError
 from workloads.gridmix_summary import Summary, finished_jobs, parse_summary
@@ -83,12 +84,13 @@ def make_history(env: Environment, jobs: int) -> list[JobResult]:
     done: list[JobResult] = []
     for first in range(0, jobs, SIDE_BY_SIDE):
         numbers = range(first, min(first + SIDE_BY_SIDE, jobs))
-        batch = [(number, _start(env, number, stamp)) for number in numbers]
-        for number, job in batch:
-            done.append(job.wait())
-            if _SHAPES[number % len(_SHAPES)][1] is not None:
-                _check_output(env, _output(stamp, number), expected)
-            env.progress(f"history: job {len(done)} of {jobs} done ({done[-1].job_id}, {done[-1].job_s:.0f} s)")
+        with Clients() as together:
+            batch = [(number, _start(env, number, stamp, together)) for number in numbers]
+            for number, job in batch:
+                done.append(job.wait())
+                if _SHAPES[number % len(_SHAPES)][1] is not None:
+                    _check_output(env, _output(stamp, number), expected)
+                env.progress(f"history: job {len(done)} of {jobs} done ({done[-1].job_id}, {done[-1].job_s:.0f} s)")
     return done
 
 
@@ -96,13 +98,16 @@ def _output(stamp: str, number: int) -> str:
     return f"/gridmix-history-{stamp}/{number}"
 
 
-def _start(env: Environment, number: int, stamp: str) -> RunningJob:
+def _start(env: Environment, number: int, stamp: str, together: Clients) -> RunningJob:
     maps, reduces, queue = _SHAPES[number % len(_SHAPES)]
     options = JobOptions(queue=queue, tags=("gridmix-history",))
     if reduces is None:
-        return mapreduce.start_pi(env.cluster, f"pi-{stamp}-{number}", maps, 1000, options)
-    target = _output(stamp, number)
-    return mapreduce.start_wordcount(env.cluster, _INPUT, target, maps=maps, reduces=reduces, options=options)
+        job = mapreduce.start_pi(env.cluster, f"pi-{stamp}-{number}", maps, 1000, options)
+    else:
+        target = _output(stamp, number)
+        job = mapreduce.start_wordcount(env.cluster, _INPUT, target, maps=maps, reduces=reduces, options=options)
+    together.add(job.client)
+    return job
 
 
 def _check_output(env: Environment, folder: str, expected: dict[str, int]) -> None:

@@ -13,9 +13,9 @@ import requests
 from click.testing import CliRunner
 
 from workloads import environment, spark
-from workloads.clients import Client
-from workloads.environment import Where, finish, one_line_errors, running
+from workloads.clients import Client, Clients
 from workloads.distributed_shell import ShellResult, shell_is_right
+from workloads.environment import Where, finish, one_line_errors, running
 from workloads.errors import JobFailedError, OutputError, WorkloadError
 from workloads.records import GUARANTEED, OPPORTUNISTIC, Tally
 from workloads.rest import eventually
@@ -56,6 +56,23 @@ def test_a_client_that_hangs_is_ended(client: Callable[[str], Client]) -> None:
     started = client("import time; time.sleep(60)")
     with pytest.raises(JobFailedError, match=r"not done after 0\.3 s"):
         started.wait(timeout_s=0.3)
+    assert started.process.poll() is not None
+
+
+def test_an_interrupted_wait_ends_the_client(client: Callable[[str], Client]) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    started = client("import time; time.sleep(60)")
+    with pytest.raises(KeyboardInterrupt):
+        started.wait(each=interrupt)
+    assert started.process.poll() is not None
+
+
+def test_clients_that_still_run_are_ended_together(client: Callable[[str], Client]) -> None:
+    with Clients() as together:
+        started = together.add(client("import time; time.sleep(60)"))
+        assert started.poll() is None
     assert started.process.poll() is not None
 
 
