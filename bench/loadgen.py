@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 import uvloop
 
 from bench.masters import Link, Master
-from bench.procstat import cpu_s
+from bench.procstat import cpu_s, machine_cpu_s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from shell.errors import QuicksilverError
 
@@ -54,6 +54,7 @@ class Measured:
     seconds: float = 0.0
     latency_us: tuple[list[int], list[int]] = field(default_factory=lambda: ([], []))
     cpu_s: dict[str, float] = field(default_factory=dict)
+    """By process, and of the whole `machine`."""
     late_ms: float = 0.0
     """Paced: how far behind its schedule the generator was at worst."""
 
@@ -108,11 +109,14 @@ class Generator:
         result = self._result
         result.latency_us = ([], [])
         result.late_ms = 0.0
-        before, start_s = {name: cpu_s(pid) for name, pid in self._pids.items()}, perf_counter()
+        before, start_s = self._cpu_s(), perf_counter()
         await asyncio.sleep(phase.seconds)
         result.seconds = perf_counter() - start_s
-        result.cpu_s = {name: cpu_s(pid) - before[name] for name, pid in self._pids.items()}
+        result.cpu_s = {name: used_s - before[name] for name, used_s in self._cpu_s().items()}
         result.latency_us = (result.latency_us[0][:], result.latency_us[1][:])  # later answers do not count
+
+    def _cpu_s(self) -> dict[str, float]:
+        return {name: cpu_s(pid) for name, pid in self._pids.items()} | {"machine": machine_cpu_s()}
 
     async def _closed(self, links: list[Link]) -> None:
         self._outstanding = len(links)

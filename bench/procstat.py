@@ -24,3 +24,11 @@ def rss_mb(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return round(int(line.split()[1]) / 1024, 1)
     return 0.0  # a process that has ended but was not waited for
+
+
+def machine_cpu_s() -> float:
+    """Return the time that all cores together were not idle since the machine started, in seconds."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = (
+        int(field) for field in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / _TICKS

@@ -89,10 +89,17 @@ def _at(load: LoadProcess, masters: int, plan: Plan, progress: Progress) -> tupl
         phases = [Phase(masters, 1.0, plan.paced_s, 2 + number % 2, interval_s) for number in range(plan.rounds)]
         paced[name] = [load.run(phase) for phase in phases]
     result = closed | {name: paced_figures(measured) for name, measured in paced.items()}
+    result["foreign_cores"] = spread([_foreign_cores(one) for pair in rounds for one in pair], 2)
     result["half_load"]["rate_per_s"] = round(masters / half_s)
     result["heartbeat"]["rate_per_s"] = round(masters / plan.interval_s)
     raw = {"closed_loop": [[asdict(one) for one in pair] for pair in rounds]}
     return result, raw | {name: [asdict(one) for one in measured] for name, measured in paced.items()}
+
+
+def _foreign_cores(measured: Measured) -> float:
+    """Return how many cores were kept busy by what has nothing to do with the measurement."""
+    ours = sum(measured.cpu_s[name] for name in _PROCESSES)
+    return max(0.0, measured.cpu_s["machine"] - ours) / measured.seconds
 
 
 def _rate(measured: Measured, side: int) -> float:

@@ -1,6 +1,6 @@
 """Headers that are read by comparing them with the last ones: the same events as a fresh connection gives."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hadoop_rpc.connection import AM_PROTOCOL, AUTH_SASL, Call, ClientConnection, Response, ServerConnection
@@ -12,7 +12,7 @@ from hadoop_rpc.shape import Shape
 
 CLIENT = ClientConnection(client_id=bytes(range(16)))
 CALL_IDS = st.one_of(st.integers(0, 300), st.integers(0, 0x7FFFFFFF))
-BODIES = st.one_of(st.binary(max_size=200), st.binary(min_size=16380, max_size=16390))
+BODIES = st.sampled_from((0, 1, 7, 126, 127, 128, 200, 16382, 16383, 16384, 16390)).map(lambda size: b"\x20" * size)
 METHODS = st.sampled_from(("allocate", "allocate", "registerApplicationMaster"))
 
 
@@ -22,6 +22,7 @@ def server() -> ServerConnection:
     return fresh
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(CALL_IDS, METHODS, BODIES, st.integers(0, 3)), min_size=2, max_size=6))
 def test_calls_are_read_as_on_a_fresh_connection(calls: list[tuple[int, str, bytes, int]]) -> None:
     one = server()
@@ -32,6 +33,7 @@ def test_calls_are_read_as_on_a_fresh_connection(calls: list[tuple[int, str, byt
         assert isinstance(expected[0], Call) and (expected[0].call_id, expected[0].body) == (call_id, body)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(CALL_IDS, BODIES), min_size=2, max_size=6))
 def test_answers_are_read_as_on_a_fresh_connection(answers: list[tuple[int, bytes]]) -> None:
     one, accepting = ClientConnection(), server()
@@ -51,6 +53,7 @@ def read(connection: ServerConnection, raw: bytes) -> object:
         return str(error)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_a_spoiled_frame_is_read_as_on_a_fresh_connection(data: st.DataObject) -> None:
     good = CLIENT.call("allocate", AM_PROTOCOL, b"\x20\x07", call_id=data.draw(CALL_IDS))
