@@ -194,6 +194,8 @@ class NodeMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Let everything come to its end: then each held container has exactly one last event."""
         self.tell(Drain(True, "over", self.now_s))
+        self.now_s += 20
+        self.tell(Tick(self.now_s))  # nobody waits for an announcement any more
         while self.unanswered or self.killing or self.alive:
             for cid in self.unanswered[:]:
                 self.unanswered.remove(cid)
