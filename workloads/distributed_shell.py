@@ -131,8 +131,8 @@ def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tup
 def shell_is_right(env: Environment, where: Where, shell: ShellResult) -> bool:
     """Tell whether all containers ran, with the type that application and route ask for.
 
-    What was asked for as OPPORTUNISTIC has to be it. Of the rest, the proxy may keep some guaranteed under any route, as
-    what is beyond the queue's quota; one that was killed and asked for again may have left its mark, too.
+    What was asked for as OPPORTUNISTIC has to be it. Of the rest, the proxy may keep some guaranteed under any route,
+    as what is beyond the queue's quota; one that was killed and asked for again may have left a mark.
     """
     tally = shell.tally
     fewest, most = (tally.ran, tally.ran) if shell.asked == OPPORTUNISTIC else (0, 0)

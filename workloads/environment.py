@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, ParamSpec
 
 import click
+import requests
 from pydantic import ValidationError
 from rich.console import Console
 
@@ -100,6 +102,7 @@ def where_options(default_dir: str, route: str = "only_q") -> Callable[[Callable
 def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterator[Environment]:
     """Run a cluster, and the proxy and sidecars unless plain, for the time of a with block; then stop all of it.
 
+    Ctrl-C and SIGTERM end the block as KeyboardInterrupt, so call it on the main thread.
     yarn_site: more settings of YARN. Raises what Cluster.start and Stack.start raise, WorkloadError for a wrong option.
     """
     progress = Progresses()
@@ -114,21 +117,40 @@ def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterato
     except ValidationError as error:
         raise WorkloadError("; ".join(e["msg"] for e in error.errors()), place="options") from error
     cluster = Cluster(spec)
-    cluster.start(progress)
-    try:
-        stack = None if where.plain else Stack(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]})
-        if stack is not None:
-            stack.start(progress)
+    with _interruptible():
+        cluster.start(progress)
         try:
-            yield Environment(cluster, stack, progress)
-            if where.keep:
-                _wait_for_interrupt(cluster, progress)
+            with _stack(cluster, where, progress) as stack:
+                yield Environment(cluster, stack, progress)
+                if where.keep:
+                    _wait_for_interrupt(cluster, progress)
         finally:
-            if stack is not None:
-                progress("stopping proxy and sidecars")
-                stack.stop()
+            cluster.stop(progress)
+
+
+@contextmanager
+def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[Stack | None]:
+    if where.plain:
+        yield None
+        return
+    stack = Stack(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]})
+    stack.start(progress)
+    try:
+        yield stack
     finally:
-        cluster.stop(progress)
+        progress("stopping proxy and sidecars")
+        stack.stop()
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let SIGTERM end the work as Ctrl-C does, and both also where SIGINT is ignored, as in a background job."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wait_for_interrupt(cluster: Cluster, progress: Progress) -> None:
@@ -169,5 +191,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except (QuicksilverError, ClusterError) as error:
             raise click.ClickException(str(error)) from error
+        except requests.RequestException as error:
+            raise click.ClickException(f"a daemon of the cluster did not answer as it should: {error}") from error
 
     return wrapped

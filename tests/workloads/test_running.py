@@ -2,8 +2,11 @@
 
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +132,14 @@ def test_a_port_that_cannot_be_is_one_line(tmp_path: Path) -> None:
     assert told.exit_code == 1
     assert "choose a lower base_port" in told.output
     assert "Traceback" not in told.output
+
+
+def test_sigterm_ends_the_work_as_ctrl_c_does() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), environment._interruptible():
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(5)
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_the_result_is_the_last_line_and_sets_the_exit_code() -> None:
