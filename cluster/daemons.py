@@ -9,11 +9,13 @@ from typing import Any
 import requests
 
 from cluster.confdirs import ConfDirs
+from cluster.errors import DaemonFailedError
 from cluster.ports import ANY, Listen
 from cluster.spec import ClusterSpec, HostPort, NodeAddresses
 
 NODEMANAGER, JOBHISTORY = "nodemanager", "jobhistory"
 _HTTP_TIMEOUT_S = 5.0
+_WEBHDFS_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +114,21 @@ def node_states(spec: ClusterSpec) -> dict[str, str]:
 
 
 def make_hdfs_folders(spec: ClusterSpec, user: str) -> None:
-    """Make what every user of the cluster needs in HDFS, by WebHDFS. Raises requests.RequestException."""
+    """Make what every user of the cluster needs in HDFS, by WebHDFS, whose first answers may take long.
+
+    Raises DaemonFailedError when the NameNode does not do it.
+    """
     folders = {"/tmp": "1777", "/user": "1777", f"/user/{user}": "755"}
     folders |= {"/tmp/hadoop-yarn": "755", "/tmp/hadoop-yarn/staging": "1777", "/tmp/logs": "1777"}
     with _session() as session:
         for folder, mode in folders.items():
-            query = {"op": "MKDIRS", "permission": mode, "user.name": user}
+            query = {"permission": mode, "user.name": user}
             url = f"{spec.namenode_web.url}/webhdfs/v1{folder}"
-            session.put(url, params=query, timeout=_HTTP_TIMEOUT_S).raise_for_status()
-            session.put(url, params=query | {"op": "SETPERMISSION"}, timeout=_HTTP_TIMEOUT_S).raise_for_status()
+            try:
+                for op in ("MKDIRS", "SETPERMISSION"):
+                    session.put(url, params=query | {"op": op}, timeout=_WEBHDFS_TIMEOUT_S).raise_for_status()
+            except requests.RequestException as error:
+                raise DaemonFailedError(f"namenode: cannot make {folder} in HDFS: {error}") from error
 
 
 def get_json(url: str) -> dict[str, Any]:
