@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, ParamSpec
@@ -60,6 +60,7 @@ class Environment:
     cluster: Cluster
     stack: Stack | None
     progress: Progress
+    began_s: float = field(default_factory=time.monotonic)
 
     @property
     def how(self) -> str:
@@ -67,13 +68,13 @@ class Environment:
         return "plain" if self.stack is None else "quicksilver"
 
     def summary(self) -> dict[str, Any] | None:
-        """Return the proxy's count of containers, and how long those that waited did; None on plain YARN.
+        """Return the proxy's count of containers since the begin, and how long they waited; None on plain YARN.
 
         Raises requests.RequestException.
         """
         if self.stack is None:
             return None
-        found = self.stack.get("/v1/summary")
+        found = self.stack.get(f"/v1/summary?last_s={time.monotonic() - self.began_s:.3f}")
         return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}
 
 
