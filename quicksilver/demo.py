@@ -49,9 +49,13 @@ class Steps:
 
     def __init__(self, console: Console) -> None:
         self._console, self._start_s = console, time.monotonic()
+        self._last = ""
 
     def say(self, text: str) -> None:
-        """Print one step."""
+        """Print one step; the same one again is not repeated."""
+        if text == self._last:
+            return
+        self._last = text
         self._console.print(f"[dim]{time.monotonic() - self._start_s:6.1f} s[/dim]  {text}")
 
     @contextmanager
