@@ -58,7 +58,7 @@ class AskTable:
         return list(touched.values())
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> Entry:
-        entry = self.entries[key] = Entry(key, resources_of(row.capability), self.ledger)
+        entry = self.entries[key] = Entry(key, resources_of(row.capability), self.ledger, mixed=key.opportunistic)
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
 

@@ -51,7 +51,10 @@ class Attempt:
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._late: y.AllocateRequestProto | None = None
         """What a repeated request said beyond the first one, to be taken in with the next."""
+        self._unseen = False
+        """Whether the last request was one for the last answer again."""
         self._delivered: dict[RowName, int] = {}
+        self._given: list[str] = []
         self._answered = True
         """Whether an answer came since the last request: only then something was not granted."""
         self._answers = 0
@@ -102,14 +105,23 @@ class Attempt:
     def on_not_registered(self, now_s: float) -> None:
         """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again.
 
-        It has forgotten the containers that never started, and will refuse their tokens: they end here.
+        It has forgotten the containers that never started, and will refuse their tokens: they end here. What the last
+        answer delivered is not even known to the application if it asked for that answer again; what it told of ends
+        is told again.
         """
-        self._start_over()
+        last = self._last if self._unseen else None
+        unseen = set(last.given) if last is not None else set()
         reason = "the ResourceManager restarted before its start"
-        for live in [c for c in self.live if c.kind is Kind.QUEUEABLE and not c.is_started]:
-            self._effect(DropHeld(live.node_id, live.id, reason))
-            self._ends.preempt(live, reason, now_s)
-        self._router.charge()
+        for live in [c for c in self.live if not c.is_started]:
+            if live.kind is Kind.QUEUEABLE:
+                self._effect(DropHeld(live.node_id, live.id, reason))
+            if live.kind is Kind.GUARANTEED or live.id in unseen:
+                self.live.pop(live.id)
+            else:
+                self._ends.preempt(live, reason, now_s)
+        if last is not None:
+            self._ends.tell_again(last.ends)
+        self._start_over()
 
     def _start_over(self) -> None:
         self.table = self._router.table = AskTable(self.table.serial)
@@ -145,7 +157,8 @@ class Attempt:
             return None
         request = y.AllocateRequestProto.FromString(body)
         last = self._last
-        if last is not None and last.repeats(request.response_id):
+        self._unseen = last is not None and last.repeats(request.response_id)
+        if last is not None and self._unseen:
             self._late = last.late(request) if body != last.request else None
             return None  # the ResourceManager ignores it
         first = self._open
@@ -224,17 +237,18 @@ class Attempt:
         changed = self._rewrite_limit(answer) or changed
         for report in answer.updated_nodes:
             self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
-        if changed or answer.completed_container_statuses:
+        if changed or answer.allocated_containers or answer.completed_container_statuses:
             self._router.charge()
         rewritten = answer.SerializeToString() if changed else None
-        self._last = Answered(answer.response_id, request, rewritten, self._delivered)
+        ends = list(answer.completed_container_statuses)
+        self._last = Answered(answer.response_id, request, rewritten, self._delivered, self._given, ends)
         return rewritten
 
     def _close(self) -> bytes:
         """End the call that is answered now, and return it; what may not have been seen of it goes out again."""
         self._answers += 1
         self._answered = True
-        self._delivered = {}
+        self._delivered, self._given = {}, []
         call, self._open = self._open, None
         if call is not None and (call.doubtful or call.releases):
             self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
@@ -358,6 +372,7 @@ class Attempt:
     ) -> None:
         live = self._held(container, kind, now_s, reason.retries)
         self.live.add(live)
+        self._given.append(live.id)
         self._effect(Granted(granted(live, self.id, reason, q)))
         app = self._world.app(self.app_id)
         if kind is Kind.QUEUEABLE and app is not None:

@@ -109,6 +109,10 @@ class Ends:
             changed = True
         return changed or bool(doubled)
 
+    def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
+        """Tell completions again which the application has not got, and which may not come again by themselves."""
+        self._made = [*statuses, *self._made]
+
     def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, status.diagnostics
         app = self._world.app(self._app_id)

@@ -99,7 +99,8 @@ class Entry:
     g_reasons: deque[Reason] = field(default_factory=deque)
     q_reasons: deque[Reason] = field(default_factory=deque)
     mixed: bool = False
-    """Whether it ever had a queueable share: only then its rows are rewritten."""
+    """Whether it ever had a queueable share: only then its rows are rewritten. OPPORTUNISTIC keys always are, since the
+    ResourceManager keeps a zero row of such a key for ever."""
     _pending_at: dict[str, int] = field(default_factory=dict)
     _hosts: set[str] = field(default_factory=set)
     _racks: set[str] = field(default_factory=set)
@@ -288,11 +289,9 @@ class Entry:
         """Note that the ResourceManager may not have seen a row: it is sent again with the next request."""
         if name in self.rows:
             self.touch()
-            if self.mixed:
-                self.told[name] = _UNKNOWN
-                self._unequal[name] = None
-            else:
-                self.fresh[name] = None
+            self.told[name] = _UNKNOWN
+            self._unequal[name] = None
+            self.fresh[name] = None
 
     @property
     def stale(self) -> bool:

@@ -27,6 +27,10 @@ class Answered:
     rewritten: bytes | None = None
     delivered: dict[RowName, int] = field(default_factory=dict)
     """By how much its deliveries lowered the application's rows."""
+    given: list[str] = field(default_factory=list)
+    """Container ids that it delivered."""
+    ends: list[y.ContainerStatusProto] = field(default_factory=list)
+    """Completions that it told."""
 
     def repeats(self, response_id: int) -> bool:
         """Tell whether the ResourceManager will answer a request of this id by repeating this answer."""

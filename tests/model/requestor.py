@@ -34,6 +34,7 @@ class Requestor:
     def __init__(self) -> None:
         self.counts: dict[Row, int] = {}
         self.changed: dict[Row, None] = {}
+        self._sending: dict[Row, int] = {}
         self.blacklisted: set[str] = set()
         self.limits: dict[int, int] = {}
         """Most containers to ask for at a priority (mapreduce.job.running.map.limit)."""
@@ -70,11 +71,15 @@ class Requestor:
 
     def rows(self) -> list[y.ResourceRequestProto]:
         """Return the changed rows, as they stand in the request."""
+        self._sending = {row: self.counts.get(row, 0) for row in self.changed}
         return [self.row(row) for row in self.changed]
 
     def sent(self) -> None:
-        """Take in that the call succeeded."""
-        self.changed.clear()
+        """Take in that the call succeeded; what changed since its rows were made goes with the next one."""
+        for row, count in self._sending.items():
+            if self.counts.get(row, 0) == count:
+                self.changed.pop(row, None)
+        self._sending = {}
 
     def row(self, row: Row) -> y.ResourceRequestProto:
         priority, name, memory_mb, opportunistic = row

@@ -1,0 +1,184 @@
+"""Relay, ask tables, coordinator and the sidecar's machines against models of YARN, through random histories.
+
+Left alone in the end, everything comes to rest: each task got a container, each container one completion, and all
+sums are zero. Long runs: `pytest tests/model --hypothesis-profile=long`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from policies.settings import Policies
+from sidecar.events import Drain
+from tests.model.checks import check
+from tests.model.requestor import Want
+from tests.model.world import Fault, Run, registry
+
+ROUTES: list[dict[str, Any]] = [
+    {"policy": "only_q"},
+    {"policy": "hybrid_gq", "settings": {"td_s": 1000.0, "pq": 50.0}},
+    {"policy": "only_g"},
+]
+QUOTAS: list[dict[str, Any]] = [{"policy": "none"}, {"policy": "absolute", "settings": {"max_q": 3}}]
+PLACES = ["least_queue", "topk_wait", "random"]
+FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
+
+
+def policies(route: int, quota: int, place: int, mode: str = "active") -> dict[str, Any]:
+    return {
+        "queues": "*",
+        "mode": mode,
+        "routes": [ROUTES[route]],
+        "quota": QUOTAS[quota],
+        "place": {"policy": PLACES[place]},
+    }
+
+
+class Whole(RuleBasedStateMachine):
+    """Two jobs, a few nodes."""
+
+    @initialize(
+        route=st.integers(0, 2),
+        quota=st.integers(0, 1),
+        place=st.integers(0, 2),
+        nodes=st.integers(1, 4),
+        types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
+        seed=st.integers(0, 9),
+    )
+    def begin(self, route: int, quota: int, place: int, nodes: int, types: tuple[str, str], seed: int) -> None:
+        self.run = Run(policies(route, quota, place), types, nodes, seed)
+        self.nodes = [f"host{n}" for n in range(1, nodes + 1)]
+
+    def am(self, number: int) -> Any:
+        return self.run.ams[number]
+
+    # Application masters
+
+    @rule(
+        job=st.integers(0, 1),
+        count=st.integers(1, 6),
+        priority=st.sampled_from([5, 10, 20, 20]),
+        hosts=st.lists(st.integers(0, 3), max_size=3),
+    )
+    def asks(self, job: int, count: int, priority: int, hosts: list[int]) -> None:
+        names = tuple(dict.fromkeys(self.nodes[h % len(self.nodes)] for h in hosts))
+        racks = tuple(dict.fromkeys(f"/r{int(n[-1]) % 2}" for n in names))
+        for _ in range(count):
+            self.am(job).ask(Want(0, priority, names, racks, 2048 if priority == 10 else 1024))
+
+    @rule(job=st.integers(0, 1), count=st.integers(1, 3))
+    def asks_for_opportunistic_ones(self, job: int, count: int) -> None:
+        for _ in range(count):
+            self.am(job).ask(Want(0, 19, opportunistic=True))
+
+    @rule(job=st.integers(0, 1), which=st.integers(0, 50), count=st.integers(1, 4))
+    def cancels(self, job: int, which: int, count: int) -> None:
+        for _ in range(min(count, len(self.am(job).wanted))):
+            self.am(job).cancel(sorted(self.am(job).wanted)[which % len(self.am(job).wanted)])
+
+    @rule(job=st.integers(0, 1), fault=st.sampled_from(FAULTS), again=st.booleans())
+    def heartbeat(self, job: int, fault: Fault, again: bool) -> None:
+        self.run.heartbeat(self.am(job), fault, again)
+
+    @rule(job=st.integers(0, 1), most=st.integers(1, 4))
+    def starts(self, job: int, most: int) -> None:
+        am = self.am(job)
+        for container_id in [c for c, a in am.assigned.items() if a.call_id is None][:most]:
+            self.run.start(am, container_id)
+
+    @rule(job=st.integers(0, 1), which=st.integers(0, 50))
+    def stops(self, job: int, which: int) -> None:
+        am = self.am(job)
+        started = [c for c, a in am.assigned.items() if a.started and not a.stopped]
+        if started:
+            self.run.stop(am, started[which % len(started)])
+
+    @rule(job=st.integers(0, 1), which=st.integers(0, 50))
+    def releases(self, job: int, which: int) -> None:
+        am = self.am(job)
+        if am.assigned:
+            am.release(sorted(am.assigned)[which % len(am.assigned)])
+
+    # Nodes
+
+    @rule(node=st.integers(0, 3))
+    def node_heartbeat(self, node: int) -> None:
+        self.run.node_heartbeat(f"{self.nodes[node % len(self.nodes)]}:8041")
+
+    @rule(node=st.integers(0, 3), exit_status=st.sampled_from([0, 0, 0, 1, -108]), which=st.integers(0, 50))
+    def ends(self, node: int, exit_status: int, which: int) -> None:
+        site = self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"]
+        if site.running:
+            site.finish(sorted(site.running)[which % len(site.running)], exit_status)
+
+    @rule(seconds=st.sampled_from([0.2, 1.0, 1.0, 5.0, 30.0, 130.0]))
+    def time_goes_by(self, seconds: float) -> None:
+        self.run.tick(seconds)
+        for am in self.run.ams:
+            self.run.look(am)
+
+    @rule(node=st.integers(0, 3), takes=st.booleans())
+    def allocator_finds_no_place(self, node: int, takes: bool) -> None:
+        self.run.rm.nodes[f"{self.nodes[node % len(self.nodes)]}:8041"].takes_o = takes
+
+    @rule(node=st.integers(0, 3), job=st.integers(0, 1))
+    def session_is_lost(self, node: int, job: int) -> None:
+        self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"].lose_session(self.am(job).attempt_id)
+        self.run.look(self.am(job))
+
+    @rule(node=st.integers(0, 3), on=st.booleans())
+    def drains(self, node: int, on: bool) -> None:
+        site = self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"]
+        site.tell(Drain(on, "maintenance", self.run.now_s))
+
+    @rule(node=st.integers(0, 3))
+    def node_manager_refuses_the_next_start(self, node: int) -> None:
+        self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"].refuse_next = True
+
+    @rule(announcements=st.booleans(), drops=st.booleans())
+    def sidecars_are_out_of_reach(self, announcements: bool, drops: bool) -> None:
+        self.run.lose_announcements, self.run.lose_drops = announcements, drops
+
+    @precondition(lambda self: len(self.run.rm.forgotten) < 60)
+    @rule()
+    def resource_manager_restarts(self) -> None:
+        self.run.restart_rm()
+
+    @rule(
+        route=st.integers(0, 2),
+        quota=st.integers(0, 1),
+        place=st.integers(0, 2),
+        mode=st.sampled_from(["active", "active", "shadow"]),
+    )
+    def policies_change(self, route: int, quota: int, place: int, mode: str) -> None:
+        self.run.coordinator.policies = Policies.load(policies(route, quota, place, mode), registry())
+
+    @invariant()
+    def holds(self) -> None:
+        if hasattr(self, "run"):
+            check(self.run)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "run"):
+            return
+        for site in self.run.sites.values():
+            site.tell(Drain(False, "", self.run.now_s))
+        self.run.settle()
+        check(self.run)
+        for am in self.run.ams:
+            attempt = self.run.coordinator.attempts[am.attempt_id]
+            assert not attempt.entries and not len(attempt.live)
+            allowed = am.cancelled + self.run.rm.excess[am.number] + self.run.broken[am.number]
+            assert am.surplus <= allowed, f"{am.surplus} more than it wanted, stock YARN gives {allowed}"
+            assert (attempt.live.used_g.memory_mb, attempt.live.used_q.memory_mb) == (0, 0)
+            assert not self.run.rm.app(am.number).containers
+            assert not [k for k, rows in self.run.rm.app(am.number).g.items() if "*" in rows]
+
+
+TestWhole = Whole.TestCase
+if settings.get_current_profile_name() not in ("long", "hunt"):
+    TestWhole.settings = settings(max_examples=250, stateful_step_count=50, deadline=None)

@@ -1,0 +1,264 @@
+"""Everything together under one virtual clock: application masters, relays, coordinator, sidecars, YARN's model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cache
+from random import Random
+from typing import Any, Literal
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Resources
+from policies.registry import Registry
+from policies.settings import Policies
+from rm_proxy import ids
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.records import AppRecord
+from rm_proxy.world import Announce, DropHeld, Effect
+from rm_proxy.yarn_json import YarnNode, YarnQueue
+from sidecar.events import Tick
+from tests.model.application_master import ApplicationMaster
+from tests.model.resource_manager import NOT_REGISTERED, Refused, ResourceManager, RmContainer, RmNode
+from tests.model.site import Site
+from tests.model.wire import Wire, identifier
+
+Fault = Literal["", "unseen", "unanswered", "untold"]
+"""Where a connection breaks: before the ResourceManager, before the proxy has the answer, behind the proxy."""
+TIMESTAMP = 1_700_000_000_000
+NODE_MB, NODE_CORES = 4096, 4
+
+
+@cache
+def registry() -> Registry:
+    return Registry()
+
+
+class Run:
+    """One run. types: the application types of the jobs, in the order of their numbers 1, 2, ..."""
+
+    def __init__(self, policies: Mapping[str, Any], types: Iterable[str], nodes: int, seed: int) -> None:
+        self.now_s = 1000.0
+        loaded = Policies.load(policies, registry())
+        self.coordinator = Coordinator(loaded, Random(seed))
+        hosts = {f"host{n}:8041": RmNode(f"host{n}", f"/r{n % 2}", NODE_MB) for n in range(1, nodes + 1)}
+        self.rm = ResourceManager(hosts, TIMESTAMP)
+        self.sites = {n: Site(n, NODE_MB, NODE_CORES, loaded, self._known) for n in hosts}
+        self.ams: list[ApplicationMaster] = []
+        self.wires: dict[int, Wire] = {}
+        self.proxied: dict[int, set[str]] = {}
+        self.broken: Counter[int] = Counter()
+        """What a broken connection may cost: rows sent again overwrite grants on their way."""
+        self.voided: set[str] = set()
+        """Containers that the proxy gave up when the ResourceManager had restarted."""
+        self.calm: dict[int, int] = {}
+        """By application: exchanges since the last fault."""
+        self.fresh: dict[int, bool] = {}
+        """Whether nothing happened since the last exchange."""
+        self.leaks: Counter[int] = Counter()
+        """Ids that the ResourceManager may keep for ever because a connection broke."""
+        self.lose_announcements = False
+        self.lose_drops = False
+        self._tell_yarn()
+        self.tick(0.0)
+        for number, app_type in enumerate(types, 1):
+            self._submit(number, app_type)
+
+    def _known(self, container_id: str) -> bool:
+        return int(container_id.rsplit("_", 1)[1]) not in self.rm.forgotten
+
+    def _tell_yarn(self) -> None:
+        size = Resources(NODE_MB, NODE_CORES)
+        self.coordinator.yarn_nodes(
+            [
+                YarnNode(i, n.host, n.rack, "RUNNING" if n.up else "LOST", "", size, Resources(), f"{n.host}:8042")
+                for i, n in self.rm.nodes.items()
+            ],
+            self.now_s,
+        )
+        total = Resources(NODE_MB * len(self.rm.nodes), NODE_CORES * len(self.rm.nodes))
+        self.coordinator.yarn_queues([YarnQueue("root.default", True, "RUNNING", total, Resources(), frozenset(), "")])
+
+    def _submit(self, number: int, app_type: str) -> None:
+        app_id = f"application_{TIMESTAMP}_{number:04d}"
+        self.coordinator.yarn_app(AppRecord(app_id, "default", "u", app_type, "job", (), 0, 0.0))
+        am = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_000001")
+        self.ams.append(am)
+        self.proxied[number] = set()
+        self.calm[number] = 99
+        self.fresh[number] = False
+        self._register(am)
+
+    def _wire(self, am: ApplicationMaster) -> Wire:
+        if am.number not in self.wires:
+            self.wires[am.number] = Wire(self.coordinator, identifier(app=am.number, timestamp=TIMESTAMP))
+        wire = self.wires[am.number]
+        wire.now_s = self.now_s
+        return wire
+
+    def _register(self, am: ApplicationMaster) -> None:
+        wire = self._wire(am)
+        call = wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
+        wire.answer(call, self.rm.register(am.number))
+        am.registered()
+
+    # allocate
+
+    def heartbeat(self, am: ApplicationMaster, fault: Fault = "", again: bool = True) -> None:
+        """One allocate call. again: after a fault the RPC layer repeats the very request; else it is made anew."""
+        wire = self._wire(am)
+        body = am.request(again)
+        am.unanswered = body
+        call = wire.call("allocate", body)
+        self.calm[am.number] = 0 if fault else self.calm[am.number] + 1
+        self.fresh[am.number] = False
+        if fault:
+            self.broken[am.number] += len(am.wanted)
+            self.leaks[am.number] += len(self.coordinator.attempts[am.attempt_id].table.by_private)
+        if fault == "unseen":
+            del self.wires[am.number]
+            return
+        try:
+            raw = self.rm.allocate(am.number, call.body)
+        except Refused as refused:
+            assert str(refused) == NOT_REGISTERED, refused
+            wire.refuse(call, NOT_REGISTERED)
+            live = self.coordinator.attempts[am.attempt_id].live
+            self.voided |= {cid for cid in self.proxied[am.number] if cid not in live}
+            self.carry_out(wire.effects)
+            self.calm[am.number] = 0
+            self._register(am)
+            return
+        if fault == "unanswered":
+            del self.wires[am.number]
+            return
+        response = wire.answer(call, raw)
+        self.carry_out(wire.effects)
+        answer = y.AllocateResponseProto.FromString(response.body)
+        self.proxied[am.number] |= {ids.container_id_text(c.id) for c in answer.allocated_containers}
+        self.proxied[am.number] -= {ids.container_id_text(s.container_id) for s in answer.completed_container_statuses}
+        self.fresh[am.number] = True
+        if fault == "untold":
+            del self.wires[am.number]
+            return
+        am.take(answer)
+
+    def carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Announce):
+                self.coordinator.announced(effect.node_id, effect.grant.app_id, effect.grant.container_id)
+                if not self.lose_announcements:
+                    self.sites[effect.node_id].announce(effect.grant)
+            elif isinstance(effect, DropHeld):
+                if self.lose_drops:
+                    self.coordinator.undelivered(effect)
+                else:
+                    self.sites[effect.node_id].drop((effect.container_id,), effect.reason)
+
+    # nodes
+
+    def tick(self, seconds: float) -> None:
+        """Let time pass: the sidecars look at their clocks and report, the coordinator does its round."""
+        self.now_s += seconds
+        for site in self.sites.values():
+            site.now_s = self.now_s
+            site.tell(Tick(self.now_s))
+            site.look_at_processes()
+            site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
+        self.coordinator.round(self.now_s)
+        self.carry_out(self.coordinator.take_effects())
+
+    def node_heartbeat(self, node_id: str) -> None:
+        site = self.sites[node_id]
+        started, site.started = site.started, []
+        ended, site.ended = site.ended, {}
+        by_number = {p.number: p.id for p in site.running.values()}
+        for number in self.rm.heartbeat(node_id, started, ended):
+            if number in by_number:
+                site.finish(by_number[number], -105)
+
+    def restart_rm(self) -> None:
+        """Restart it; the NodeManagers register again with what runs there, and it recovers those containers."""
+        for site in self.sites.values():
+            for process in [*site.running.values(), *(site.ran[number] for number in site.ended)]:
+                app = self.rm.app(int(process.id.split("_")[2]))
+                known = RmContainer(process.number, site.id, process.opportunistic, process.memory_mb, running=True)
+                app.containers[process.number] = known
+                app.ran.add(process.number)
+        self.rm.restart()
+        self.calm = dict.fromkeys(self.calm, 0)
+
+    # containers
+
+    def start(self, am: ApplicationMaster, container_id: str) -> None:
+        assigned = am.assigned[container_id]
+        node_id = ids.node_id_text(assigned.container.nodeId)
+        known = self.rm.app(am.number).containers.get(assigned.container.id.id)
+        opportunistic = known.opportunistic if known is not None else True
+        assigned.call_id = self.sites[node_id].start(am.attempt_id, assigned.container, opportunistic)
+        self.look(am)
+
+    def look(self, am: ApplicationMaster) -> None:
+        """See what became of the starts that were sent."""
+        for container_id, assigned in list(am.assigned.items()):
+            if assigned.call_id is None or assigned.started:
+                continue
+            site = self.sites[ids.node_id_text(assigned.container.nodeId)]
+            answered = site.answered(am.attempt_id, assigned.call_id)
+            if answered:
+                assigned.started = True
+            elif answered is False:
+                am.start_failed(container_id)
+
+    def stop(self, am: ApplicationMaster, container_id: str) -> None:
+        assigned = am.assigned[container_id]
+        assigned.stopped = True
+        self.sites[ids.node_id_text(assigned.container.nodeId)].stop_by_am(am.attempt_id, assigned.container.id)
+
+    # alone
+
+    def settle(self, rounds: int = 150) -> None:
+        """Leave everything alone, without faults, until nothing moves; AssertionError when that does not come."""
+        self.lose_announcements = self.lose_drops = False
+        for node in self.rm.nodes.values():
+            node.takes_o = True
+        for site in self.sites.values():
+            site.refuse_next = False
+        quiet = 0
+        for _ in range(rounds):
+            self.round()
+            quiet = quiet + 1 if self._quiet() else 0
+            if quiet == 5:
+                return
+        raise AssertionError(self.why_not_quiet())
+
+    def round(self) -> None:
+        self.tick(1.0)
+        for node_id, site in self.sites.items():
+            for container_id in list(site.running):
+                site.finish(container_id, 0)
+            self.node_heartbeat(node_id)
+        for am in self.ams:
+            self.heartbeat(am)
+            self.look(am)
+            for container_id, assigned in list(am.assigned.items()):
+                if assigned.call_id is None and container_id in am.assigned:
+                    self.start(am, container_id)
+
+    def _quiet(self) -> bool:
+        return all(am.idle for am in self.ams) and not any(s.node.entries or s.running for s in self.sites.values())
+
+    def why_not_quiet(self) -> str:
+        lines = ["it does not come to rest:"]
+        for am in self.ams:
+            lines.append(f"am {am.number}: wanted {am.wanted}, assigned {list(am.assigned.items())}, {am.table.counts}")
+            lines.append(f"  rm: g {self.rm.app(am.number).g}, o {self.rm.app(am.number).o}")
+            attempt = self.coordinator.attempts[am.attempt_id]
+            for e in attempt.entries:
+                shares = (e.demand, e.g_share, e.q_wanted, len(e.pending))
+                lines.append(f"  entry {e.key.priority}: demand, g, q, pending {shares}, told {e.told}")
+        for site in self.sites.values():
+            lines.append(
+                f"{site.id}: {[(e.id, e.phase) for e in site.node.entries.values()]}, runs {list(site.running)}"
+            )
+        return "\n".join(lines)
