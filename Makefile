@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check fmt gridmix spark bench-relay protos lock clean setup setup-test
+.PHONY: demo test test-fast check fmt gridmix spark bench-relay protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -33,10 +33,11 @@ fmt: setup-test
 gridmix: setup ## history of jobs -> Rumen trace -> GridMix through the proxy
 	@$(PYTHON) -m workloads.gridmix $(ARGS)
 
-spark: setup ## an unmodified PySpark job with its executors as queueable containers
-	@[ -x .venv-spark/bin/python ] || python3 -m venv .venv-spark
-	@.venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-spark.lock
+spark: setup-spark ## an unmodified PySpark job with its executors as queueable containers
 	@$(PYTHON) -m workloads.spark $(ARGS)
+
+setup-spark: setup
+	@scripts/setup spark
 
 bench-relay: setup ## empty allocates direct and through the proxy
 	@$(PYTHON) -m bench.relay $(ARGS)

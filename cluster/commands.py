@@ -58,6 +58,7 @@ class Launcher:
             argv,
             env=self.env(conf_dir, user),
             text=True,
+            errors="replace",
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -70,7 +71,13 @@ class Launcher:
         argv, shown = self.argv(main, args, conf_dir, heap_mb=512), " ".join([main, *args])
         try:
             done = subprocess.run(
-                argv, env=self.env(conf_dir, user), text=True, capture_output=True, timeout=timeout_s, check=False
+                argv,
+                env=self.env(conf_dir, user),
+                text=True,
+                errors="replace",
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
             )
         except subprocess.TimeoutExpired as error:
             raise CommandFailedError(
