@@ -107,7 +107,8 @@ class AskTable:
             zero = self._to_zero.get(private)
             self.unpark(private)
             return private, zero[1] if zero else None
-        if self.serial >= ids.MAX_SERIAL or len(self._parked_for) >= MAX_PARKED:
+        too_many = len(self._parked_for) >= MAX_PARKED and not key.opportunistic  # those cannot go guaranteed
+        if self.serial >= ids.MAX_SERIAL or too_many:
             return None, None
         self.serial += 1
         return ids.private_id(self.serial, key.request_id, key.opportunistic), None

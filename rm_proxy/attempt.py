@@ -6,21 +6,20 @@ execution types and completions stay consistent in what it sees (docs/architectu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Kind
 from rm_proxy import ids
-from rm_proxy.asks import AskTable, Entry, Key, QPlacement, Reason
+from rm_proxy.arrivals import Arrivals
+from rm_proxy.asks import AskTable, Entry, Key
 from rm_proxy.ends import Ends
-from rm_proxy.exchange import Answered, Open, RowName, merge, prepend
-from rm_proxy.grants import announcement, granted
-from rm_proxy.live import Live, LiveContainers
+from rm_proxy.exchange import Answered, Open, merge, prepend
+from rm_proxy.live import LiveContainers
 from rm_proxy.routing import Router
 from rm_proxy.sizes import resources_of, set_resources
-from rm_proxy.world import Announce, DropHeld, Effect, Faulted, Granted, World
+from rm_proxy.world import DropHeld, Effect, Faulted, World
 from shell.messages import ContainerEvent
 
 GUARD_WAIT_S: Final = 10.0
@@ -45,6 +44,7 @@ class Attempt:
         self._effects: list[Effect] = []
         self._router = Router(attempt_id, world, self.table, self.live, self._effect)
         self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
+        self._arrivals = Arrivals(world, self._router, self.live, self._ends, self._effect)
         self._open: Open | None = None
         self._last: Answered | None = None
         self._resend: list[y.ResourceRequestProto] | None = None
@@ -53,8 +53,6 @@ class Attempt:
         """What a repeated request said beyond the first one, to be taken in with the next."""
         self._unseen = False
         """Whether the last request was one for the last answer again."""
-        self._delivered: dict[RowName, int] = {}
-        self._given: list[str] = []
         self._answered = True
         """Whether an answer came since the last request: only then something was not granted."""
         self._answers = 0
@@ -89,18 +87,8 @@ class Attempt:
         self.registered_answer = body
         if answer.HasField("maximumCapability"):
             self._router.maximum = resources_of(answer.maximumCapability)
-        changed = self._adopt(answer.containers_from_previous_attempts, now_s)
+        changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s)
         return answer.SerializeToString() if changed else None
-
-    def _adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
-        """Take over the queueable containers of earlier attempts; tells whether there are any."""
-        ours = [c for c in containers if self._is_private(c)]
-        for container in ours:
-            self._restore(container)
-            live = self._held(container, Kind.QUEUEABLE, now_s)
-            live.is_started = True
-            self.live.add(live)
-        return bool(ours)
 
     def on_not_registered(self, now_s: float) -> None:
         """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again.
@@ -226,157 +214,35 @@ class Attempt:
         if self._last is not None and answer.response_id == self._last.response_id:
             return self._last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
-        changed = self._rewrite_allocated(answer, now_s)
+        self._arrivals.begin()
+        changed = self._take_in(answer, now_s) if _carries(answer) or self._ends.to_tell else False
         self.table.answered()
-        changed = self._adopt(answer.containers_from_previous_attempts, now_s) or changed
-        for updated in answer.updated_containers:
-            if self._is_private(updated.container):
-                self._restore(updated.container)
-                changed = True
-        changed = self._ends.rewrite_completed(answer, now_s) or changed
         changed = self._rewrite_limit(answer) or changed
+        rewritten = answer.SerializeToString() if changed else None
+        arrived = self._arrivals
+        ends = list(answer.completed_container_statuses)
+        self._last = Answered(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
+        return rewritten
+
+    def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        changed = self._arrivals.rewrite_allocated(answer, now_s)
+        changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
+        changed = self._arrivals.rewrite_updated(answer) or changed
+        changed = self._ends.rewrite_completed(answer, now_s) or changed
         for report in answer.updated_nodes:
             self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
-        if changed or answer.allocated_containers or answer.completed_container_statuses:
-            self._router.charge()
-        rewritten = answer.SerializeToString() if changed else None
-        ends = list(answer.completed_container_statuses)
-        self._last = Answered(answer.response_id, request, rewritten, self._delivered, self._given, ends)
-        return rewritten
+        self._router.charge()
+        return changed
 
     def _close(self) -> bytes:
         """End the call that is answered now, and return it; what may not have been seen of it goes out again."""
         self._answers += 1
         self._answered = True
-        self._delivered, self._given = {}, []
         call, self._open = self._open, None
         if call is not None and (call.doubtful or call.releases):
             self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
             self._ends.release_again(call.releases)
         return call.body if call is not None else b""
-
-    def _is_private(self, container: y.ContainerProto) -> bool:
-        """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
-        private = container.allocation_request_id
-        if not ids.is_private(private):
-            return False
-        known = private in self.table.by_private
-        opportunistic = container.execution_type == y.OPPORTUNISTIC
-        return known or (opportunistic and not self.table.is_own_id(container.priority.priority, private))
-
-    def _restore(self, container: y.ContainerProto) -> None:
-        """Give a container the request id and execution type that the application asked for."""
-        private = container.allocation_request_id
-        container.allocation_request_id = ids.original_id(private)
-        container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
-
-    def _rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        changed, unwanted = False, []
-        for at, container in enumerate(answer.allocated_containers):
-            if not self._is_private(container):
-                self._passed_arrived(container, now_s)
-                continue
-            changed = True
-            refusal = self._queueable_arrived(container, now_s)
-            if refusal is None:
-                self._restore(container)
-            else:
-                unwanted.append(at)
-                self._ends.give_back(container, refusal)
-        for at in reversed(unwanted):
-            del answer.allocated_containers[at]
-        return changed
-
-    def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
-        """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
-        entry = self.table.entry_of_passed(
-            container.priority.priority,
-            container.allocation_request_id,
-            container.execution_type == y.OPPORTUNISTIC,
-            resources_of(container.resource),
-        )
-        reason = Reason("not asked for through quicksilver", now_s, 1)
-        if entry is not None:
-            host, rack = self._where(container.nodeId)
-            reason = entry.take_g() or reason
-            self._lower(entry, host, rack)
-            entry.decrement_told(host, rack)
-            if entry.undecided < 0:
-                self.table.shrink(entry, -entry.undecided)
-        self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
-
-    def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
-        """Take in a container of a private id; returns None when the application gets it, or why it does not."""
-        private = container.allocation_request_id
-        entry = self.table.entry_of(private, container.priority.priority, resources_of(container.resource))
-        q = self.table.by_private.get(private)
-        if q is not None:
-            self.table.granted(q)
-        else:
-            self.table.unpark(private)
-        if entry is None:
-            return "its ask is gone"
-        refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
-        if q is not None:
-            reason = q.reason
-            if refusal is not None:
-                self._router.back_to_wanted(entry, reason, refusal)
-                return refusal
-        elif refusal is not None:
-            return refusal
-        else:
-            taken = entry.take_q() or entry.take_g()
-            if taken is None:
-                return "it came after its ask was taken back"
-            reason = taken
-        self._lower(entry, *self._where(container.nodeId))
-        self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
-        return None
-
-    def _lower(self, entry: Entry, host: str, rack: str) -> None:
-        """Count a delivery in the application's rows."""
-        for name in entry.decrement(host, rack):
-            row = entry.key, name
-            self._delivered[row] = self._delivered.get(row, 0) + 1
-
-    def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
-        """Return why a container on this node is not what was asked for; None when it is, or may go there."""
-        if q is not None and node_id == q.node_id:
-            return None
-        node, app = self._world.node(node_id), self.app
-        if node is not None and app is not None and self._router.ask(entry, app).tier(node) is not None:
-            return None
-        wanted = f" instead of {q.node_id}" if q is not None else ""
-        return f"granted on {node_id}{wanted}, where it may not go"
-
-    def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
-        view = self._world.node(ids.node_id_text(node))
-        return node.host, view.rack if view is not None else "/default-rack"
-
-    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0) -> Live:
-        priority, app = container.priority.priority, self._world.app(self.app_id)
-        return Live(
-            ids.container_id_text(container.id),
-            ids.copied(container.id),
-            ids.node_id_text(container.nodeId),
-            kind,
-            priority,
-            resources_of(container.resource),
-            self._world.expected_s(app, priority) if app else 0.0,
-            now_s,
-            retries,
-        )
-
-    def _deliver(
-        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
-    ) -> None:
-        live = self._held(container, kind, now_s, reason.retries)
-        self.live.add(live)
-        self._given.append(live.id)
-        self._effect(Granted(granted(live, self.id, reason, q)))
-        app = self._world.app(self.app_id)
-        if kind is Kind.QUEUEABLE and app is not None:
-            self._effect(Announce(live.node_id, announcement(live, self.id, app, self._world.hold_limit_s(app))))
 
     # What happens meanwhile
 
@@ -415,3 +281,14 @@ class Attempt:
             return False
         set_resources(answer.limit, told)
         return True
+
+
+def _carries(answer: y.AllocateResponseProto) -> bool:
+    """Tell whether an answer says more than that there is nothing new."""
+    return bool(
+        answer.allocated_containers
+        or answer.completed_container_statuses
+        or answer.updated_nodes
+        or answer.updated_containers
+        or answer.containers_from_previous_attempts
+    )

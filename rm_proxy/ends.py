@@ -51,6 +51,11 @@ class Ends:
     # Requests
 
     @property
+    def to_tell(self) -> bool:
+        """Whether the next answer has to carry completions that the proxy made."""
+        return bool(self._made)
+
+    @property
     def to_release(self) -> bool:
         """Whether the next request has to carry releases of the proxy."""
         return bool(self._releases)

@@ -99,8 +99,8 @@ class Entry:
     g_reasons: deque[Reason] = field(default_factory=deque)
     q_reasons: deque[Reason] = field(default_factory=deque)
     mixed: bool = False
-    """Whether it ever had a queueable share: only then its rows are rewritten. OPPORTUNISTIC keys always are, since the
-    ResourceManager keeps a zero row of such a key for ever."""
+    """Whether it ever had a queueable share, or containers that were not decided on at once: only then its rows are
+    rewritten. OPPORTUNISTIC keys always are, since the ResourceManager keeps a zero row of such a key for ever."""
     _pending_at: dict[str, int] = field(default_factory=dict)
     _hosts: set[str] = field(default_factory=set)
     _racks: set[str] = field(default_factory=set)
@@ -145,11 +145,16 @@ class Entry:
 
     def add_q(self, count: int, reason: str, now_s: float, retries: int = 0) -> None:
         """Put wanted containers into the queueable share, to be placed."""
+        self.rewrite()
+        self._set_q(self.q_wanted + count)
+        _append(self.q_reasons, Reason(reason, now_s, count, None, retries))
+
+    def rewrite(self) -> None:
+        """From now on send what the shares say, not what the application sends."""
         if not self.mixed:
             self.mixed = True
             self._unequal.update(dict.fromkeys(self.rows))
-        self._set_q(self.q_wanted + count)
-        _append(self.q_reasons, Reason(reason, now_s, count, None, retries))
+            self.touch()
 
     def take_g(self) -> Reason | None:
         """Take one container out of the guaranteed share; None when it is empty."""
@@ -352,7 +357,12 @@ class Entry:
 
 def _append(reasons: deque[Reason], new: Reason) -> None:
     last = reasons[-1] if reasons else None
-    if last is not None and replace(last, count=new.count) == new:
+    if last is not None and (last.text, last.asked_s, last.shadow, last.retries) == (
+        new.text,
+        new.asked_s,
+        new.shadow,
+        new.retries,
+    ):
         last.count += new.count
     else:
         reasons.append(new)
@@ -360,7 +370,7 @@ def _append(reasons: deque[Reason], new: Reason) -> None:
 
 def _pop(reasons: deque[Reason]) -> Reason:
     first = reasons[0]
+    if first.count == 1:
+        return reasons.popleft()
     first.count -= 1
-    if first.count == 0:
-        reasons.popleft()
     return replace(first, count=1)

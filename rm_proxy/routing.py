@@ -18,7 +18,7 @@ from rm_proxy.world import Effect, Faulted, FellBack, World
 
 MAX_TRIES: Final = 3
 """Nodes that are asked for one queueable container before it goes guaranteed."""
-MAX_ROUTED: Final = 5_000
+MAX_ROUTED: Final = 2_000
 """Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
 MAX_PLACED: Final = 200
 """Queueable containers placed or steered for one allocate request; the rest waits for the next."""
@@ -71,6 +71,7 @@ class Router:
                 left -= self._route(entry, min(count, left), now_s)
                 if entry.undecided > 0:
                     self.unrouted[id(entry)] = entry
+                    entry.rewrite()
                     entry.touch()
 
     def _route(self, entry: Entry, count: int, now_s: float) -> int:
@@ -88,7 +89,9 @@ class Router:
         mode = self._world.policies.mode(app)
         ask, size = self.ask(entry, app), entry.resources
         for _ in range(count):
-            ask = replace(ask, retries=self._retries(size))
+            retries = self._retries(size)
+            if retries != ask.retries:
+                ask = replace(ask, retries=retries)
             chosen = self._choose(ask, queue)
             if chosen.kind is Kind.QUEUEABLE:
                 queue = _with(queue, app.user, size)

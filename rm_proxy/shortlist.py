@@ -15,6 +15,8 @@ from rm_proxy.nodes import Node
 
 MAX_SHOWN: Final = 256
 """Nodes of the sample; on clusters up to this size a policy sees every node."""
+REUSED: Final = 16
+"""Placements that see the same sample, which costs as much as looking at it."""
 MAX_HINTED: Final = 64
 """Hosts that an ask names are shown beside the sample, when it names at most so many."""
 
@@ -26,10 +28,12 @@ class Shortlist:
         self._nodes = nodes
         self._by_label: dict[str, list[str]] = {}
         self._by_place: dict[str, list[str]] = {}
+        self._sample: tuple[str, dict[str, None]] = "", {}
+        self._uses = 0
 
     def changed(self) -> None:
         """Take in that nodes came or went."""
-        self._by_label, self._by_place = {}, {}
+        self._by_label, self._by_place, self._uses = {}, {}, 0
         for node in self._nodes.values():
             self._by_label.setdefault(node.view.label, []).append(node.id)
             self._by_place.setdefault(node.view.host, []).append(node.id)
@@ -42,12 +46,19 @@ class Shortlist:
         if not ask.anywhere:
             chosen = self._at(ask.hosts | ask.racks)
         else:
-            labelled = self._by_label.get(ask.label, [])
-            chosen = dict.fromkeys(rng.sample(labelled, min(MAX_SHOWN, len(labelled))))
+            chosen = self._sampled(ask.label, rng)
             if len(ask.hosts) <= MAX_HINTED:
-                chosen.update(self._at(ask.hosts))
+                chosen = chosen | self._at(ask.hosts)
         nodes = (self._nodes.get(node_id) for node_id in chosen if node_id not in avoid)
         return [node.view for node in nodes if node is not None and node.view.usable]
+
+    def _sampled(self, label: str, rng: Random) -> dict[str, None]:
+        if self._uses == 0 or self._sample[0] != label:
+            labelled = self._by_label.get(label, [])
+            self._sample = label, dict.fromkeys(rng.sample(labelled, min(MAX_SHOWN, len(labelled))))
+            self._uses = REUSED
+        self._uses -= 1
+        return self._sample[1]
 
     def _at(self, places: Set[str]) -> dict[str, None]:
         return {node_id: None for place in sorted(places) for node_id in self._by_place.get(place, ())}

@@ -48,9 +48,14 @@ class Whole(RuleBasedStateMachine):
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
         seed=st.integers(0, 9),
+        tight=st.booleans(),
     )
-    def begin(self, route: int, quota: int, place: int, nodes: int, types: tuple[str, str], seed: int) -> None:
+    def begin(
+        self, route: int, quota: int, place: int, nodes: int, types: tuple[str, str], seed: int, tight: bool
+    ) -> None:
         self.run = Run(policies(route, quota, place), types, nodes, seed)
+        if tight:
+            self.run.tighten(routed=3, placed=2, parked=3)
         self.nodes = [f"host{n}" for n in range(1, nodes + 1)]
 
     def am(self, number: int) -> Any:
@@ -163,8 +168,14 @@ class Whole(RuleBasedStateMachine):
             check(self.run)
 
     def teardown(self) -> None:
-        if not hasattr(self, "run"):
-            return
+        if hasattr(self, "run"):
+            try:
+                self.comes_to_rest()
+            finally:
+                self.run.close()
+
+    def comes_to_rest(self) -> None:
+        """Left alone, every task gets its container, every container its end, and every sum is zero."""
         for site in self.run.sites.values():
             site.tell(Drain(False, "", self.run.now_s))
         self.run.settle()

@@ -12,7 +12,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
-from rm_proxy import ids
+from rm_proxy import asks, ids, routing
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, DropHeld, Effect
@@ -37,6 +37,9 @@ def registry() -> Registry:
 class Run:
     """One run. types: the application types of the jobs, in the order of their numbers 1, 2, ..."""
 
+    limits = ((routing, "MAX_ROUTED"), (routing, "MAX_PLACED"), (asks, "MAX_PARKED"))
+    """Limits of the proxy; a run may set them low, `close` sets them back."""
+
     def __init__(self, policies: Mapping[str, Any], types: Iterable[str], nodes: int, seed: int) -> None:
         self.now_s = 1000.0
         loaded = Policies.load(policies, registry())
@@ -59,10 +62,21 @@ class Run:
         """Ids that the ResourceManager may keep for ever because a connection broke."""
         self.lose_announcements = False
         self.lose_drops = False
+        self._kept: list[tuple[Any, str, int]] = []
         self._tell_yarn()
         self.tick(0.0)
         for number, app_type in enumerate(types, 1):
             self._submit(number, app_type)
+
+    def tighten(self, routed: int, placed: int, parked: int) -> None:
+        """Set the proxy's limits low, so that few containers reach them."""
+        self._kept = [(module, name, getattr(module, name)) for module, name in self.limits]
+        for (module, name), value in zip(self.limits, (routed, placed, parked), strict=True):
+            setattr(module, name, value)
+
+    def close(self) -> None:
+        for module, name, value in self._kept:
+            setattr(module, name, value)
 
     def _known(self, container_id: str) -> bool:
         return int(container_id.rsplit("_", 1)[1]) not in self.rm.forgotten

@@ -1,0 +1,177 @@
+"""What an answer delivers: each container to the ask that it was made for, as the application asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind
+from rm_proxy import ids
+from rm_proxy.asks import Entry, QPlacement, Reason
+from rm_proxy.ends import Ends
+from rm_proxy.exchange import RowName
+from rm_proxy.grants import announcement, granted
+from rm_proxy.live import Live, LiveContainers
+from rm_proxy.routing import Router
+from rm_proxy.sizes import resources_of
+from rm_proxy.world import Announce, Effect, Granted, World
+
+
+class Arrivals:
+    """The containers of one application attempt as they come in; `delivered` and `given` are those of one answer."""
+
+    def __init__(
+        self, world: World, router: Router, live: LiveContainers, ends: Ends, emit: Callable[[Effect], None]
+    ) -> None:
+        self._world, self._router, self._live, self._ends, self._emit = world, router, live, ends, emit
+        self.delivered: dict[RowName, int] = {}
+        """By how much the rows of the application were lowered."""
+        self.given: list[str] = []
+        """Ids of the containers that it got."""
+
+    def begin(self) -> None:
+        """Take in that a new answer came."""
+        self.delivered, self.given = {}, []
+
+    def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
+        """Restore containers that come back changed at the application's wish; tells whether there are any."""
+        ours = [updated.container for updated in answer.updated_containers if self._is_private(updated.container)]
+        for container in ours:
+            self._restore(container)
+        return bool(ours)
+
+    def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
+        """Take over the queueable containers of earlier attempts; tells whether there are any."""
+        ours = [c for c in containers if self._is_private(c)]
+        for container in ours:
+            self._restore(container)
+            live = self._held(container, Kind.QUEUEABLE, now_s)
+            live.is_started = True
+            self._live.add(live)
+        return bool(ours)
+
+    def _is_private(self, container: y.ContainerProto) -> bool:
+        """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
+        private = container.allocation_request_id
+        if not ids.is_private(private):
+            return False
+        known = private in self._router.table.by_private
+        opportunistic = container.execution_type == y.OPPORTUNISTIC
+        return known or (opportunistic and not self._router.table.is_own_id(container.priority.priority, private))
+
+    def _restore(self, container: y.ContainerProto) -> None:
+        """Give a container the request id and execution type that the application asked for."""
+        private = container.allocation_request_id
+        container.allocation_request_id = ids.original_id(private)
+        container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
+
+    def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        """Take in what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
+        changed, unwanted = False, []
+        for at, container in enumerate(answer.allocated_containers):
+            if not self._is_private(container):
+                self._passed_arrived(container, now_s)
+                continue
+            changed = True
+            refusal = self._queueable_arrived(container, now_s)
+            if refusal is None:
+                self._restore(container)
+            else:
+                unwanted.append(at)
+                self._ends.give_back(container, refusal)
+        for at in reversed(unwanted):
+            del answer.allocated_containers[at]
+        return changed
+
+    def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
+        """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
+        entry = self._router.table.entry_of_passed(
+            container.priority.priority,
+            container.allocation_request_id,
+            container.execution_type == y.OPPORTUNISTIC,
+            resources_of(container.resource),
+        )
+        reason = Reason("not asked for through quicksilver", now_s, 1)
+        if entry is not None:
+            host, rack = self._where(container.nodeId)
+            reason = entry.take_g() or reason
+            self._lower(entry, host, rack)
+            entry.decrement_told(host, rack)
+            if entry.undecided < 0:
+                self._router.table.shrink(entry, -entry.undecided)
+        self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
+
+    def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
+        """Take in a container of a private id; returns None when the application gets it, or why it does not."""
+        private = container.allocation_request_id
+        entry = self._router.table.entry_of(private, container.priority.priority, resources_of(container.resource))
+        q = self._router.table.by_private.get(private)
+        if q is not None:
+            self._router.table.granted(q)
+        else:
+            self._router.table.unpark(private)
+        if entry is None:
+            return "its ask is gone"
+        refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
+        if q is not None:
+            reason = q.reason
+            if refusal is not None:
+                self._router.back_to_wanted(entry, reason, refusal)
+                return refusal
+        elif refusal is not None:
+            return refusal
+        else:
+            taken = entry.take_q() or entry.take_g()
+            if taken is None:
+                return "it came after its ask was taken back"
+            reason = taken
+        self._lower(entry, *self._where(container.nodeId))
+        self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
+        return None
+
+    def _lower(self, entry: Entry, host: str, rack: str) -> None:
+        """Count a delivery in the application's rows."""
+        for name in entry.decrement(host, rack):
+            row = entry.key, name
+            self.delivered[row] = self.delivered.get(row, 0) + 1
+
+    def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
+        """Return why a container on this node is not what was asked for; None when it is, or may go there."""
+        if q is not None and node_id == q.node_id:
+            return None
+        node, app = self._world.node(node_id), self._router.app
+        if node is not None and app is not None and self._router.ask(entry, app).tier(node) is not None:
+            return None
+        wanted = f" instead of {q.node_id}" if q is not None else ""
+        return f"granted on {node_id}{wanted}, where it may not go"
+
+    def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
+        view = self._world.node(ids.node_id_text(node))
+        return node.host, view.rack if view is not None else "/default-rack"
+
+    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0) -> Live:
+        priority, app = container.priority.priority, self._world.app(self._router.app_id)
+        return Live(
+            ids.container_id_text(container.id),
+            ids.copied(container.id),
+            ids.node_id_text(container.nodeId),
+            kind,
+            priority,
+            resources_of(container.resource),
+            self._world.expected_s(app, priority) if app else 0.0,
+            now_s,
+            retries,
+        )
+
+    def _deliver(
+        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
+    ) -> None:
+        live = self._held(container, kind, now_s, reason.retries)
+        self._live.add(live)
+        self.given.append(live.id)
+        self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
+        app = self._world.app(self._router.app_id)
+        if kind is Kind.QUEUEABLE and app is not None:
+            self._emit(
+                Announce(live.node_id, announcement(live, self._router.attempt_id, app, self._world.hold_limit_s(app)))
+            )
