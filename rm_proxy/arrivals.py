@@ -94,7 +94,7 @@ class Arrivals:
         reason = Reason("not asked for through quicksilver", now_s, 1)
         if entry is not None:
             host, rack = self._where(container.nodeId)
-            reason = entry.take_g() or reason
+            reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
             self._lower(entry, host, rack)
             entry.decrement_told(host, rack)
             if entry.undecided < 0:

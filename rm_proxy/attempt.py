@@ -6,6 +6,7 @@ execution types and completions stay consistent in what it sees (docs/architectu
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -266,11 +267,11 @@ class Attempt:
 
     def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
         """Tell the application the headroom that its framework reckons with; the first answer stays untouched."""
-        if self._answers < 2 or not self.live.count_q or not answer.HasField("limit"):
-            return False
-        app = self._router.app
+        queueable = self.live.count_q or self.table.ledger.open_q
+        app = self._router.app if queueable and self._answers > 1 and answer.HasField("limit") else None
         if app is None:
             return False
+        app = replace(app, next_q=self._router.next_queueable())
         limit = resources_of(answer.limit)
         try:
             told = self._world.policies.headroom(limit, app)

@@ -205,6 +205,11 @@ class Coordinator:
         node = self.nodes.get(node_id)
         return node.view if node is not None else None
 
+    def has_room(self, resources: Resources) -> bool:
+        """Tell whether a queueable container of this size could start on some node now."""
+        views = (node.view for node in self.nodes.values())
+        return any(v.usable and resources.fits(v.capacity - v.used_g - v.used_q) for v in views)
+
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""
         node = self.nodes.get(node_id)

@@ -50,6 +50,12 @@ class Router:
         ledger = self.table.ledger
         return self._live.count_in(app, ledger.open_q, ledger.open_size)
 
+    def next_queueable(self) -> Resources:
+        """Return the size of the most urgent queueable ask that is not granted, if some node has room; else nothing."""
+        waiting = [e for e in self.table.entries.values() if e.q_wanted or e.pending]
+        first = min(waiting, key=lambda e: e.key.priority, default=None)
+        return first.resources if first is not None and self._world.has_room(first.resources) else Resources()
+
     def charge(self) -> None:
         """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
         self._world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)

@@ -40,6 +40,9 @@ class World(Protocol):
     def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
         """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
 
+    def has_room(self, resources: Resources) -> bool:
+        """Tell whether a queueable container of this size could start on some node now."""
+
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""
 

@@ -15,6 +15,7 @@ from tests.rm_proxy.yarn import (
     event,
     granted_rows,
     node_id,
+    report,
     row,
     shown,
 )
@@ -149,6 +150,18 @@ def test_stopped_while_it_waited_completes_once_as_stopped() -> None:
 
 
 # Tez: headroom
+
+
+def test_tez_sees_room_for_its_next_ask_while_a_node_has_it() -> None:
+    am = Am(coordinator(app_type="TEZ"))
+    am.asks()
+    am.gets(limit=capability(8192, 8))
+    am.asks(row("*", 2, 3, size=capability(2048, 2)))  # no grant comes: it stays asked for
+    assert am.gets(limit=capability(0, 0)).limit == capability(2048, 2)
+    for number in (1, 2, 3):
+        am.world.report(node_id(number), report(number, used_g_mb=8000, used_g_vcores=8), am.now_s)
+    am.asks()
+    assert am.gets(limit=capability(0, 0)).limit == capability(0, 0)
 
 
 def test_tez_first_answer_and_headroom_never_negative() -> None:
