@@ -183,3 +183,66 @@ def test_registration_without_them_passes_as_it_came() -> None:
     body = y.RegisterApplicationMasterResponseProto(queue="default")
     body.maximumCapability.memory = 4096
     assert attempt.on_registered(body.SerializeToString(), 0.0) is None
+
+
+def test_what_a_repetition_says_beyond_the_answered_request_is_not_lost() -> None:
+    """The answer was lost behind the proxy; the ResourceManager ignores the repetition, new rows and all."""
+    attempt = coordinator(ALL_G).attempt(ATTEMPT)
+    sent(attempt, request(0, row("*", 2)))
+    attempt.on_answer(answer(1, container(1, 1, row())), 0.0)
+    late = request(0, row("*", 5), row("*", 1, 10), release=(7,))
+    assert attempt.on_allocate(late, 0.0) is None
+    attempt.on_answer(answer(1, container(1, 1, row())), 0.0)
+    third = sent(attempt, request(1))
+    assert sorted((r.priority.priority, r.num_containers) for r in third.ask) == [(10, 1), (20, 4)], "one has come"
+    assert [c.id for c in third.release] == [7]
+    attempt.on_answer(answer(2), 0.0)
+    assert attempt.on_allocate(request(2), 0.0) is None
+
+
+def test_the_next_request_itself_overrules_what_came_late() -> None:
+    attempt = coordinator(ALL_G).attempt(ATTEMPT)
+    sent(attempt, request(0, row("*", 2)))
+    attempt.on_answer(answer(1), 0.0)
+    attempt.on_allocate(request(0, row("*", 5)), 0.0)
+    attempt.on_answer(answer(1), 0.0)
+    assert [r.num_containers for r in sent(attempt, request(1, row("*", 3))).ask] == [3]
+
+
+def test_a_doubtful_row_goes_out_again_although_its_key_became_mixed() -> None:
+    world = coordinator({**ALL_Q, "quota": {"policy": "absolute", "settings": {"max_q": 0}}})
+    attempt = world.attempt(ATTEMPT)
+    sent(attempt, request(0, row("*", 1, 10)))
+    sent(attempt, request(0, row("*", 2, 20)))
+    attempt.on_answer(answer(1), 0.0)
+    world.policies = coordinator().policies
+    third = sent(attempt, request(1, row("*", 3, 20)))
+    assert ("*", 2, "G", -1) in shown(third.ask)
+    assert len(granted_rows(third.ask)) == 1
+
+
+def test_restart_before_the_application_got_its_answer() -> None:
+    """Of containers that it never saw it hears nothing; ends that it never saw are told again, once."""
+    am = Am(coordinator())
+    am.asks(row("*"))
+    am.gets(*queueable(am.sent))
+    am.attempt.on_event(event(1, EventKind.STARTED), 0.0)
+    am.asks(row("*", 2))
+    am.gets(*queueable(am.sent, first=2), completed=[ended(1, 0)])  # lost on its way
+    am.attempt.on_allocate(request(1, row("*", 2)), 0.0)
+    am.attempt.on_not_registered(2.0)
+    dropped = [e.container_id for e in am.attempt.take_effects() if type(e).__name__ == "DropHeld"]
+    assert dropped == [cid(2), cid(3)]
+    am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 2.0)
+    am.response_id = 0
+    am.asks(row("*", 2))
+    told = am.gets(completed=[ended(1, 0)]).completed_container_statuses
+    assert [(s.container_id.id, s.exit_status) for s in told] == [(1, 0)]
+    assert not len(am.attempt.live)
+
+
+def test_zero_row_of_an_opportunistic_key_that_was_never_told_is_not_sent() -> None:
+    """Before 3.5.0 the ResourceManager would keep it for ever (YARN-11808)."""
+    am = Am(coordinator())
+    assert am.asks(row("*", 0, 19, opportunistic=True)) == []
+    assert am.attempt.entries == []
