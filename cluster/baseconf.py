@@ -27,6 +27,7 @@ def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
     return [
         f"-Xmx{heap_mb}m",
         "-XX:+IgnoreUnrecognizedVMOptions",
+        "-XX:-UsePerfData",
         "-XX:TieredStopAtLevel=1",
         "-XX:+UseSerialGC",
         "-Xshare:auto",
@@ -73,6 +74,7 @@ def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
         "yarn.scheduler.maximum-allocation-vcores": str(spec.node_vcores),
         "yarn.application.classpath": f"$HADOOP_CONF_DIR,{jars.classpath}",
         "yarn.log-aggregation-enable": "true",
+        "yarn.node-attribute.fs-store.root-dir": f"file://{spec.workdir}/tmp/node-attribute",
         "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
     }
 

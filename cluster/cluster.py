@@ -191,12 +191,14 @@ class Cluster:
         """Java, jars and hosts file; the jars are downloaded when they are not there yet."""
         if self._launcher is None:
             java = find_java()
-            self._launcher = Launcher(java, hadoop_jars(java), self.conf.hosts_file)
+            self._launcher = Launcher(java, hadoop_jars(java), self.conf.hosts_file, self.spec.workdir / "tmp")
         return self._launcher
 
     def _prepare(self, progress: Progress) -> Launcher:
         java = find_java()
-        self._launcher = launcher = Launcher(java, hadoop_jars(java, progress), self.conf.hosts_file)
+        self._launcher = launcher = Launcher(
+            java, hadoop_jars(java, progress), self.conf.hosts_file, self.spec.workdir / "tmp"
+        )
         self.conf.write(launcher.jars)
         self._end_containers()  # left by a NodeManager that was killed from outside
         shutil.rmtree(self.spec.workdir / "local", ignore_errors=True)

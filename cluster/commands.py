@@ -36,10 +36,13 @@ class Launcher:
     java: Java
     jars: Jars
     hosts_file: Path
+    tmp: Path | None = None
+    """Where the programs put temporary files, such as unpacked web pages; None for the machine's own place."""
 
     def argv(self, main: str, args: Sequence[str], conf_dir: Path, heap_mb: int, opts: Sequence[str] = ()) -> list[str]:
         """Return the command line of `main`: a short name of MAIN_CLASSES, or a class name."""
-        options = [*jvm_options(self.hosts_file, heap_mb), *opts]
+        tmp = [] if self.tmp is None else [f"-Djava.io.tmpdir={self.tmp}"]
+        options = [*jvm_options(self.hosts_file, heap_mb), *tmp, *opts]
         classpath = f"{conf_dir}:{self.jars.classpath}"
         return [str(self.java.executable), *options, "-cp", classpath, MAIN_CLASSES.get(main, main), *args]
 

@@ -43,7 +43,8 @@ class ConfDirs:
     def write(self, jars: Jars) -> None:
         """Write all of them. Raises SiteFileError when an overlay cannot be merged."""
         spec = self.spec
-        self.root.mkdir(parents=True, exist_ok=True)
+        for folder in (self.root, spec.workdir / "tmp"):
+            folder.mkdir(parents=True, exist_ok=True)
         self.hosts_file.write_text(hosts_text(spec))
         yarn, mapred = baseconf.yarn_site(spec, jars), baseconf.mapred_site(spec, jars, self.hosts_file)
         client = read_overlay("client") if spec.client_overlay else {}

@@ -65,6 +65,8 @@ def _configure(folder: Path, ports: list[int]) -> None:
         for service, port in zip(services, ports, strict=True)
     }
     _site(folder / "core-site.xml", {"hadoop.tmp.dir": str(folder / "tmp")})
+    (folder / "tmp").mkdir()
+    addresses["yarn.node-attribute.fs-store.root-dir"] = f"file://{folder}/tmp/node-attribute"
     _site(folder / "yarn-site.xml", addresses)
     queues = {"root.queues": "default", "root.default.capacity": "100", "maximum-am-resource-percent": "1.0"}
     _site(folder / "capacity-scheduler.xml", {f"yarn.scheduler.capacity.{key}": v for key, v in queues.items()})
@@ -89,7 +91,8 @@ def real_rm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRm]:
     ports = _free_ports(5)
     _configure(folder / "conf", ports)
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net")]
-    options = ["-Xmx384m", "-XX:+IgnoreUnrecognizedVMOptions", "-Djava.net.preferIPv4Stack=true", *opened]
+    own = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={folder / 'conf' / 'tmp'}"]
+    options = [*own, "-Xmx384m", "-XX:+IgnoreUnrecognizedVMOptions", "-Djava.net.preferIPv4Stack=true", *opened]
     main = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
     argv = [str(java.executable), *options, "-cp", f"{folder / 'conf'}:{jars.classpath}", main]
     log = folder / "rm.log"
