@@ -52,6 +52,8 @@ class Router:
 
     def next_queueable(self) -> Resources:
         """Return the size of the most urgent queueable ask that is not granted, if some node has room; else nothing."""
+        if not self.table.ledger.open_q:
+            return Resources()
         waiting = [e for e in self.table.entries.values() if e.q_wanted or e.pending]
         first = min(waiting, key=lambda e: e.key.priority, default=None)
         return first.resources if first is not None and self._world.has_room(first.resources) else Resources()

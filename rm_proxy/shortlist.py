@@ -35,9 +35,10 @@ class Shortlist:
         """Take in that nodes came or went."""
         self._by_label, self._by_place, self._uses = {}, {}, 0
         for node in self._nodes.values():
-            self._by_label.setdefault(node.view.label, []).append(node.id)
-            self._by_place.setdefault(node.view.host, []).append(node.id)
-            self._by_place.setdefault(node.view.rack, []).append(node.id)
+            if node.yarn is not None:
+                self._by_label.setdefault(node.yarn.label, []).append(node.id)
+                self._by_place.setdefault(node.yarn.host, []).append(node.id)
+                self._by_place.setdefault(node.yarn.rack, []).append(node.id)
 
     def candidates(self, ask: Ask, avoid: Set[str], rng: Random) -> list[NodeView]:
         """Return usable nodes, none of `avoid`."""
