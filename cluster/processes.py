@@ -49,10 +49,20 @@ def is_alive(process: ProcessId) -> bool:
         return False
     if ticks != process.start_ticks:
         return False
-    if state in "ZX":
-        _reap(process.pid)
+    if state not in "ZX":
+        return True
+    if _has_threads(process.pid):  # the first thread is gone; the others still hold files and ports
+        return True
+    _reap(process.pid)
+    return False
+
+
+def _has_threads(pid: int) -> bool:
+    """Tell whether more than the first thread of a process is left."""
+    try:
+        return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
 
 
 def stop(processes: Iterable[ProcessId], grace_s: float) -> None:

@@ -1,6 +1,7 @@
 """Processes are ended by what they are, not by a number that may belong to another one by now."""
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -65,3 +66,20 @@ def test_containers_are_found_with_their_whole_session(tmp_path: Path, known_by:
     assert stranger not in found
     stop([*found, stranger], grace_s=5)
     assert containers_below(tmp_path / "local") == []
+
+
+def test_a_process_whose_first_thread_ended_is_alive_as_long_as_the_others(tmp_path: Path) -> None:
+    program = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=lambda: (time.sleep(1.0))).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    started = spawn([sys.executable, "-c", program], tmp_path, dict(os.environ), tmp_path / "log")
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{started.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert is_alive(started)
+    while is_alive(started):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
