@@ -52,6 +52,8 @@ lock: setup-test ## resolve all dependencies anew
 	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra spark -q pyproject.toml -o requirements-spark.lock
 
 clean: ## remove what builds and runs left here; running local clusters are stopped first
-	@[ ! -x $(PYTHON) ] || $(PYTHON) -m quicksilver cluster stop --all || true
+	@for state in run/*/cluster.json; do \
+	  [ ! -e "$$state" ] || $(PYTHON) -m quicksilver cluster stop --dir "$$(dirname "$$state")" || exit 1; \
+	done
 	rm -rf build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv .venv-spark *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
