@@ -14,11 +14,6 @@ MAX_REQUEST_ID: Final = (1 << 31) - 2
 MAX_SERIAL: Final = (1 << 30) - 1
 
 
-def app_id_text(app: y.ApplicationIdProto) -> str:
-    """Return `application_TIMESTAMP_NNNN`."""
-    return f"application_{app.cluster_timestamp}_{app.id:04d}"
-
-
 def attempt_id_text(attempt: y.ApplicationAttemptIdProto) -> str:
     """Return `appattempt_TIMESTAMP_NNNN_NNNNNN`."""
     app = attempt.application_id
