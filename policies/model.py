@@ -16,6 +16,18 @@ class Kind(StrEnum):
     QUEUEABLE = "Q"
 
 
+class Way(StrEnum):
+    """How a running container gives way to another one."""
+
+    SHRINK = "shrink"
+    """It keeps its memory and a sliver of CPU (Kairos §4.4)."""
+    FREEZE = "freeze"
+    """It stands still."""
+    KILL = "kill"
+    NONE = "none"
+    """It does not."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """An amount of memory (MB) and CPU (vcores)."""
@@ -116,6 +128,12 @@ class NodeView:
     """Tr: time until the first running container ends or room is there; 0 when there is room."""
     since_queueable_s: float = 0.0
     """Tl: time since a queueable container last ran here (0 when one runs, or none ever waited)."""
+    containers: int = 0
+    """Containers that run or wait here, application masters not counted; own placements are."""
+    slots: int = 0
+    """How many of them the node starts at once: its cores, and those that it may hold shrunk (N + Q of Kairos)."""
+    attained_sd_s: float = 0.0
+    """Standard deviation of the service that they have attained (Kairos §4.3.3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +170,10 @@ class ContainerView:
     arrived_s: float = 0.0
     started_s: float | None = None
     expected_s: float = 10.0
+    attained_s: float | None = None
+    """CPU seconds that it was given; None when nobody measures."""
+    memory_used_mb: int | None = None
+    """Resident memory; None when nobody measures."""
     precedence: int = 0
     """What the application needs first has the lower number (see `rm_proxy.frameworks`)."""
 

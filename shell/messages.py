@@ -87,6 +87,8 @@ class ContainerState(StrEnum):
     WAITING = "waiting"
     STARTING = "starting"
     RUNNING = "running"
+    SHRUNK = "shrunk"
+    """It runs, but gave way: it has a sliver of CPU, or none."""
 
 
 class ContainerReport(Message):
@@ -104,7 +106,14 @@ class ContainerReport(Message):
     """Seconds in this state."""
     expected_s: float = 0.0
     why: str = ""
-    """For a waiting one: what it waits for."""
+    """For a waiting one: what it waits for; for a shrunk one: why."""
+    attained_s: float | None = None
+    """CPU seconds that it was given; None when nobody measures."""
+    cores: float | None = None
+    """What a shrunk one may use, in cores; None: its full limits."""
+    times_shrunk: int = 0
+    shrunk_by: str = ""
+    """The container that took its place last."""
 
 
 class Report(Message):
@@ -127,6 +136,10 @@ class Report(Message):
     queued_s: float = 0.0
     remaining_s: float = 0.0
     since_queueable_s: float = 0.0
+    slots: int = 0
+    """Containers that the node starts at once (N + Q of Kairos)."""
+    attained_sd_s: float = 0.0
+    """Standard deviation of the service that its containers have attained."""
     draining: bool = False
     containers: list[ContainerReport] = []
     events: list[ContainerEvent] = []

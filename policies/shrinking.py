@@ -1,0 +1,40 @@
+"""Settings that preempting without killing has in common (Kairos, thesis chapter 4): `preempt: las` and `freeze`."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from policies.base import PolicyConfig
+from policies.model import ContainerView, Kind, Way
+
+
+class Shrinking(PolicyConfig):
+    """Settings of a node that runs more containers than it has cores and lets the least attained service go first."""
+
+    quantum_s: float = Field(
+        50.0, gt=0, json_schema_extra={"source": "Kairos thesis §4.5.2, W; 10 to 100 s did as well"}
+    )
+    """W: a running container that has attained no less than one that stands still gives way after this time."""
+    extra: float = Field(4.0, ge=0, json_schema_extra={"unit": "vcores", "source": "Kairos thesis §4.5.2, Q"})
+    """Q: queueable containers are started until the node's vcores and this many more are taken."""
+    starve_quanta: int = Field(3, ge=1, json_schema_extra={"unit": "quanta", "source": "Kairos thesis §4.6, k"})
+    """k: a container that did not run for so many quanta is run next."""
+    protect_quanta: int = Field(1, ge=1, json_schema_extra={"unit": "quanta", "source": "own; m in Kairos §4.3.2"})
+    """m: so many quanta it then runs without giving way."""
+    min_cores: float = Field(0.05, gt=0, le=1, json_schema_extra={"source": "own"})
+    """What a shrunk container keeps, so that its own heartbeats go on; never 0."""
+    by_type: dict[str, Way] = Field(
+        {"SPARK": Way.NONE, "FLINK": Way.NONE, "APACHE FLINK": Way.NONE},
+        json_schema_extra={"source": "own: executors serve each other's blocks"},
+    )
+    """How containers of an application type are preempted, where it is not the policy's own way; upper case."""
+
+    def own_way(self) -> Way:
+        """Return how this policy preempts."""
+        return Way.SHRINK
+
+    def way(self, container: ContainerView) -> Way:
+        """Return how a running container is preempted; a guaranteed one never is."""
+        if container.kind is not Kind.QUEUEABLE:
+            return Way.NONE
+        return self.by_type.get(container.app_type.upper(), self.own_way())
