@@ -12,7 +12,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto,
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from hadoop_rpc.connection import NM_PROTOCOL, Call, ClientConnection, Response, ServerConnection
-from hadoop_rpc.protos import rpc_pb2, yarn_client_pb2, yarn_pb2
+from hadoop_rpc.protos import rpc_pb2, yarn_client_pb2, yarn_pb2, yarn_server_pb2
 
 Bodies = dict[str, list[tuple[bytes, bytes]]]
 
@@ -127,6 +127,11 @@ def test_node_manager_protocol_is_what_nodes_are_told(recorded: Callable[[str], 
         (yarn_pb2.ContainerProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
         (yarn_pb2.ContainerTokenIdentifierProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16]),
         (yarn_client_pb2.ApplicationSubmissionContextProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 19]),
+        (yarn_server_pb2.NodeStatusProto, [1, 2, 3]),
+        (yarn_server_pb2.RegisterNodeManagerRequestProto, [1, 4, 9, 12]),
+        (yarn_server_pb2.RegisterNodeManagerResponseProto, [5, 8]),
+        (yarn_server_pb2.NodeHeartbeatRequestProto, [1]),
+        (yarn_server_pb2.NodeHeartbeatResponseProto, [1, 14]),
     ],
 )
 def test_field_numbers(message: Any, numbers: list[int]) -> None:
@@ -137,12 +142,13 @@ def test_field_numbers(message: Any, numbers: list[int]) -> None:
 
 def test_generated_code_is_in_step(tmp_path: Path) -> None:
     root = Path(yarn_pb2.__file__).parent.parent.parent
-    files = [f"hadoop_rpc/protos/{name}.proto" for name in ("rpc", "yarn", "yarn_client")]
+    files = [f"hadoop_rpc/protos/{name}.proto" for name in ("rpc", "yarn", "yarn_client", "yarn_server")]
+    modules = (rpc_pb2, yarn_pb2, yarn_client_pb2, yarn_server_pb2)
     out = tmp_path / "set"
     argv = [sys.executable, "-m", "grpc_tools.protoc", "-I.", f"--descriptor_set_out={out}", *files]
     subprocess.run(argv, cwd=root, check=True, capture_output=True)
     compiled = {file.name: file for file in FileDescriptorSet.FromString(out.read_bytes()).file}
-    for name, module in zip(files, (rpc_pb2, yarn_pb2, yarn_client_pb2), strict=True):
+    for name, module in zip(files, modules, strict=True):
         committed = FileDescriptorProto.FromString(module.DESCRIPTOR.serialized_pb)
         compiled[name].ClearField("source_code_info")
         for field in (*compiled[name].message_type, *committed.message_type):
