@@ -4,15 +4,18 @@
 # source: hadoop_rpc/protos/yarn_server.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "hadoop_rpc/protos/yarn_server.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'hadoop_rpc/protos/yarn_server.proto'
 )
 # @@protoc_insertion_point(imports)
 
@@ -22,23 +25,21 @@ _sym_db = _symbol_database.Default()
 from hadoop_rpc.protos import yarn_pb2 as hadoop__rpc_dot_protos_dot_yarn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n#hadoop_rpc/protos/yarn_server.proto\x12\x0bhadoop.yarn\x1a\x1chadoop_rpc/protos/yarn.proto"\x90\x01\n\x0fNodeStatusProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12\x13\n\x0bresponse_id\x18\x02 \x01(\x05\x12=\n\x12\x63ontainersStatuses\x18\x03 \x03(\x0b\x32!.hadoop.yarn.ContainerStatusProto"\xe2\x01\n\x1fRegisterNodeManagerRequestProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12,\n\x08resource\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x34\n\x10physicalResource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x30\n\nnodeStatus\x18\x0c \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto"m\n RegisterNodeManagerResponseProto\x12\x1b\n\x13\x64iagnostics_message\x18\x05 \x01(\t\x12,\n\x08resource\x18\x08 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto"N\n\x19NodeHeartbeatRequestProto\x12\x31\n\x0bnode_status\x18\x01 \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto"_\n\x1aNodeHeartbeatResponseProto\x12\x13\n\x0bresponse_id\x18\x01 \x01(\x05\x12,\n\x08resource\x18\x0e \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto'
-)
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hadoop_rpc/protos/yarn_server.proto\x12\x0bhadoop.yarn\x1a\x1chadoop_rpc/protos/yarn.proto\"\x90\x01\n\x0fNodeStatusProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12\x13\n\x0bresponse_id\x18\x02 \x01(\x05\x12=\n\x12\x63ontainersStatuses\x18\x03 \x03(\x0b\x32!.hadoop.yarn.ContainerStatusProto\"\xe2\x01\n\x1fRegisterNodeManagerRequestProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12,\n\x08resource\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x34\n\x10physicalResource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x30\n\nnodeStatus\x18\x0c \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\"m\n RegisterNodeManagerResponseProto\x12\x1b\n\x13\x64iagnostics_message\x18\x05 \x01(\t\x12,\n\x08resource\x18\x08 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\"N\n\x19NodeHeartbeatRequestProto\x12\x31\n\x0bnode_status\x18\x01 \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\"_\n\x1aNodeHeartbeatResponseProto\x12\x13\n\x0bresponse_id\x18\x01 \x01(\x05\x12,\n\x08resource\x18\x0e \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "hadoop_rpc.protos.yarn_server_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hadoop_rpc.protos.yarn_server_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_NODESTATUSPROTO"]._serialized_start = 83
-    _globals["_NODESTATUSPROTO"]._serialized_end = 227
-    _globals["_REGISTERNODEMANAGERREQUESTPROTO"]._serialized_start = 230
-    _globals["_REGISTERNODEMANAGERREQUESTPROTO"]._serialized_end = 456
-    _globals["_REGISTERNODEMANAGERRESPONSEPROTO"]._serialized_start = 458
-    _globals["_REGISTERNODEMANAGERRESPONSEPROTO"]._serialized_end = 567
-    _globals["_NODEHEARTBEATREQUESTPROTO"]._serialized_start = 569
-    _globals["_NODEHEARTBEATREQUESTPROTO"]._serialized_end = 647
-    _globals["_NODEHEARTBEATRESPONSEPROTO"]._serialized_start = 649
-    _globals["_NODEHEARTBEATRESPONSEPROTO"]._serialized_end = 744
+  DESCRIPTOR._loaded_options = None
+  _globals['_NODESTATUSPROTO']._serialized_start=83
+  _globals['_NODESTATUSPROTO']._serialized_end=227
+  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_start=230
+  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_end=456
+  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_start=458
+  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_end=567
+  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_start=569
+  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_end=647
+  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_start=649
+  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_end=744
 # @@protoc_insertion_point(module_scope)

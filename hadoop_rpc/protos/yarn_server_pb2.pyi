@@ -42,9 +42,7 @@ class NodeStatusProto(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "response_id", b"response_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "containersStatuses", b"containersStatuses", "node_id", b"node_id", "response_id", b"response_id"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["containersStatuses", b"containersStatuses", "node_id", b"node_id", "response_id", b"response_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -74,27 +72,9 @@ class RegisterNodeManagerRequestProto(_message.Message):
         physicalResource: _yarn_pb2.ResourceProto | None = ...,
         nodeStatus: Global___NodeStatusProto | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "nodeStatus",
-        b"nodeStatus",
-        "node_id",
-        b"node_id",
-        "physicalResource",
-        b"physicalResource",
-        "resource",
-        b"resource",
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "nodeStatus",
-        b"nodeStatus",
-        "node_id",
-        b"node_id",
-        "physicalResource",
-        b"physicalResource",
-        "resource",
-        b"resource",
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -115,13 +95,9 @@ class RegisterNodeManagerResponseProto(_message.Message):
         diagnostics_message: _builtins.str | None = ...,
         resource: _yarn_pb2.ResourceProto | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal[
-        "diagnostics_message", b"diagnostics_message", "resource", b"resource"
-    ]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics_message", b"diagnostics_message", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal[
-        "diagnostics_message", b"diagnostics_message", "resource", b"resource"
-    ]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics_message", b"diagnostics_message", "resource", b"resource"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
