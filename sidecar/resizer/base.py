@@ -15,12 +15,23 @@ from shell.errors import QuicksilverError
 class ResizeRefusedError(QuicksilverError):
     """The system refused a change; the container keeps the limits that it had.
 
-    `gone` tells that the container's processes do not exist any more, which is no fault.
+    `gone` tells that the container's processes do not exist any more, which is no fault. `retriable` tells that the same
+    call may succeed in a moment: the container is only beginning, a daemon restarts.
     """
 
-    def __init__(self, container_id: str, setting: str, why: str, *, remedy: str = "", gone: bool = False) -> None:
+    def __init__(
+        self,
+        container_id: str,
+        setting: str,
+        why: str,
+        *,
+        remedy: str = "",
+        gone: bool = False,
+        retriable: bool = False,
+    ) -> None:
         super().__init__(f"{setting} refused: {why}", place=container_id, remedy=remedy)
-        self.container_id, self.setting, self.why, self.gone = container_id, setting, why, gone
+        self.container_id, self.setting, self.why = container_id, setting, why
+        self.gone, self.retriable = gone, retriable
 
 
 @dataclass(frozen=True, slots=True)
