@@ -1,0 +1,192 @@
+"""Pauses by SIGSTOP and SIGCONT, where there are no cgroups: all or nothing.
+
+A bound in cores cannot be had: a shrunk container stands still, and its heartbeats with it. (Switching it on and off
+many times a second would keep them going, but each switch reads all of /proc.) SIGKILL ends a stopped process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.processes import PROC, TICKS, Process, anonymous_mb, family, look, scan
+
+_WITHIN_S: Final = 1.0
+_POLL_S: Final = 0.002
+_ROOT: Final = "run the sidecar as root, or as the user whom the containers run as"
+Undo = dict[str, str | float | int | list[int]]
+
+
+@dataclass(slots=True)
+class _Held:
+    leader: Leader
+    before_s: float
+    used_s: float = 0.0
+    still: bool = False
+    stopped: set[tuple[int, int]] = field(default_factory=set)
+    """Number and begin of processes that stood still already: somebody else's, and never sent SIGCONT."""
+
+
+class Signals(Resizer):
+    """SIGSTOP and SIGCONT to a container's whole family."""
+
+    name = "signals"
+    slow = True
+    pauses_only = True
+
+    def __init__(self, proc: Path = PROC) -> None:
+        self._proc = proc
+        self._held: dict[str, _Held] = {}
+
+    def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
+        held = self._held.get(container_id)
+        if held is not None and held.leader == leader:
+            return
+        members = self._living(leader)
+        if not members:
+            raise ResizeRefusedError(container_id, f"pid {leader.pid}", "its processes are gone", gone=True)
+        if os.getpid() in members:
+            why = "the sidecar itself is among the container's processes"
+            raise ResizeRefusedError(container_id, f"pid {leader.pid}", why)
+        for process in members.values():
+            _send(container_id, process, 0, self._proc)
+        others = {(p.pid, p.began) for p in members.values() if p.stopped}
+        self._held[container_id] = _Held(leader, _cpu_s(members), stopped=others)
+
+    def shrink(self, container_id: str, cores: float) -> None:
+        """Stop all processes: `cores` cannot be had."""
+        self.freeze(container_id)
+
+    def freeze(self, container_id: str) -> None:  # noqa: D102
+        held = self._get(container_id)
+        held.still = True
+        until = time.monotonic() + _WITHIN_S
+        try:
+            while moving := self._moving(held):
+                if time.monotonic() > until:
+                    why = f"{len(moving)} processes still run after {_WITHIN_S:g} s"
+                    raise ResizeRefusedError(container_id, "SIGSTOP", why)
+                for process in moving:
+                    _send(container_id, process, signal.SIGSTOP, self._proc)
+                time.sleep(_POLL_S)
+        except ResizeRefusedError:
+            self.restore(container_id)
+            raise
+
+    def restore(self, container_id: str) -> None:  # noqa: D102
+        held = self._get(container_id)
+        if held.still:
+            go_on(container_id, held.leader, held.stopped, self._proc)
+            held.still = False
+
+    def holds(self, container_id: str) -> bool:  # noqa: D102
+        held = self._held.get(container_id)
+        if held is None:
+            return False
+        if not held.still:
+            return True
+        return not self._moving(held)
+
+    def reassert(self, container_id: str) -> None:  # noqa: D102
+        if self._get(container_id).still:
+            self.freeze(container_id)
+
+    def usage(self, container_id: str) -> Usage:  # noqa: D102
+        held = self._held.get(container_id)
+        members = self._living(held.leader) if held else {}
+        if held is None or not members:
+            return Usage(None, None)
+        held.used_s = max(held.used_s, _cpu_s(members) - held.before_s)
+        return Usage(held.used_s, round(sum(anonymous_mb(pid, self._proc) for pid in members)))
+
+    def detach(self, container_id: str) -> None:  # noqa: D102
+        if container_id in self._held:
+            self.restore(container_id)
+            del self._held[container_id]
+
+    def undo(self, container_id: str) -> Undo:  # noqa: D102
+        held = self._get(container_id)
+        numbers = [number for pair in sorted(held.stopped) for number in pair]
+        record: Undo = {"resizer": self.name, "container": container_id, "pid": held.leader.pid}
+        return record | {"began_s": held.leader.began_s, "stopped": numbers}
+
+    def parents(self) -> list[str]:
+        """Return no parent groups: there are none."""
+        return []
+
+    def close(self) -> None:
+        """Let everything go on. Raises the last ResizeRefusedError."""
+        last: ResizeRefusedError | None = None
+        for container_id in list(self._held):
+            try:
+                self.detach(container_id)
+            except ResizeRefusedError as error:
+                last = error
+        if last is not None:
+            raise last
+
+    def _get(self, container_id: str) -> _Held:
+        try:
+            return self._held[container_id]
+        except KeyError:
+            raise ResizeRefusedError(container_id, self.name, "it is not attached", gone=True) from None
+
+    def _living(self, leader: Leader) -> dict[int, Process]:
+        members = family(leader, scan(self._proc), self._proc)
+        return members if any(not p.over for p in members.values()) else {}
+
+    def _moving(self, held: _Held) -> list[Process]:
+        return [p for p in self._living(held.leader).values() if not p.stopped and not p.over]
+
+
+def undo_signals(record: Mapping[str, object], proc: Path = PROC) -> None:
+    """Let a container go on. Raises ResizeRefusedError."""
+    leader = Leader(int(str(record["pid"])), float(str(record["began_s"])))
+    numbers = record["stopped"]
+    if not isinstance(numbers, list):
+        raise TypeError(f"stopped: {numbers!r} is no list")
+    go_on(str(record["container"]), leader, set(zip(numbers[::2], numbers[1::2], strict=True)), proc)
+
+
+def go_on(container_id: str, leader: Leader, but: set[tuple[int, int]], proc: Path = PROC) -> None:
+    """Send SIGCONT until all of a family moves, `but` those that others stopped. Raises ResizeRefusedError."""
+    until = time.monotonic() + _WITHIN_S
+    while True:
+        members = family(leader, scan(proc), proc).values()
+        still = [p for p in members if p.state == "T" and (p.pid, p.began) not in but]
+        if not still:
+            return
+        if time.monotonic() > until:
+            raise ResizeRefusedError(container_id, "SIGCONT", f"{len(still)} processes stand still", remedy=_ROOT)
+        for process in still:
+            _send(container_id, process, signal.SIGCONT, proc)
+        time.sleep(_POLL_S)
+
+
+def _send(container_id: str, process: Process, number: int, proc: Path) -> None:
+    """Send a signal to this very process, not to another one that got its number. Raises ResizeRefusedError."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return
+    try:
+        now = look(process.pid, proc)
+        if now is not None and now.began == process.began:
+            signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ResizeRefusedError(container_id, f"signal to {process.pid}", why, remedy=_ROOT) from error
+    finally:
+        os.close(pidfd)
+
+
+def _cpu_s(members: Mapping[int, Process]) -> float:
+    return sum(p.ticks for p in members.values()) / TICKS
