@@ -2,19 +2,28 @@
 
 import asyncio
 import getpass
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from hadoop_rpc.connection import AM_PROTOCOL, CLIENT_PROTOCOL, ClientConnection, ClientEvent, Failure, Response
+from hadoop_rpc.connection import (
+    AM_PROTOCOL,
+    CLIENT_PROTOCOL,
+    NM_PROTOCOL,
+    ClientConnection,
+    ClientEvent,
+    Failure,
+    Response,
+)
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 
-__all__ = ["AmClient", "RemoteCallError", "RmClient", "RpcClient"]
+__all__ = ["AmClient", "ContainerRefusedError", "NmClient", "RemoteCallError", "RmClient", "RpcClient"]
 
 _M = TypeVar("_M", bound=Message)
 _READ_BYTES = 256 * 1024
@@ -33,6 +42,19 @@ class RemoteCallError(HadoopRpcError):
     def __str__(self) -> str:
         first_line = self.text.partition("\n")[0]
         return f"{self.method} failed with {self.exception_class}: {first_line}"
+
+
+class ContainerRefusedError(HadoopRpcError):
+    """A NodeManager did not do with a container what it was asked; `text` is its reason."""
+
+    def __init__(self, container_id: yarn_pb2.ContainerIdProto, text: str) -> None:
+        super().__init__(container_id, text)
+        self.container_id = container_id
+        self.text = text
+
+    def __str__(self) -> str:
+        first_line = self.text.partition("\n")[0]
+        return f"container {self.container_id.id}: {first_line}"
 
 
 class RpcClient:
@@ -217,3 +239,39 @@ class AmClient(RpcClient):
             final_application_status=status, diagnostics=diagnostics, tracking_url=""
         )
         return await self.call("finishApplicationMaster", request, yarn_pb2.FinishApplicationMasterResponseProto)
+
+
+class NmClient(RpcClient):
+    """An application master's connection to a NodeManager, or to the sidecar before it.
+
+    token: the NMToken of that node, as an allocate answer brings it once per node and attempt.
+    """
+
+    def __init__(self, host: str, port: int, token: TokenProto) -> None:
+        super().__init__(host, port, NM_PROTOCOL, token=token)
+
+    async def start(self, container: yarn_pb2.ContainerProto, command: str) -> None:
+        """Have a granted container run a shell command. Raises ContainerRefusedError."""
+        request = yarn_pb2.StartContainersRequestProto()
+        one = request.start_container_request.add(container_token=container.container_token)
+        one.container_launch_context.command.append(command)
+        answer = await self.call("startContainers", request, yarn_pb2.StartContainersResponseProto)
+        _check(answer.failed_requests)
+
+    async def stop(self, container_id: yarn_pb2.ContainerIdProto) -> None:
+        """Have a container killed. Raises ContainerRefusedError when the NodeManager does not know it."""
+        request = yarn_pb2.StopContainersRequestProto(container_id=[container_id])
+        answer = await self.call("stopContainers", request, yarn_pb2.StopContainersResponseProto)
+        _check(answer.failed_requests)
+
+    async def status(self, container_id: yarn_pb2.ContainerIdProto) -> yarn_pb2.ContainerStatusProto:
+        """Return the state of a container. Raises ContainerRefusedError when the NodeManager does not know it."""
+        request = yarn_pb2.GetContainerStatusesRequestProto(container_id=[container_id])
+        answer = await self.call("getContainerStatuses", request, yarn_pb2.GetContainerStatusesResponseProto)
+        _check(answer.failed_requests)
+        return answer.status[0]
+
+
+def _check(failed: Iterable[yarn_pb2.ContainerExceptionMapProto]) -> None:
+    for one in failed:
+        raise ContainerRefusedError(one.container_id, one.exception.message or one.exception.class_name)

@@ -1,0 +1,71 @@
+"""What runs show: completion times and slowdowns, together and by class, and LAS against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from bench.las.workload import Outcome, Run
+from bench.stats import percentile
+
+
+def slowdowns(outcomes: Sequence[Outcome], alone_s: Mapping[str, float]) -> list[float]:
+    """Return completion / completion of the class alone, of the jobs that finished."""
+    return [one.completion_s / alone_s[one.kind] for one in outcomes if one.completion_s is not None]
+
+
+def mode_figures(run: Run, alone_s: Mapping[str, float]) -> dict[str, Any]:
+    """Return the figures of one mode; a job that did not finish is counted and else left out.
+
+    Raises ValueError when no job finished.
+    """
+    kinds = list(dict.fromkeys(one.kind for one in run.outcomes))
+    by_class = {kind: _group([one for one in run.outcomes if one.kind == kind], alone_s) for kind in alone_s}
+    result = _group(run.outcomes, alone_s)
+    if not result["finished"]:
+        raise ValueError("no job finished")
+    means = [by_class[kind]["slowdown_mean"] for kind in kinds if by_class[kind]["finished"]]
+    return result | {
+        "worst_class_slowdown_ratio": round(max(means) / result["slowdown_mean"], 3),
+        "wall_s": round(run.wall_s, 1),
+        "busy_cores": round(run.busy_cores, 2),
+        "task_cores": round(run.task_cores, 2),
+        "by_class": by_class,
+    }
+
+
+def _group(outcomes: Sequence[Outcome], alone_s: Mapping[str, float]) -> dict[str, Any]:
+    completion = [one.completion_s for one in outcomes if one.completion_s is not None]
+    slowdown = slowdowns(outcomes, alone_s)
+    result: dict[str, Any] = {
+        "jobs": len(outcomes),
+        "finished": len(completion),
+        "failed_jobs": sum(bool(one.broken) for one in outcomes),
+        "containers": {
+            key: sum(one.counts[key] for one in outcomes)
+            for key in ("granted", "killed", "failed", "refused", "released")
+        },
+    }
+    if not completion:
+        return result
+    for name, samples, digits in (("completion", completion, 2), ("slowdown", slowdown, 3)):
+        unit = "_s" if name == "completion" else ""
+        result[f"{name}_p50{unit}"] = round(percentile(samples, 50), digits)
+        result[f"{name}_p99{unit}"] = round(percentile(samples, 99), digits)
+        result[f"{name}_mean{unit}"] = round(fmean(samples), digits)
+    return result
+
+
+def compared(modes: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Return LAS / FIFO and LAS / opportunistic of what both have, and LAS' worst class; without LAS nothing."""
+    las = modes.get("las")
+    if las is None:
+        return {}
+    found = {"worst_class_slowdown_ratio": las["worst_class_slowdown_ratio"]}
+    for other, ending in (("fifo", ""), ("opportunistic", "_opportunistic")):
+        if other in modes:
+            found[f"median_ratio{ending}"] = round(las["completion_p50_s"] / modes[other]["completion_p50_s"], 3)
+            found[f"p99_ratio{ending}"] = round(las["completion_p99_s"] / modes[other]["completion_p99_s"], 3)
+            found[f"slowdown_median_ratio{ending}"] = round(las["slowdown_p50"] / modes[other]["slowdown_p50"], 3)
+    return found

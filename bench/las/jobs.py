@@ -1,0 +1,137 @@
+"""The workload of the Kairos thesis (§4.5.2, Table 4.1), scaled from 120 cores to a few, and the same for every mode.
+
+Tasks: ceil(tasks of the table x cores / 120), at least 1. Time: a job alone on the idle node takes the table's duration
+times `Scale.time`; its waves of tasks are equally long, and of each wave `overhead_s` goes to heartbeats and launches.
+Jobs: as many of each class as the probabilities say (to the nearest, at least one), in random order. Arrivals:
+exponential gaps, stretched so that the load offered to the cores is that of the thesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from random import Random
+from typing import Final
+
+THESIS_CORES: Final = 120
+THESIS_GAP_S: Final = 60.0
+THESIS_QUANTUM_S: Final = 50.0
+MAP_PRIORITY: Final = 20
+REDUCE_PRIORITY: Final = 10
+"""As MapReduce's."""
+SHORTEST_TASK_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class JobClass:
+    """A row of Table 4.1. alone_s: makespan on the idle cluster of 120 cores; share: probability."""
+
+    name: str
+    maps: int
+    reduces: int
+    alone_s: float
+    share: float
+
+    def waves(self, cores: int) -> int:
+        """Return in how many rounds `cores` cores do all tasks, reduces after maps."""
+        return ceil(self.maps / cores) + ceil(self.reduces / cores)
+
+    def core_s(self, cores: int) -> float:
+        """Return core seconds of one job: its waves are equally long, and a wave may leave cores free."""
+        return (self.maps + self.reduces) * self.alone_s / self.waves(cores)
+
+
+TABLE: Final = (
+    JobClass("small", 15, 15, 85.0, 0.32),
+    JobClass("medium small", 15, 15, 201.0, 0.31),
+    JobClass("medium", 30, 30, 239.0, 0.31),
+    JobClass("medium long", 112, 60, 308.0, 0.04),
+    JobClass("long", 224, 60, 1175.0, 0.02),
+)
+
+
+def thesis_load() -> float:
+    """Return the core seconds that the thesis' jobs bring per core second: 0.95."""
+    return sum(row.share * row.core_s(THESIS_CORES) for row in TABLE) / (THESIS_GAP_S * THESIS_CORES)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From the thesis' cluster to this node. time: what a second of the table becomes, in seconds."""
+
+    cores: int = 2
+    time: float = 0.05
+    overhead_s: float = 1.6
+    """What one wave takes beside its work on idle stock YARN: heartbeats of master and node, launch."""
+
+    def small(self, row: JobClass) -> JobClass:
+        """Return a class as it is here."""
+        maps, reduces = (max(1, ceil(n * self.cores / THESIS_CORES)) for n in (row.maps, row.reduces))
+        return JobClass(row.name, maps, reduces, row.alone_s * self.time, row.share)
+
+    def task_s(self, row: JobClass) -> float:
+        """Return the CPU seconds of each task. Raises ValueError when the overhead leaves next to nothing."""
+        small = self.small(row)
+        task_s = small.alone_s / small.waves(self.cores) - self.overhead_s
+        if task_s < SHORTEST_TASK_S:
+            raise ValueError(f"{row.name}: {task_s:.2f} s for a task are too few; use a larger time scale")
+        return task_s
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Tasks that are wanted together, each of so many CPU seconds."""
+
+    priority: int
+    tasks: int
+    task_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of the workload; arrives_s: after the begin."""
+
+    number: int
+    kind: str
+    arrives_s: float
+    stages: tuple[Stage, ...]
+
+
+def counts(jobs: int) -> list[int]:
+    """Return how many jobs of each class there are. Raises ValueError for fewer jobs than classes."""
+    if jobs < len(TABLE):
+        raise ValueError(f"{jobs} jobs cannot have one of each of the {len(TABLE)} classes")
+    exact = [row.share * jobs for row in TABLE]
+    found = [max(1, int(x)) for x in exact]
+    while (missing := jobs - sum(found)) != 0:
+        by_error = sorted(range(len(TABLE)), key=lambda n: exact[n] - found[n])
+        found[by_error[-1] if missing > 0 else by_error[0]] += 1 if missing > 0 else -1
+    return found
+
+
+def job_of(row: JobClass, scale: Scale, number: int = 0, arrives_s: float = 0.0) -> Job:
+    """Return one job of a class."""
+    small, task_s = scale.small(row), scale.task_s(row)
+    stages = (Stage(MAP_PRIORITY, small.maps, task_s), Stage(REDUCE_PRIORITY, small.reduces, task_s))
+    return Job(number, row.name, arrives_s, stages)
+
+
+def gap_s(kinds: Sequence[JobClass], scale: Scale, load: float) -> float:
+    """Return the mean time between arrivals at which these jobs offer `load` to the cores."""
+    core_s = sum(scale.small(row).core_s(scale.cores) for row in kinds)
+    return core_s / (len(kinds) * scale.cores * load)
+
+
+def draw(jobs: int, scale: Scale, seed: int, load: float | None = None) -> list[Job]:
+    """Return the workload; equal arguments give equal jobs. load: default that of the thesis. Raises ValueError."""
+    rng = Random(seed)
+    kinds = [row for row, count in zip(TABLE, counts(jobs), strict=True) for _ in range(count)]
+    rng.shuffle(kinds)
+    gaps = [0.0, *(rng.expovariate(1.0) for _ in range(jobs - 1))]
+    stretch = gap_s(kinds, scale, load or thesis_load()) * (jobs - 1) / sum(gaps)
+    found, now_s = [], 0.0
+    for number, (row, gap) in enumerate(zip(kinds, gaps, strict=True), start=1):
+        now_s += gap * stretch
+        found.append(job_of(row, scale, number, now_s))
+    return found

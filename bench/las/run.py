@@ -1,0 +1,191 @@
+"""`make bench-las`: the workload in every mode, then guaranteed starts on a full node; one JSON result."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import click
+
+from bench import results
+from bench.las import figures, gstart, modes, plot, workload
+from bench.las.jobs import TABLE, Job, Scale, counts, draw, gap_s, thesis_load
+from bench.las.modes import Mode, Progress
+from cluster.testing import free_base_port
+from shell.errors import QuicksilverError
+
+MODES: Final = ("fifo", "opportunistic", "las")
+GSTART: Final = "gstart"
+_QUICK_JOBS: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run. heartbeat_s: of the masters; MapReduce's is 1 s. limit_s: at most, for one mode's workload."""
+
+    parts: tuple[str, ...] = (*MODES, GSTART)
+    jobs: int = 100
+    seed: int = 2018
+    load: float = 0.95
+    time: float = 0.05
+    cores: int = 2
+    overhead_s: float = 1.6
+    heartbeat_s: float = 1.0
+    alone: int = 3
+    g_starts: int = 40
+    limit_s: float = 1200.0
+
+    @property
+    def scale(self) -> Scale:
+        """From the thesis' cluster to this node."""
+        return Scale(self.cores, self.time, self.overhead_s)
+
+
+def extra_keys() -> dict[str, Any]:
+    """Return keys of the result that are measured elsewhere; none here."""
+    return {}
+
+
+def measure(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Run all parts of the plan; return the result and the raw samples. Raises QuicksilverError, ClusterError."""
+    scale = plan.scale
+    jobs = draw(plan.jobs, scale, plan.seed, plan.load)
+    progress(f"{len(jobs)} jobs within {jobs[-1].arrives_s:.0f} s")
+    kinds: dict[str, Mode] = {
+        "fifo": modes.fifo(scale),
+        "opportunistic": modes.opportunistic(scale),
+        "las": modes.las(scale),
+    }
+    alone: dict[str, list[float]] = {}
+    runs: dict[str, workload.Run] = {}
+    for name in (name for name in MODES if name in plan.parts):
+        with modes.running(kinds[name], workdir, base_port, progress) as cluster:
+            if not alone:
+                alone = workload.measure_alone(cluster, kinds[name], scale, plan.alone, plan.heartbeat_s, progress)
+            runs[name] = workload.measure(cluster, kinds[name], jobs, plan.limit_s, plan.heartbeat_s, progress)
+    result, raw = summary(jobs, alone, runs, progress), _raw(alone, runs)
+    if GSTART in plan.parts:
+        starts = gstart.measure(scale, plan.g_starts, workdir, base_port, progress)
+        result |= gstart.figures(starts)
+        raw["g_start"] = {name: asdict(one) for name, one in starts.items()}
+    return result | extra_keys(), raw
+
+
+def summary(
+    jobs: Sequence[Job], alone: Mapping[str, Sequence[float]], runs: Mapping[str, workload.Run], progress: Progress
+) -> dict[str, Any]:
+    """Return the figures of all modes side by side, and show what failed. Raises ValueError when nothing finished."""
+    alone_s = {kind: round(fmean(samples), 3) for kind, samples in alone.items()}
+    by_mode = {name: figures.mode_figures(run, alone_s) for name, run in runs.items()}
+    for name, found in by_mode.items():
+        lost = found["containers"]
+        progress(
+            f"{name}: completion p50 {found['completion_p50_s']} s, p99 {found['completion_p99_s']} s; "
+            f"{found['failed_jobs']} of {found['jobs']} jobs failed; containers: {lost['killed']} killed, "
+            f"{lost['failed']} failed, {lost['refused']} refused"
+        )
+    return figures.compared(by_mode) | {
+        "modes": by_mode,
+        "alone_s": alone_s,
+        "arrivals_s": round(jobs[-1].arrives_s, 1),
+    }
+
+
+def _raw(alone: Mapping[str, Sequence[float]], runs: Mapping[str, workload.Run]) -> dict[str, Any]:
+    return {"alone_s": dict(alone), "modes": {name: asdict(run) for name, run in runs.items()}}
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM end the work as Ctrl-C does, and both also where SIGINT is ignored, as in a background job."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    wanted = tuple(part.strip() for part in value.split(","))
+    unknown = set(wanted) - {*MODES, GSTART}
+    if unknown:
+        raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join((*MODES, GSTART))}")
+    if "fifo" not in wanted and wanted != (GSTART,):
+        raise click.BadParameter("fifo is needed: the classes are measured alone on stock YARN")
+    return wanted
+
+
+@click.command()
+@click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 4 minutes per mode.")
+@click.option("--jobs", default=100, show_default=True, type=click.IntRange(5), help="Jobs of the workload.")
+@click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
+@click.option("--parts", default=",".join((*MODES, GSTART)), show_default=True, callback=_parts, help="What to run.")
+@click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
+@click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
+@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option("--base-port", default=0, help="First port of the clusters; 0 for any that are free.")
+def las(
+    quick: bool,
+    jobs: int,
+    seed: int,
+    parts: tuple[str, ...],
+    g_starts: int,
+    workdir: Path,
+    folder: Path,
+    base_port: int,
+) -> None:
+    """Least attained service against stock YARN, with real containers on one node.
+
+    The last line is one JSON object (docs/benchmarks.md).
+    """
+    plan = Plan(parts, _QUICK_JOBS if quick else jobs, seed, thesis_load(), alone=1 if quick else 3, g_starts=g_starts)
+    start_s = time.monotonic()
+
+    def progress(text: str) -> None:
+        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
+
+    about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
+    with interruptible():
+        result, raw = measure(plan, workdir.absolute(), base_port or free_base_port(1), progress)
+    result = {"benchmark": "las", **result, **about}
+    path = results.write("las", result, raw, folder)
+    progress(f"written to {path}")
+    if raw["modes"]:
+        picture = path.with_suffix(".png")
+        plot.draw(plot.samples_of({**result, "raw": raw}), picture, plot.title_of(result))
+        progress(f"CDFs drawn to {picture}")
+    click.echo(json.dumps(result))
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    scale = plan.scale
+    rows = list(zip(TABLE, counts(plan.jobs), strict=True))
+    drawn = [row for row, count in rows for _ in range(count)]
+    classes = {
+        row.name: {
+            "jobs": count,
+            "maps": scale.small(row).maps,
+            "reduces": scale.small(row).reduces,
+            "task_s": round(scale.task_s(row), 3),
+            "alone_s": round(scale.small(row).alone_s, 3),
+        }
+        for row, count in rows
+    }
+    las = modes.las_policies(scale)["preempt"]["settings"]
+    return asdict(plan) | {"las": las, "mean_gap_s": round(gap_s(drawn, scale, plan.load), 3), "classes": classes}
+
+
+def main() -> None:
+    """Run the command; what a user can mend is shown as one line."""
+    try:
+        las()
+    except QuicksilverError as error:
+        raise SystemExit(f"error: {error}") from error

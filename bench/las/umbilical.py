@@ -1,0 +1,79 @@
+"""How tasks tell their master that they began and ended, as MapReduce's do, with next to no work: a named pipe."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_SCRIPT: Final = Path(__file__).with_name("burn.py")
+_READ_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a task said. at_s: Unix seconds by the task; value: process id at its begin, CPU seconds at its end."""
+
+    begin: bool
+    at_s: float
+    value: float
+
+
+Listener = Callable[[Note], None]
+
+
+class Umbilical:
+    """One pipe for all tasks of a run; use it within a running event loop."""
+
+    def __init__(self, pipe: Path, file: int) -> None:
+        """Take an open pipe; `opened` makes one."""
+        self._pipe, self._file = pipe, file
+        self._listeners: dict[str, Listener] = {}
+        self._rest = b""
+
+    def command(self, container: str, cpu_s: float) -> str:
+        """Return the shell command of a task in a container."""
+        words = [sys.executable, "-S", "-E", "-I", str(_SCRIPT), str(self._pipe), container, f"{cpu_s:.6f}"]
+        return f"exec {shlex.join(words)} 2>&1"
+
+    def listen(self, container: str, listener: Listener) -> None:
+        """Have `listener` called for what a container's task says; call `forget` when it is over."""
+        self._listeners[container] = listener
+
+    def forget(self, container: str) -> None:
+        """Take no more notice of a container."""
+        self._listeners.pop(container, None)
+
+    def read(self) -> None:
+        """Take in what has come; the event loop calls it."""
+        lines = (self._rest + os.read(self._file, _READ_BYTES)).split(b"\n")
+        self._rest = lines.pop()
+        for line in lines:
+            word, container, at_s, value = line.decode().split()
+            listener = self._listeners.get(container)
+            if listener is not None:
+                listener(Note(word == "begin", float(at_s), float(value)))
+
+
+@contextmanager
+def opened(pipe: Path) -> Iterator[Umbilical]:
+    """Make the pipe and read it for the time of a with block."""
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    file = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)  # a writer too, so that the last task's end is no end of file
+    umbilical = Umbilical(pipe, file)
+    loop = asyncio.get_running_loop()
+    loop.add_reader(file, umbilical.read)
+    try:
+        yield umbilical
+    finally:
+        loop.remove_reader(file)
+        os.close(file)
+        pipe.unlink()
