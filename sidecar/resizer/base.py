@@ -15,8 +15,8 @@ from shell.errors import QuicksilverError
 class ResizeRefusedError(QuicksilverError):
     """The system refused a change; the container keeps the limits that it had.
 
-    `gone` tells that the container's processes do not exist any more, which is no fault. `retriable` tells that the same
-    call may succeed in a moment: the container is only beginning, a daemon restarts.
+    `gone` tells that the container's processes do not exist any more, which is no fault. `retriable` tells that the
+    same call may succeed in a moment: the container is only beginning, a daemon restarts.
     """
 
     def __init__(
