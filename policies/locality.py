@@ -10,7 +10,7 @@ from random import Random
 from policies.model import Ask, NodeView, Placement
 
 Score = tuple[float, float, str]
-"""What counts (seconds or containers), the node's load as a tie-breaker, the node id as the last one."""
+"""What counts (seconds or containers), a tie-breaker (the node's load), the node id as the last one."""
 
 TIERS = ("node-local", "rack-local", "off-switch")
 SHOWN = 10
@@ -23,13 +23,15 @@ def load(node: NodeView) -> float:
     return max(memory, (node.used_g.vcores + node.used_q.vcores) / (node.capacity.vcores or 1))
 
 
-def by_tier(ask: Ask, nodes: Sequence[NodeView], measure: Callable[[NodeView], float]) -> list[list[Score]]:
+def by_tier(
+    ask: Ask, nodes: Sequence[NodeView], measure: Callable[[NodeView], float], tie: Callable[[NodeView], float] = load
+) -> list[list[Score]]:
     """Return the scores of the nodes where `ask` may go: node-local, rack-local and off-switch ones apart."""
     tiers: list[list[Score]] = [[], [], []]
     for node in nodes:
         tier = ask.tier(node)
         if tier is not None:
-            tiers[tier].append((measure(node), load(node), node.id))
+            tiers[tier].append((measure(node), tie(node), node.id))
     return tiers
 
 

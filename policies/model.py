@@ -135,6 +135,16 @@ class NodeView:
     attained_sd_s: float = 0.0
     """Standard deviation of the service that they have attained (Kairos §4.3.3)."""
 
+    def has_room(self, resources: Resources) -> bool:
+        """Tell whether one more container of this size could start here now.
+
+        Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores.
+        """
+        used = self.used_g + self.used_q + resources
+        if self.slots:
+            return self.containers < self.slots and used.memory_mb <= self.capacity.memory_mb
+        return used.fits(self.capacity)
+
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
@@ -195,3 +205,5 @@ class Placement:
     """(node id, score) of the best candidates, best first; lower is better; seconds or containers, as `unit` says."""
     unit: str = "s"
     reason: str = ""
+    wait: bool = False
+    """Without a node: nodes that may take the ask are full now; it stays wanted until one of them is not."""
