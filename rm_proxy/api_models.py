@@ -40,6 +40,14 @@ class NodeInfo(BaseModel):
     queued_s: float = 0.0
     remaining_s: float = 0.0
     since_queueable_s: float = 0.0
+    container_count: int = 0
+    """Containers that run or wait here, application masters not counted; placements on their way are."""
+    slots: int = 0
+    """How many of them the node starts at once; 0 where its containers do not share cores."""
+    shrunk: int = 0
+    """How many of them gave way and stand still, or nearly so."""
+    attained_sd_s: float = 0.0
+    """Standard deviation of the service that they have attained."""
     free_physical_mb: int | None = None
     draining: bool = False
     report_age_s: float | None = None
@@ -52,7 +60,7 @@ class NodeInfo(BaseModel):
     def of(cls, view: NodeView, **more: Any) -> NodeInfo:
         """Make one of a policy's view; `more` fills what the view does not have."""
         same = {name: getattr(view, name) for name in cls.model_fields if hasattr(view, name)}
-        return cls(**(same | more))
+        return cls(**(same | {"container_count": view.containers} | more))
 
 
 class NodeDetail(NodeInfo):
@@ -143,6 +151,9 @@ class EventInfo(BaseModel):
     reason: str
     waited_s: float
     ran_s: float | None
+    attained_s: float | None = None
+    """CPU seconds that it was given by then."""
+    times_shrunk: int = 0
 
 
 class CompletionInfo(BaseModel):

@@ -92,7 +92,7 @@ class AskTable:
         private, zero = self._private(entry.key)
         if private is None:
             return None
-        q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason)
+        q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason, reason.tries + 1)
         q.tried.add(placement.node)
         entry.attach(q)
         self.by_private[private] = q

@@ -18,13 +18,11 @@ from rm_proxy.asks import AskTable, Entry, Key
 from rm_proxy.ends import Ends
 from rm_proxy.exchange import Answered, Open, merge, prepend
 from rm_proxy.live import LiveContainers
-from rm_proxy.routing import Router
+from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
 from rm_proxy.world import DropHeld, Effect, Faulted, World
 from shell.messages import ContainerEvent
 
-GUARD_WAIT_S: Final = 10.0
-"""How long a container may wait behind what waits for it before the deadlock guard sheds it."""
 _SERIAL_START: Final = 1 << 29
 """Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
 

@@ -17,7 +17,10 @@ _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
 
 def nodes(found: Sequence[dict[str, Any]]) -> None:
     """Print nodes, one a line."""
-    columns = ("node", "state", "use", "capacity", "used G", "used Q", ">waiting", ">queued s", ">report s", "remark")
+    columns = (
+        *("node", "state", "use", "capacity", "used G", "used Q", ">containers", ">shrunk", ">spread s"),
+        *(">waiting", ">queued s", ">report s", "remark"),
+    )
     rows = [
         (
             one["id"],
@@ -26,6 +29,9 @@ def nodes(found: Sequence[dict[str, Any]]) -> None:
             amount(one["capacity"]),
             amount(one["used_g"]),
             amount(one["used_q"]),
+            f"{one['container_count']} of {one['slots']}" if one["slots"] else one["container_count"],
+            one["shrunk"],
+            seconds(one["attained_sd_s"]),
             one["queue_length"],
             seconds(one["queued_s"]),
             seconds(one["report_age_s"]),
@@ -39,16 +45,23 @@ def nodes(found: Sequence[dict[str, Any]]) -> None:
 def node(found: dict[str, Any]) -> None:
     """Print a node and its containers."""
     nodes([found])
-    columns = ("container", "kind", "state", ">for s", "size", ">priority", ">expected s", "waits for")
+    columns = (
+        *("container", "kind", "state", ">for s", "size", ">priority", ">expected s"),
+        *(">attained s", ">cores", ">shrunk", "by", "why"),
+    )
     rows = [
         (
             one["container_id"],
-            one["kind"],
+            f"{one['kind']}, AM" if one["am"] else one["kind"],
             one["state"],
             seconds(one["since_s"]),
             amount(one),
             one["priority"],
             seconds(one["expected_s"]),
+            seconds(one["attained_s"]),
+            "-" if one["cores"] is None else f"{one['cores']:g}",
+            one["times_shrunk"],
+            one["shrunk_by"] or "-",
             one["why"],
         )
         for one in found["containers"]

@@ -14,7 +14,7 @@ from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
-from rm_proxy.estimator import Estimator
+from rm_proxy.estimator import Estimator, worked_s
 from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.nodes import Node
 from rm_proxy.records import AppRecord
@@ -175,8 +175,9 @@ class Coordinator:
             return
         live = attempt.live.get(event.container_id)
         app = self._apps.get(attempt.app_id)
-        if event.kind is EventKind.ENDED and event.ran_s is not None and live is not None and app is not None:
-            self.estimator.observe(app, live.priority, max(0.0, event.ran_s))
+        took_s = worked_s(event)
+        if event.kind is EventKind.ENDED and took_s is not None and live is not None and app is not None:
+            self.estimator.observe(app, live.priority, took_s)
         attempt.on_event(event, now_s)
 
     def _holder(self, container_id: str) -> Attempt | None:
@@ -208,7 +209,7 @@ class Coordinator:
     def has_room(self, resources: Resources) -> bool:
         """Tell whether a queueable container of this size could start on some node now."""
         views = (node.view for node in self.nodes.values())
-        return any(v.usable and resources.fits(v.capacity - v.used_g - v.used_q) for v in views)
+        return any(v.usable and v.has_room(resources) for v in views)
 
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""

@@ -47,6 +47,8 @@ class Reason:
     """In shadow mode: what the containers would have been."""
     retries: int = 0
     """How often their tasks were shed or killed before."""
+    tries: int = 0
+    """Nodes that were asked for each and did not grant it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -143,11 +145,11 @@ class Entry:
         self._set_g(self.g_share + count)
         _append(self.g_reasons, Reason(reason, now_s, count, shadow))
 
-    def add_q(self, count: int, reason: str, now_s: float, retries: int = 0) -> None:
+    def add_q(self, count: int, reason: str, now_s: float, retries: int = 0, tries: int = 0) -> None:
         """Put wanted containers into the queueable share, to be placed."""
         self.rewrite()
         self._set_q(self.q_wanted + count)
-        _append(self.q_reasons, Reason(reason, now_s, count, None, retries))
+        _append(self.q_reasons, Reason(reason, now_s, count, None, retries, tries))
 
     def rewrite(self) -> None:
         """From now on send what the shares say, not what the application sends."""
@@ -357,12 +359,7 @@ class Entry:
 
 def _append(reasons: deque[Reason], new: Reason) -> None:
     last = reasons[-1] if reasons else None
-    if last is not None and (last.text, last.asked_s, last.shadow, last.retries) == (
-        new.text,
-        new.asked_s,
-        new.shadow,
-        new.retries,
-    ):
+    if last is not None and replace(last, count=new.count) == new:
         last.count += new.count
     else:
         reasons.append(new)

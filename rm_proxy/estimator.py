@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from policies.model import AppView
+from shell.messages import ContainerEvent
 
 K = TypeVar("K")
 
@@ -38,6 +39,18 @@ class Durations:
     def spread_s(self) -> float:
         """Standard deviation; 0 with fewer than two durations."""
         return math.sqrt(self._m2 / (self.count - 1)) if self.count > 1 else 0.0
+
+
+def worked_s(event: ContainerEvent) -> float | None:
+    """Return how long a container ran, in seconds; None when that is not known.
+
+    Of one that was shrunk meanwhile it is the CPU time that it was given, since it stood still for a part of the rest.
+    """
+    if event.ran_s is None:
+        return None
+    if event.times_shrunk and event.attained_s is not None:
+        return max(0.0, min(event.attained_s, event.ran_s))
+    return max(0.0, event.ran_s)
 
 
 class Estimator:

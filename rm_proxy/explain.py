@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rm_proxy.api_models import Decision, EventInfo, Explanation
+from shell.messages import ContainerReport, ContainerState
 
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
 _EVENTS: Final = {
@@ -30,6 +31,7 @@ def tell(known: Explanation) -> list[str]:
         live = known.live.container
         why = f": {live.why}" if live.why else ""
         story.append(f"It is {live.state.value} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
+        story += _service(live, known.live.report_age_s)
     if known.completion:
         end = known.completion
         was = end.original_exit_status
@@ -56,11 +58,34 @@ def _decision(made: Decision) -> list[str]:
     return story
 
 
+def _service(live: ContainerReport, age_s: float) -> list[str]:
+    """Tell what a container was given, and when and for whom it was shrunk last; `age_s` is the report's."""
+    story = []
+    if live.attained_s is not None:
+        now = f", and may use {live.cores:g} cores now" if live.cores is not None else ""
+        story.append(f"It was given {live.attained_s:.1f} s of CPU so far{now}.")
+    if live.times_shrunk:
+        ago_s = live.since_s if live.state is ContainerState.SHRUNK else live.shrunk_ago_s
+        ago = f" {ago_s + age_s:.1f} s ago" if ago_s is not None else ""
+        by = f" {live.shrunk_by} took its place" if live.shrunk_by else ""
+        last = f"; the last time{ago}{',' if ago and by else ''}{by}" if ago or by else ""
+        story.append(f"It was shrunk {_times(live.times_shrunk)}{last}.")
+    return story
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
 def _event(event: EventInfo) -> str:
     text = f"{_EVENTS.get(event.kind, event.kind)}"
     if event.kind == "started":
         text += f" after {event.waited_s:.1f} s of waiting"
     if event.ran_s is not None:
         text += f" after {event.ran_s:.1f} s"
+    if event.attained_s is not None:
+        text += f", given {event.attained_s:.1f} s of CPU"
+    if event.times_shrunk:
+        text += f", shrunk {_times(event.times_shrunk)}"
     reason = f" ({event.reason})" if event.reason else ""
     return f"At {event.node_id} {text}{reason}."

@@ -38,6 +38,12 @@ def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset
     return any(other > mine for other in live_precedences)
 
 
+def all_wait_for(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
+    """Tell whether all that an application runs waits for a container of this priority, if it runs anything."""
+    mine = precedence(app_type, priority)
+    return bool(live_precedences) and all(other > mine for other in live_precedences)
+
+
 def hold_limit_s(app_type: str, mapreduce_task_timeout_s: float) -> float:
     """Return how long a start may be held before the framework's own clock runs out, in seconds.
 

@@ -76,6 +76,9 @@ class Node:
             queued_s=report.queued_s,
             remaining_s=report.remaining_s,
             since_queueable_s=report.since_queueable_s,
+            containers=sum(not c.am for c in report.containers),
+            slots=report.slots,
+            attained_sd_s=report.attained_sd_s,
         )
         for own in self.own:
             view = _with(view, own.resources, own.expected_s)
@@ -103,11 +106,13 @@ class Node:
 
 
 def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:
-    """Return the view with one more queueable container: started where there is room, else behind the queue."""
-    used = view.used_g + view.used_q + resources
-    if view.queue_length == 0 and used.fits(view.capacity):
-        return replace(view, used_q=view.used_q + resources)
+    """Return the view with one more queueable container: started where there is room, else behind the queue.
+
+    The queue moves as fast as the cores work, whether containers share them or not.
+    """
+    if view.queue_length == 0 and view.has_room(resources):
+        return replace(view, used_q=view.used_q + resources, containers=view.containers + 1)
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
-    at_once = max(1.0, min(by_memory, by_cpu))
-    return replace(view, queue_length=view.queue_length + 1, queued_s=view.queued_s + expected_s / at_once)
+    queued_s = view.queued_s + expected_s / max(1.0, min(by_memory, by_cpu))
+    return replace(view, queue_length=view.queue_length + 1, queued_s=queued_s, containers=view.containers + 1)

@@ -23,6 +23,8 @@ MAX_ROUTED: Final = 2_000
 MAX_PLACED: Final = 200
 """Queueable containers placed or steered for one allocate request; the rest waits for the next."""
 MAX_CREDITS: Final = 10_000
+GUARD_WAIT_S: Final = 10.0
+"""How long a container may wait behind what waits for it before the deadlock guard steps in."""
 NO_IDS: Final = "too many of its placements were not granted"
 
 
@@ -40,6 +42,8 @@ class Router:
         """Keys that want more than MAX_ROUTED at once, by identity."""
         self._world, self._live, self._emit = world, live, emit
         self._credits: dict[Resources, deque[int]] = {}
+        self._full: set[tuple[str, Resources]] = set()
+        """Labels and sizes for which this request has found all nodes full."""
 
     @property
     def app(self) -> AppView | None:
@@ -187,36 +191,60 @@ class Router:
         answered: whether an answer came since the last request; without one nothing was refused yet.
         """
         app, left = self.app, MAX_PLACED
+        self._full.clear()
         if answered:
             for q in list(self.table.by_private.values()):
                 if left <= 0:
                     break
                 left -= 1
                 self._steer(q, app, now_s)
-        for entry in list(self.table.ledger.unplaced.values()):
-            while left > 0 and entry.q_wanted:
+        for entry in self._unplaced(app):
+            while left > 0 and entry.q_wanted and (entry.label, entry.resources) not in self._full:
                 left -= 1
                 if not self._place_one(entry, app, now_s):
                     break
 
+    def _unplaced(self, app: AppView | None) -> list[Entry]:
+        """Return the keys that wait for a node: what the application needs first, then as they came."""
+        waiting = list(self.table.ledger.unplaced.values())
+        if app is not None and len(waiting) > 1:
+            waiting.sort(key=lambda entry: frameworks.precedence(app.type, entry.key.priority))
+        return waiting
+
     def _place_one(self, entry: Entry, app: AppView | None, now_s: float) -> bool:
-        """Place one container; False when the entry has to stay as it is (OPPORTUNISTIC by the application's wish)."""
+        """Place one container; False when the entry has to stay as it is.
+
+        So it does while all nodes are full and the policy lets it wait, and OPPORTUNISTIC by the application's wish.
+        """
         if app is None or not self._active(entry, app):
             return self._all_guaranteed(entry)
         ask = self.ask(entry, app)
         placement = self._world.place(ask, frozenset(), now_s)
-        if placement.node is None and entry.key.opportunistic:
+        if placement.wait and ask.anywhere:
+            self._full.add((entry.label, entry.resources))
+        stuck = placement.wait and self._stuck(entry, app, now_s)
+        if placement.node is None and (entry.key.opportunistic or (placement.wait and not stuck)):
             return False
         reason = entry.take_q()
         assert reason is not None
         if placement.node is None:
-            self._fall_back(entry, reason, placement.reason or "no node may take it")
+            why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
+            self._fall_back(entry, reason, why or "no node may take it")
             return True
         node = self._world.node(placement.node)
         assert node is not None
         if self.table.place(entry, ask, placement, node.host, node.rack, reason) is None:
             return self._without_id(entry, reason)
         return True
+
+    def _stuck(self, entry: Entry, app: AppView, now_s: float) -> bool:
+        """Tell whether one container has to go guaranteed, because it waits for nodes that its own application fills.
+
+        One at a time: while one is guaranteed, or runs, the application gets on.
+        """
+        if entry.g_share or now_s - entry.q_reasons[0].asked_s <= GUARD_WAIT_S:
+            return False
+        return frameworks.all_wait_for(app.type, entry.key.priority, self._live.precedences(app.type))
 
     def _all_guaranteed(self, entry: Entry) -> bool:
         while (reason := entry.take_q()) is not None:
@@ -243,6 +271,10 @@ class Router:
                 node = self._world.node(placement.node)
                 assert node is not None
                 self.table.steer(q, placement, node.host, node.rack)
+                return
+            if placement.wait:
+                self.table.park(q)
+                q.entry.add_q(1, q.reason.text, q.reason.asked_s, q.reason.retries, q.tries)
                 return
         self.table.park(q)
         self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it")

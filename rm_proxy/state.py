@@ -30,7 +30,7 @@ from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord
 from rm_proxy.refresh import Refresher
 from rm_proxy.store import Store
-from shell.messages import Ack, Report
+from shell.messages import Ack, ContainerState, Report
 from shell.version import version
 
 
@@ -86,8 +86,11 @@ class ApiState:
         now_s = time.time()
         view, report, yarn = node.view, node.report, node.yarn
         fresh_s = self._proxy.settings.report_fresh_s
+        containers = report.containers if report else []
         return {
             **{name: getattr(view, name) for name in NodeInfo.model_fields if hasattr(view, name)},
+            "container_count": view.containers,
+            "shrunk": sum(c.state is ContainerState.SHRUNK for c in containers),
             "id": node.id,
             "state": yarn.state if yarn else "UNKNOWN",
             "why_unusable": node.why_not(now_s, fresh_s) or "",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import JSON, BigInteger, Double, Index, MetaData, Text
+from sqlalchemy import JSON, BigInteger, Double, Index, MetaData, Text, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 _NAMES = {
@@ -89,6 +89,8 @@ class Event(Base):
     reason: Mapped[str]
     waited_s: Mapped[float]
     ran_s: Mapped[float | None]
+    attained_s: Mapped[float | None]
+    times_shrunk: Mapped[int] = mapped_column(server_default=text("0"))
 
 
 class Node(Base):

@@ -79,6 +79,9 @@ class ContainerEvent(Message):
     waited_s: float = 0.0
     ran_s: float | None = None
     """Wall time from start to end, for ENDED and KILLED."""
+    attained_s: float | None = None
+    """CPU seconds that it was given by then; None when nobody measured."""
+    times_shrunk: int = Field(0, ge=0)
 
 
 class ContainerState(StrEnum):
@@ -114,6 +117,10 @@ class ContainerReport(Message):
     times_shrunk: int = 0
     shrunk_by: str = ""
     """The container that took its place last."""
+    shrunk_ago_s: float | None = None
+    """Seconds since it was shrunk last; None when it never was."""
+    am: bool = False
+    """Whether it is an application master."""
 
 
 class Report(Message):

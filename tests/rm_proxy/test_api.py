@@ -38,6 +38,9 @@ VIEW = NodeView(
     queue_length=2,
     queued_s=3.5,
     usable=False,
+    containers=3,
+    slots=8,
+    attained_sd_s=12.5,
 )
 WAITING = ContainerReport(
     container_id="container_1_0001_01_000003",
@@ -55,6 +58,8 @@ class State:
     """A proxy that knows one node, one application and one queue."""
 
     def __init__(self, store: Store) -> None:
+        self.store = store
+        self.live = WAITING
         self.history = History(store)
         self.metrics = ProxyMetrics()
         self.reports: list[Report] = []
@@ -92,7 +97,7 @@ class State:
         )
 
     def container(self, container_id: str) -> LiveContainer | None:
-        live = LiveContainer(node_id="n1:1", report_age_s=0.5, container=WAITING)
+        live = LiveContainer(node_id="n1:1", report_age_s=0.5, container=self.live)
         return live if container_id == WAITING.container_id else None
 
     def report(self, node_id: str, report: Report) -> Ack:
@@ -161,6 +166,8 @@ def test_nodes_and_one_node(client: TestClient) -> None:
     assert (page["offset"], page["more"], second["id"]) == (0, False, "n2:1")
     assert (first["host"], first["rack"], first["usable"]) == ("n1", "/r1", False)
     assert (first["capacity"], first["queued_s"]) == ({"memory_mb": 4096, "vcores": 4}, 3.5)
+    assert (first["container_count"], first["slots"], first["attained_sd_s"]) == (3, 8, 12.5)
+    assert (second["container_count"], second["slots"], second["shrunk"]) == (0, 0, 0)
     assert first["why_unusable"] == "its sidecar is silent" and first["report_age_s"] is None
     assert client.get("/v1/nodes/n1:1").json()["containers"][0]["why"] == WAITING.why
     missing = client.get("/v1/nodes/n9:1")
@@ -222,6 +229,68 @@ def test_explaining_one_that_waits_now_and_one_that_nobody_knows(client: TestCli
     assert known["story"][-1] == "It is waiting at n1:1 for 2.5 s: memory: 512 MB wanted, 100 MB free."
     answer = client.get("/v1/containers/container_9")
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown-container")
+
+
+SHRUNK = WAITING.model_copy(
+    update={
+        "state": ContainerState.SHRUNK,
+        "why": "container_9 attained less",
+        "attained_s": 61.25,
+        "cores": 0.05,
+        "times_shrunk": 2,
+        "shrunk_by": "container_9",
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("known", "sentences"),
+    [
+        (
+            SHRUNK,
+            [
+                "It is shrunk at n1:1 for 2.5 s: container_9 attained less.",
+                "It was given 61.2 s of CPU so far, and may use 0.05 cores now.",
+                "It was shrunk 2 times; the last time 3.0 s ago, container_9 took its place.",
+            ],
+        ),
+        (
+            SHRUNK.model_copy(update={"state": ContainerState.RUNNING, "why": "", "cores": None, "shrunk_ago_s": 70.0}),
+            [
+                "It is running at n1:1 for 2.5 s.",
+                "It was given 61.2 s of CPU so far.",
+                "It was shrunk 2 times; the last time 70.5 s ago, container_9 took its place.",
+            ],
+        ),
+        (
+            SHRUNK.model_copy(update={"state": ContainerState.RUNNING, "why": "", "times_shrunk": 1, "shrunk_by": ""}),
+            [
+                "It is running at n1:1 for 2.5 s.",
+                "It was given 61.2 s of CPU so far, and may use 0.05 cores now.",
+                "It was shrunk once.",
+            ],
+        ),
+    ],
+)
+def test_explaining_one_that_was_shrunk(
+    client: TestClient, state: State, known: ContainerReport, sentences: list[str]
+) -> None:
+    state.live = known
+    told = client.get(f"/v1/containers/{known.container_id}").json()
+    assert told["story"][-len(sentences) :] == sentences
+    assert told["live"]["container"]["shrunk_by"] == known.shrunk_by
+
+
+def test_explaining_what_an_ended_one_was_given(client: TestClient, state: State) -> None:
+    cid = "container_1_0001_01_000099"
+    for seq, fields in enumerate(({"attained_s": 6.0, "times_shrunk": 1}, {"attained_s": 6.0}, {}), 10):
+        end = ContainerEvent(seq=seq, container_id=cid, kind=EventKind.ENDED, at_s=2000.0 + seq, ran_s=20.0, **fields)
+        state.store.write([NodeEvent("n1:1", "boot", end)])
+    assert client.get(f"/v1/containers/{cid}").json()["story"] == [
+        "At n1:1 its process ended after 20.0 s, given 6.0 s of CPU, shrunk once.",
+        "At n1:1 its process ended after 20.0 s, given 6.0 s of CPU.",
+        "At n1:1 its process ended after 20.0 s.",
+    ]
 
 
 def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) -> None:

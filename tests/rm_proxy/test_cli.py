@@ -33,7 +33,17 @@ from shell.messages import ContainerReport, ContainerState
 APP = "application_1_0001"
 CONTAINER = "container_1_0001_01_000002"
 NODE = NodeInfo.of(
-    NodeView("n1:1", "n1", capacity=Resources(4096, 4), queue_length=3, usable=False), why_unusable="silent"
+    NodeView(
+        *("n1:1", "n1"),
+        capacity=Resources(4096, 4),
+        queue_length=3,
+        usable=False,
+        containers=5,
+        slots=8,
+        attained_sd_s=12.5,
+    ),
+    why_unusable="silent",
+    shrunk=2,
 )
 HEALTH = Health(
     status="ok",
@@ -84,6 +94,19 @@ WAITING = ContainerReport(
     container_id=CONTAINER, app_id=APP, kind="Q", state=ContainerState.WAITING, memory_mb=512, vcores=1, why="room"
 )
 
+SHRUNK = WAITING.model_copy(
+    update={
+        "container_id": CONTAINER[:-1] + "3",
+        "state": ContainerState.SHRUNK,
+        "attained_s": 61.25,
+        "cores": 0.05,
+        "times_shrunk": 4,
+        "shrunk_by": CONTAINER[:-1] + "7",
+        "why": "attained more",
+    }
+)
+MASTER = WAITING.model_copy(update={"container_id": CONTAINER[:-1] + "1", "kind": "G", "am": True})
+
 
 def page(*items: Any, more: bool = False) -> str:
     return Page[Any](items=list(items), offset=0, more=more).model_dump_json()
@@ -91,7 +114,7 @@ def page(*items: Any, more: bool = False) -> str:
 
 ANSWERS = {
     "/v1/nodes": page(NODE),
-    "/v1/nodes/n1:1": NodeDetail(**NODE.model_dump(), containers=[WAITING]).model_dump_json(),
+    "/v1/nodes/n1:1": NodeDetail(**NODE.model_dump(), containers=[WAITING, SHRUNK, MASTER]).model_dump_json(),
     "/v1/queues": page(QueueInfo.of(QueueView("root.a", Resources(4096, 4), labels=frozenset(["gpu"])))),
     "/v1/applications": page(ApplicationInfo(id=APP, name="wordcount", live_q=5)),
     f"/v1/applications/{APP}": ApplicationInfo(id=APP, name="wordcount", submitted_s=1.0).model_dump_json(),
@@ -144,7 +167,9 @@ def call(*arguments: str, url: str = "") -> Result:
     ("arguments", "shown"),
     [
         (("node", "list"), ["n1:1", "4096 MB, 4 cores", "silent"]),
-        (("node", "show", "n1:1"), ["n1:1", CONTAINER, "waiting", "room"]),
+        (("node", "list"), ["5 of 8", "12.5", "shrunk"]),
+        (("node", "show", "n1:1"), ["n1:1", CONTAINER, "waiting", "room", "5 of 8"]),
+        (("node", "show", "n1:1"), ["61.2", "0.05", SHRUNK.shrunk_by, "attained more", "G, AM"]),
         (("queue", "list"), ["root.a", "gpu"]),
         (("app", "list"), [APP, "wordcount"]),
         (("app", "show", APP), [APP, "1970-01-01 00:00:01Z", "0.004"]),

@@ -59,6 +59,24 @@ def test_durations_are_learnt_from_the_sidecars() -> None:
     assert am.world.expected_s(app, 20) == 42.0
 
 
+def test_durations_of_shrunk_containers_are_the_cpu_that_they_were_given() -> None:
+    """Wall time counts standing still; of one that was never shrunk it counts what it waited for itself."""
+    cases = [
+        ({"ran_s": 42.0, "attained_s": 12.0, "times_shrunk": 2}, 12.0),
+        ({"ran_s": 42.0, "attained_s": 12.0}, 42.0),
+        ({"ran_s": 42.0, "times_shrunk": 1}, 42.0),
+        ({"ran_s": 42.0, "attained_s": 80.0, "times_shrunk": 1}, 42.0),
+        ({"attained_s": 80.0, "times_shrunk": 1}, 10.0),
+    ]
+    for fields, expected_s in cases:
+        am = holding()
+        app = am.world.app(APP)
+        assert app is not None
+        ended = event(1, EventKind.ENDED).model_copy(update=fields)
+        am.world.report(node_id(1), report(1, events=[ended]), 1.0)
+        assert am.world.expected_s(app, 20) == expected_s, fields
+
+
 def test_undelivered_drops_go_with_the_next_ack() -> None:
     world = coordinator()
     world.undelivered(DropHeld(node_id(1), cid(1), "released"))

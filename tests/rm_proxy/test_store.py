@@ -153,6 +153,25 @@ def test_the_migrations_make_the_tables_of_the_models(store: Store) -> None:
     store.open()
 
 
+def test_a_store_of_the_first_version_keeps_its_events(store: Store) -> None:
+    with store.engine.begin() as connection:
+        for column in ("attained_s", "times_shrunk"):
+            connection.execute(text(f"ALTER TABLE container_events DROP COLUMN {column}"))
+        connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(
+            text("INSERT INTO container_events VALUES ('n1:1', 'old', 1, 'container_1', 'ended', 5, '', 0, 3)")
+        )
+    store.open()
+    (known,) = History(store).explanation("container_1").events
+    assert (known.ran_s, known.attained_s, known.times_shrunk) == (3.0, None, 0)
+
+
+def test_ends_keep_what_was_attained(store: Store) -> None:
+    store.write([happened(1, 1, EventKind.ENDED, ran_s=9.0, attained_s=2.5, times_shrunk=3)])
+    (known,) = History(store).explanation(grant(1).container_id).events
+    assert (known.ran_s, known.attained_s, known.times_shrunk) == (9.0, 2.5, 3)
+
+
 def test_what_was_written_is_told_again(store: Store) -> None:
     made = grant(1)
     end = CompletionRecord(made.container_id, APP.id, -102, -100, "gone", 2010.0, own=True)
