@@ -15,7 +15,7 @@ from typing import Final
 
 from sidecar.resizer import files
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
-from sidecar.resizer.give_back import CONTROLLERS, Taken, Undo, give_back
+from sidecar.resizer.give_back import ATTEMPT, CONTROLLERS, Taken, Undo, give_back
 from sidecar.resizer.hierarchies import Hierarchy, hierarchies
 from sidecar.resizer.processes import PROC, TICKS, anonymous_mb, being_killed, family, groups_of, look, scan
 
@@ -80,7 +80,7 @@ class Cgroup1(Resizer):
             quota = files.read(top / "cpu.cfs_quota_us")
             files.write(top / "cpu.cfs_quota_us", quota, "")
             return
-        group = top / f"attempt-{os.getpid()}"
+        group = top / f"{ATTEMPT}{os.getpid()}"
         made = self._make(group, "")
         try:
             files.write(group / "cpu.cfs_quota_us", str(QUOTA_MIN_US), "")

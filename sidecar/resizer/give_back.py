@@ -12,6 +12,8 @@ from sidecar.resizer import files
 from sidecar.resizer.base import ResizeRefusedError
 
 CONTROLLERS: Final[tuple[str, ...]] = ("cpu", "cpuacct", "freezer", "memory")
+ATTEMPT: Final = "attempt-"
+"""What the names of groups begin with that are made to see whether it works."""
 _EMPTY_WITHIN_S: Final = 1.0
 _REMOVED_WITHIN_S: Final = 0.3
 

@@ -34,6 +34,9 @@ class Guardian:
         self._clean: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe = self._pidfd = -1
+        self._began_s = 0.0
+        self._ended: asyncio.Event | None = None
+        """Set when the guardian has ended; there is one when this end is closing."""
         self._kept = bytearray()
         self._writing = False
         self._again_s = _AGAIN_S
@@ -66,7 +69,9 @@ class Guardian:
         process.stdin.close()
         os.set_blocking(self._pipe, False)
         self._pidfd = os.pidfd_open(process.pid)
-        asyncio.get_running_loop().add_reader(self._pidfd, self._died)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._pidfd, self._died)
+        self._began_s = loop.time()
         self._kept.clear()
         for container_id, undo in self._undo.items():
             self._tell({"put": container_id, "undo": undo})
@@ -98,17 +103,17 @@ class Guardian:
         process = self._process
         if process is None:
             return
-        until = asyncio.get_running_loop().time() + wait_s
-        while self._kept and asyncio.get_running_loop().time() < until:
-            await asyncio.sleep(0.01)
-        self._let_go()
-        while process.poll() is None and asyncio.get_running_loop().time() < until:
-            await asyncio.sleep(0.01)
-        if process.poll() is None:
+        self._ended = asyncio.Event()
+        if not self._kept:
+            self._close_pipe()
+        try:
+            await asyncio.wait_for(self._ended.wait(), wait_s)
+        except TimeoutError:
             log.warning(f"the guardian (pid {process.pid}) has not ended after {wait_s:g} s")
+            self._let_go()
 
     def _tell(self, said: Mapping[str, object]) -> None:
-        if self._process is None:
+        if self._process is None or self._pipe < 0:
             return  # the next one is told all
         self._kept += json.dumps(said, separators=(",", ":")).encode() + b"\n"
         if not self._writing:
@@ -130,17 +135,24 @@ class Guardian:
         except BrokenPipeError:
             self._kept.clear()  # its end is told by the pidfd
         self._stop_writing()
+        if self._ended is not None:
+            self._close_pipe()
 
     def _stop_writing(self) -> None:
         if self._writing:
             asyncio.get_running_loop().remove_writer(self._pipe)
             self._writing = False
 
-    def _let_go(self) -> None:
+    def _close_pipe(self) -> None:
         self._stop_writing()
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+    def _let_go(self) -> None:
+        self._close_pipe()
         asyncio.get_running_loop().remove_reader(self._pidfd)
         os.close(self._pidfd)
-        os.close(self._pipe)
         self._process = None
 
     def _died(self) -> None:
@@ -149,9 +161,15 @@ class Guardian:
             return
         status = process.wait()
         self._let_go()
+        if self._ended is not None:
+            self._ended.set()
+            return
         self.restarts += 1
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._began_s > 2 * _AGAIN_MAX_S:
+            self._again_s = _AGAIN_S
         log.error(f"the guardian ended with status {status}; another one starts in {self._again_s:g} s")
-        self._timer = asyncio.get_running_loop().call_later(self._again_s, self._again)
+        self._timer = loop.call_later(self._again_s, self._again)
         self._again_s = min(self._again_s * 2, _AGAIN_MAX_S)
 
     def _again(self) -> None:

@@ -1,0 +1,102 @@
+"""Gives containers their full limits back when the sidecar is gone: `python -m sidecar.guardian LABEL`.
+
+The sidecar starts it with a pipe as its stdin (`sidecar.guardian_end`), and writes JSON lines: {"put": ID, "undo": {...}}
+before a container is shrunk for the first time, {"del": ID} when it was let go, {"clean": [GROUP, ...]} for parent
+groups. The end of the pipe means that the sidecar is gone, however it died: every undo that is left is done, and the
+guardian ends. Imports little, because it stands by on every node. LABEL names the parent group, by which the next
+sidecar finds it.
+"""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+Undoing = Callable[[Mapping[str, object]], None]
+_MODULES: Final = {
+    "cgroup1": "sidecar.resizer.give_back",
+    "signals": "sidecar.resizer.signals",
+    "cgroup2": "sidecar.resizer.cgroup2",
+    "docker": "sidecar.resizer.docker",
+}
+"""Where `undo_<resizer>` is; it raises OSError or QuicksilverError for what cannot be given back."""
+
+
+class Records:
+    """What has to be undone."""
+
+    def __init__(self) -> None:
+        self.undo: dict[str, Mapping[str, object]] = {}
+        self.clean: list[Path] = []
+
+    def take(self, line: str) -> None:
+        """Take in a line of the sidecar; a line that cannot be read is told of and left out."""
+        try:
+            said = json.loads(line)
+            if "put" in said:
+                undoing(str(said["undo"]["resizer"]))  # its module is loaded while all is well
+                self.undo[str(said["put"])] = said["undo"]
+            elif "del" in said:
+                self.undo.pop(str(said["del"]), None)
+            else:
+                self.clean = [Path(group) for group in said["clean"]]
+        except (ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
+            tell(f"line not understood ({error!r}): {line.strip()[:200]}")
+
+    def finish(self) -> int:
+        """Undo everything, the others too when one fails. Returns how many failed."""
+        failed = 0
+        for container_id, record in self.undo.items():
+            try:
+                undoing(str(record["resizer"]))(record)
+            except Exception as error:  # noqa: BLE001  whatever it is, the others are to get their limits back
+                failed += 1
+                tell(f"{container_id}: its limits are not given back: {error}")
+            else:
+                tell(f"{container_id}: full limits again, the sidecar is gone")
+        for group in self.clean:
+            try:
+                group.rmdir()
+            except OSError as error:
+                if error.errno not in (errno.ENOENT, errno.EBUSY, errno.ENOTEMPTY):
+                    tell(f"{group}: not removed: {error}")
+        return failed
+
+
+def undoing(resizer: str) -> Undoing:
+    """Return the function that undoes what a resizer did. Raises ImportError, AttributeError or KeyError."""
+    found: Undoing = getattr(importlib.import_module(_MODULES[resizer]), f"undo_{resizer}")
+    return found
+
+
+def tell(text: str) -> None:
+    """Write a line to stderr; when nobody reads it any more there is nobody to tell."""
+    try:
+        print(f"sidecar.guardian: {text}", file=sys.stderr, flush=True)
+    except OSError:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115, PTH123  or the exit would fail on what is buffered
+
+
+def main() -> int:
+    """Read stdin to its end, then undo. Returns 1 when something could not be undone."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+    try:
+        Path("/proc/self/oom_score_adj").write_text("-900")
+    except OSError as error:
+        tell(f"not spared when memory is short: {error}")
+    records = Records()
+    for line in sys.stdin:
+        records.take(line)
+    return 1 if records.finish() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

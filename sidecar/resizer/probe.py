@@ -1,0 +1,115 @@
+"""Finds out what can resize here: each mechanism is really tried, and says why not when it is not taken."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from shell.hadoop_conf import HadoopConf
+from sidecar.resizer.base import Resizer, ResizeRefusedError
+from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizer.processes import PROC
+from sidecar.resizer.signals import Signals
+
+ORDER: Final = ("cgroup2", "cgroup1", "signals")
+WANTED: Final = ("auto", *ORDER, "docker", "none")
+_LCE: Final = "yarn.nodemanager.linux-container-executor"
+_STRICT: Final = f"{_LCE}.cgroups.strict-resource-usage"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What resizes on this node, if anything does."""
+
+    resizer: Resizer | None
+    why_not: dict[str, str] = field(default_factory=dict)
+    """By name, why others that come before it were not taken."""
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def limits(self) -> list[str]:
+        """Say what cannot be done here, for reports."""
+        lines = [f"resizer {name}: {why}" for name, why in self.why_not.items()]
+        return [*lines, *self.warnings]
+
+
+def choose(
+    wanted: str = "auto",
+    *,
+    parent: str = "quicksilver",
+    conf: HadoopConf | None = None,
+    memory: bool = True,
+    proc: Path = PROC,
+) -> Chosen:
+    """Return the first mechanism that works: `wanted`, or with "auto" cgroup v2, cgroup v1, signals.
+
+    `docker` takes Docker for the containers that are Docker's, and what "auto" finds for the others. `conf` tells
+    whether the NodeManager keeps cgroups itself. Raises ValueError when `wanted` is none of WANTED.
+    """
+    if wanted not in WANTED:
+        raise ValueError(f"{wanted!r} is no resizer; take one of {', '.join(WANTED)}")
+    if wanted == "none":
+        return Chosen(None)
+    nm_hierarchy, warnings = nm_groups(conf)
+    makers: dict[str, Callable[[], Resizer]] = {
+        "cgroup2": lambda: _other("cgroup2", "Cgroup2", parent, nm_hierarchy),
+        "cgroup1": lambda: _cgroup1(parent, nm_hierarchy, memory, proc),
+        "signals": lambda: _signals(proc),
+    }
+    why_not: dict[str, str] = {}
+    for name in ORDER if wanted in ("auto", "docker") else (wanted,):
+        try:
+            return _with_docker(wanted, Chosen(makers[name](), why_not, warnings))
+        except (ResizeRefusedError, OSError, ImportError) as error:
+            why_not[name] = str(error)
+    return _with_docker(wanted, Chosen(None, why_not, warnings))
+
+
+def nm_groups(conf: HadoopConf | None) -> tuple[str | None, tuple[str, ...]]:
+    """Return the NodeManager's own cgroup hierarchy, None when it keeps no cpu groups; and what does not go with it."""
+    if conf is None or not (conf.text("yarn.nodemanager.container-executor.class") or "").endswith(
+        "LinuxContainerExecutor"
+    ):
+        return None, ()
+    handler = conf.text(f"{_LCE}.resources-handler.class") or ""
+    if "cgroup" not in handler.lower() and not conf.boolean("yarn.nodemanager.resource.cpu.enabled"):
+        return None, ()
+    warnings: tuple[str, ...] = ()
+    if conf.boolean(_STRICT):
+        warnings = (f"{conf.place(_STRICT)}: quotas of the NodeManager's own are undone by resizing; set it to false",)
+    return conf.text(f"{_LCE}.cgroups.hierarchy") or "/hadoop-yarn", warnings
+
+
+def _cgroup1(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> Resizer:
+    resizer = Cgroup1(parent, nm_hierarchy, memory, proc)
+    resizer.attempt()
+    return resizer
+
+
+def _signals(proc: Path) -> Resizer:
+    if not hasattr(os, "pidfd_open") or not (proc / "self" / "stat").exists():
+        raise ResizeRefusedError("", "signals", "the kernel has no pidfd or no /proc", remedy="take Linux 5.3 or later")
+    os.close(os.pidfd_open(os.getpid()))
+    return Signals(proc)
+
+
+def _other(module: str, name: str, parent: str, nm_hierarchy: str | None) -> Resizer:
+    """Return a resizer that is only imported when it is tried."""
+    found: Any = getattr(importlib.import_module(f"sidecar.resizer.{module}"), name)
+    resizer = found(parent=parent, nm_hierarchy=nm_hierarchy)
+    resizer.attempt()
+    return cast(Resizer, resizer)
+
+
+def _with_docker(wanted: str, chosen: Chosen) -> Chosen:
+    if wanted != "docker":
+        return chosen
+    try:
+        composite: Any = importlib.import_module("sidecar.resizer.docker").DockerOr(chosen.resizer)
+    except (ResizeRefusedError, OSError, ImportError) as error:
+        return Chosen(None, {**chosen.why_not, "docker": str(error)}, chosen.warnings)
+    return Chosen(cast(Resizer, composite), chosen.why_not, chosen.warnings)
