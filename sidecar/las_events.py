@@ -36,6 +36,8 @@ class Joined:
     vcores: float
     way: Way
     now_s: float
+    whole: bool = False
+    """It cannot run with a part of its cores: its resizer knows only all or nothing."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,449 @@
+"""Playbooks of least attained service: one per rule."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from policies.model import Way
+from policies.shrinking import Shrinking
+from sidecar.las import Las
+from sidecar.las_events import (
+    Freeze,
+    Joined,
+    LasCommand,
+    LasRules,
+    Left,
+    Ready,
+    Resized,
+    Restore,
+    Ruled,
+    Served,
+    Shrink,
+    Squeezed,
+    Turn,
+)
+from tests.playbook import play
+
+MIN = 0.05
+
+
+def las(cores: float = 1, **rules: Any) -> Las:
+    return Las(LasRules(cores, **({"quantum_s": 10.0, "min_cores": MIN} | rules)))
+
+
+def done(container_id: str, now_s: float) -> Resized:
+    return Resized(container_id, "", now_s)
+
+
+def come(
+    node: Las, container_id: str, now_s: float, vcores: float = 1, way: Way = Way.SHRINK, **more: Any
+) -> list[LasCommand]:
+    """A container comes and is in hand at once."""
+    commands = node.handle(Joined(container_id, vcores, way, now_s, **more))
+    return commands + node.handle(Ready(container_id, now_s))
+
+
+def settle(node: Las, commands: list[LasCommand], now_s: float) -> list[LasCommand]:
+    """Carry out all commands and those that follow; return them all."""
+    said = list(commands)
+    for command in said:
+        said += node.handle(done(command.container_id, now_s))
+    return said
+
+
+def running(node: Las) -> dict[str, float]:
+    """Return the granted cores of who runs."""
+    return {s.id: s.vcores if s.cores is None else s.cores for s in node.shares.values() if s.running}
+
+
+def full(cores: float = 1, *names: str, gap_s: float = 1, **rules: Any) -> Las:
+    """Return a node on which containers of 1 vcore came one after another, every `gap_s`, all resized."""
+    node = las(cores, **rules)
+    for number, name in enumerate(names):
+        settle(node, come(node, name, number * gap_s), number * gap_s)
+    return node
+
+
+def test_defaults_are_those_of_the_policy() -> None:
+    rules, settings = LasRules(2), Shrinking()
+    for name in ("quantum_s", "starve_quanta", "protect_quanta", "min_cores"):
+        assert getattr(rules, name) == getattr(settings, name)
+
+
+def test_newcomer_displaces_who_attained_most_and_the_least_attained_resumes() -> None:
+    play(
+        las(),
+        (Joined("a", 1, Way.SHRINK, 0), []),
+        (Ready("a", 0), []),
+        (Joined("b", 1, Way.SHRINK, 4), []),
+        (Ready("b", 5), [Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")]),
+        (done("a", 5), []),
+        (Joined("c", 1, Way.SHRINK, 6), []),
+        (Ready("c", 7), [Shrink("b", MIN, "c", "attained 2.0 s, c only 0.0 s")]),
+        (done("b", 7), []),
+        (Left("c", 9), [Restore("b", "its turn: attained 2.0 s")]),
+    )
+
+
+def test_what_others_read() -> None:
+    node = full(1, "a", "b", gap_s=4)
+    assert node.shrunk() == {"a"}
+    assert node.running_vcores() == 1
+    assert node.spread_s() == 2.0  # 4 s and 0 s
+    a = node.shares["a"]
+    assert (a.attained_s, a.times_shrunk, a.last_by, a.last_why) == (4.0, 1, "b", "attained 4.0 s, b only 0.0 s")
+    assert (a.ready, a.running, a.cores, a.applied.cores, a.since_s) == (True, False, MIN, MIN, 4.0)
+    b = node.shares["b"]
+    assert (b.running, b.cores, b.times_shrunk, b.stuck) == (True, None, 0, "")
+
+
+def test_quantum_ends_who_attained_no_more_takes_over_and_the_timer_starts_again() -> None:
+    node = full(1, "a", "b", gap_s=4)  # a has 4 s, b runs since 4
+    assert node.deadline_s() == 14
+    play(
+        node,
+        (Turn(13.9), []),
+        (Turn(14), [Shrink("b", MIN, "a", "attained 10.0 s, a only 4.0 s"), Restore("a", "its turn: attained 4.0 s")]),
+        (done("b", 14), []),
+        (done("a", 14), []),
+        (
+            Turn(24),
+            [Shrink("a", MIN, "b", "attained 14.0 s, b only 10.0 s"), Restore("b", "its turn: attained 10.0 s")],
+        ),
+    )
+
+
+def test_quantum_ends_and_the_least_attained_runs_on() -> None:
+    node = full(1, "a", "b", gap_s=40, starve_quanta=9)
+    play(node, (Turn(50), []))  # b has 10 s, a 40 s
+    assert node.deadline_s() == 60
+    play(node, (Turn(60), []), (Turn(70), []))
+    play(
+        node,
+        (Turn(80), [Shrink("b", MIN, "a", "attained 40.0 s, a 40.0 s"), Restore("a", "its turn: attained 40.0 s")]),
+    )
+
+
+def test_nothing_but_time_passes_before_ready() -> None:
+    node = las(ready_wait_s=30)
+    play(node, (Joined("a", 1, Way.SHRINK, 5), []), (Turn(20), []))
+    assert node.running_vcores() == 0
+    assert node.deadline_s() == 35
+
+
+def test_who_is_not_ready_in_time_counts_in_full_until_it_is() -> None:
+    node = las(ready_wait_s=30)
+    settle(node, come(node, "a", 0), 0)
+    play(
+        node,
+        (Joined("b", 1, Way.SHRINK, 5), []),
+        (Turn(35), [Shrink("a", MIN, "b", "b needs 1 vcores and is never resized")]),
+        (done("a", 35), []),
+    )
+    assert node.shares["b"].running and node.running_vcores() == 1
+    play(node, (Ready("b", 40), []))
+    assert node.shares["b"].running and not node.shares["a"].running
+    assert node.deadline_s() == 50
+
+
+@pytest.mark.parametrize("way", [Way.NONE, Way.KILL])
+def test_what_is_never_resized_takes_its_cores_from_the_start(way: Way) -> None:
+    node = las(2)
+    come(node, "a", 0)
+    come(node, "b", 1)
+    play(
+        node,
+        (Joined("g", 1, way, 3), [Shrink("a", MIN, "g", "g needs 1 vcores and is never resized")]),
+        (Ready("g", 4), []),
+        (done("a", 4), []),
+    )
+    assert node.running_vcores() == 2 and node.shares["g"].running and "g" not in node.shrunk()
+    play(node, (Left("g", 5), [Restore("a", "its turn: attained 4.0 s")]))
+
+
+def test_more_guaranteed_than_cores_leave_nothing() -> None:
+    node = las(2)
+    come(node, "a", 0)
+    play(node, (Joined("g", 3, Way.NONE, 1), [Shrink("a", MIN, "g", "g needs 3 vcores and is never resized")]))
+    assert node.running_vcores() == 3
+    play(node, (done("a", 1), []), (Turn(500), []))
+    assert node.deadline_s() is None  # it starves, but no time will help it
+
+
+def test_frozen_instead_of_shrunk_but_a_part_is_a_part() -> None:
+    node = las(1.5)
+    come(node, "f", 0, way=Way.FREEZE)
+    why = "attained 1.0 s, b only 0.0 s"
+    play(
+        node,
+        (Joined("b", 1, Way.FREEZE, 1), []),
+        (Ready("b", 1), [Shrink("f", 0.5, "b", "0.5 cores are left for it")]),
+        (done("f", 1), []),
+        (Joined("c", 1.5, Way.SHRINK, 1), []),
+        (Ready("c", 1), [Freeze("b", "c", "attained 0.0 s, c 0.0 s"), Freeze("f", "c", why.replace("b", "c"))]),
+    )
+
+
+def test_cores_are_never_left_alone() -> None:
+    node = las(2.5)
+    come(node, "a", 0)
+    come(node, "b", 1)
+    assert settle(node, come(node, "c", 2), 2) == [Shrink("a", 0.5, "c", "0.5 cores are left for it")]
+    assert running(node) == {"a": 0.5, "b": 1, "c": 1}
+    assert settle(node, node.handle(Left("b", 3)), 3) == [Restore("a", "its turn: attained 2.5 s")]
+
+
+def test_a_sliver_is_no_part() -> None:
+    node = las(2.09)
+    come(node, "a", 0)
+    come(node, "b", 1)
+    assert come(node, "c", 2) == [Shrink("a", MIN, "c", "attained 2.0 s, c only 0.0 s")]
+
+
+def test_a_sliver_is_better_than_nothing_runs() -> None:
+    node = las(2)
+    come(node, "a", 0)
+    settle(node, come(node, "b", 1), 1)
+    commands = node.handle(Joined("g", 1.92, Way.NONE, 2))
+    assert [c for c in commands if isinstance(c, Shrink)] == [
+        Shrink("a", MIN, "g", "g needs 1.92 vcores and is never resized"),
+        Shrink("b", 0.08, "g", "0.08 cores are left for it"),
+    ]
+    settle(node, commands, 2)
+    assert settle(node, node.handle(Left("g", 3)), 3) == [
+        Restore("a", "its turn: attained 2.0 s"),
+        Restore("b", "its turn: attained 1.1 s"),
+    ]
+
+
+def test_a_part_grows_only_when_the_quantum_of_others_is_over() -> None:
+    node = las(2)
+    settle(node, come(node, "big", 0, 2), 0)
+    settle(node, come(node, "small", 5), 5)
+    assert running(node) == {"big": 1, "small": 1}
+    node.handle(Served({"big": 1.0}, 6))
+    for at_s in (10, 11, 14.9):
+        assert node.handle(Turn(at_s)) == []
+    assert settle(node, node.handle(Turn(15)), 15) == [
+        Shrink("small", MIN, "big", "attained 10.0 s, big only 1.0 s"),
+        Restore("big", "its turn: attained 1.0 s"),
+    ]
+
+
+def test_a_part_grows_before_who_attained_more_runs() -> None:
+    node = full(2, "a", "b")  # 1 s apart
+    settle(node, come(node, "big", 8, 2), 8)
+    assert running(node) == {"big": 2}
+    settle(node, node.handle(Joined("g", 1, Way.NONE, 9)), 9)
+    assert running(node) == {"g": 1, "big": 1}
+    settle(node, node.handle(Left("g", 9.5)), 9.5)
+    assert running(node) == {"big": 2}  # 2.5 s, b has 7 s
+
+
+def test_who_runs_all_or_nothing_is_given_no_part() -> None:
+    node = las(1.5)
+    settle(node, come(node, "w", 0, 1, Way.FREEZE, whole=True), 0)
+    assert settle(node, come(node, "b", 1), 1) == [Freeze("w", "b", "attained 1.0 s, b only 0.0 s")]
+    node.handle(Left("b", 2))
+    assert running(node) == {"w": 1}
+    node.handle(done("w", 2))
+    node.handle(Joined("g", 1, Way.NONE, 3))
+    assert running(node) == {"w": 1, "g": 1}  # nothing else could run on the half core
+
+
+def test_starving_one_runs_and_is_protected_from_newcomers() -> None:
+    node = full(1, "a", "b", gap_s=40, starve_quanta=2)  # a stands still since 40
+    settle(node, node.handle(Turn(50)), 50)
+    assert node.deadline_s() == 60
+    play(
+        node,
+        (Turn(60), [Shrink("b", MIN, "a", "a stood still for 20 s"), Restore("a", "stood still for 20 s")]),
+        (done("b", 60), []),
+        (done("a", 60), []),
+        (Joined("c", 1, Way.SHRINK, 61), []),
+        (Ready("c", 61), [Shrink("c", MIN, "", "others go first")]),
+        (done("c", 61), []),
+        (Turn(69.9), []),
+        (Turn(70), [Shrink("a", MIN, "c", "attained 50.0 s, c only 0.0 s"), Restore("c", "its turn: attained 0.0 s")]),
+    )
+
+
+def test_guaranteed_ones_displace_even_the_protected_which_is_next_then() -> None:
+    node = full(1, "a", "b", gap_s=40, starve_quanta=2)
+    settle(node, node.handle(Turn(60)), 60)
+    assert running(node) == {"a": 1}
+    settle(node, node.handle(Joined("g", 1, Way.NONE, 61)), 61)
+    assert running(node) == {"g": 1}
+    settle(node, node.handle(Left("g", 62)), 62)
+    assert running(node) == {"a": 1}
+    assert node.shares["a"].protected_until_s == 72
+
+
+def test_who_starves_longest_goes_first() -> None:
+    node = full(1, "a", "b", "c", gap_s=30, starve_quanta=4)  # a stands still since 30, b since 60
+    settle(node, node.handle(Joined("g", 1, Way.NONE, 61)), 61)
+    for at_s in (70, 100, 101):
+        assert node.handle(Turn(at_s)) == []
+    for at_s, event, name in ((105, Left("g", 105), "a"), (115, Turn(115), "b"), (125, Turn(125), "c")):
+        settle(node, node.handle(event), at_s)
+        assert running(node) == {name: 1}
+    settle(node, node.handle(Turn(135)), 135)
+    assert running(node) == {"c": 1}  # nobody starves any more, and c attained least
+
+
+def test_accounting_wins_and_never_falls() -> None:
+    node = full(1, "a", gap_s=1)
+    node.handle(Turn(8))
+    assert node.shares["a"].attained_s == 8
+    node.handle(Served({"a": 3.0, "gone": 4.0}, 9))
+    assert node.shares["a"].attained_s == 3
+    node.handle(Turn(12))
+    assert node.shares["a"].attained_s == 3  # wall time counts no more
+    node.handle(Served({"a": 1.0}, 13))
+    node.handle(Served({"a": 1.5}, 14))
+    assert node.shares["a"].attained_s == 3.5
+
+
+def test_wall_time_counts_as_carried_out_times_cores() -> None:
+    node = las(2)
+    come(node, "a", 0, 2)
+    come(node, "b", 3)  # a is to have 1 core, but still has 2
+    node.handle(Turn(5))
+    assert node.shares["a"].attained_s == 10
+    node.handle(done("a", 6))
+    node.handle(Turn(8))
+    assert node.shares["a"].attained_s == 14
+    assert node.shares["b"].attained_s == 5
+
+
+def test_time_never_goes_back() -> None:
+    node = full(1, "a")
+    node.handle(Turn(5))
+    node.handle(Turn(2))
+    node.handle(Turn(6))
+    assert node.shares["a"].attained_s == 6
+
+
+def test_one_command_at_a_time_then_the_difference() -> None:
+    node = full(1, "a")
+    come(node, "b", 1)
+    play(
+        node,
+        (Left("b", 2), []),  # a is being shrunk still
+        (done("a", 3), [Restore("a", "its turn: attained 2.0 s")]),
+        (done("a", 4), []),
+    )
+
+
+def test_refused_shrink_keeps_its_room_and_is_tried_again_later_and_later() -> None:
+    node = full(1, "a")
+    assert len(come(node, "b", 5)) == 1
+    play(node, (Resized("a", "EBUSY", 5), [Shrink("b", MIN, "", "others go first")]), (done("b", 5), []))
+    assert (node.shares["a"].stuck, running(node), node.deadline_s()) == ("EBUSY", {"a": 1}, 6)
+    assert node.shares["a"].times_shrunk == 0
+    again = Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")
+    play(node, (Turn(6), [again]), (Turn(6.5), []), (Resized("a", "EBUSY", 7), []))
+    assert node.deadline_s() == 9
+    for wait_s in (2, 4, 8, 16, 32, 60, 60):
+        at_s = node.shares["a"].retry_at_s
+        play(node, (Turn(at_s), [again]), (Resized("a", "EBUSY", at_s), []))
+        assert node.shares["a"].retry_at_s == at_s + min(60, wait_s * 2)
+    at_s = node.shares["a"].retry_at_s
+    play(node, (Turn(at_s), [again]))
+    assert node.handle(done("a", at_s)) == [Restore("b", f"stood still for {at_s - 5:.0f} s")]
+    assert (node.shares["a"].stuck, node.shares["a"].times_shrunk, running(node)) == ("", 1, {"b": 1})
+
+
+def test_refused_shrink_that_nobody_wants_any_more_is_forgotten() -> None:
+    node = full(1, "a")
+    come(node, "b", 5)
+    settle(node, node.handle(Resized("a", "EBUSY", 5)), 5)
+    play(node, (Left("b", 5.5), []), (Turn(6), []))
+    assert node.shares["a"].stuck == ""
+
+
+def test_refused_restore_stands_still_and_another_takes_its_turn() -> None:
+    node = full(1, "a", "b", "c", gap_s=4)
+    node.handle(Left("c", 9))  # a has 4 s, b 4 s: a
+    assert node.shares["a"].flight is not None
+    play(
+        node,
+        (Resized("a", "EIO", 9.5), [Restore("b", "its turn: attained 4.0 s")]),
+        (done("b", 9.5), []),
+        (Turn(10.5), []),
+    )
+    assert node.shares["a"].stuck == ""
+    assert (running(node), node.shares["a"].idle_since_s) == ({"b": 1}, 4)
+    assert settle(node, node.handle(Left("b", 11)), 11) == [Restore("a", "its turn: attained 4.0 s")]
+
+
+def test_memory_is_short_swaps_are_allowed_more_are_not() -> None:
+    node = full(2, "a")
+    play(
+        node,
+        (Squeezed(True, "some 12 %", 1), []),
+        (Joined("b", 1, Way.SHRINK, 2), []),
+        (Ready("b", 2), [Shrink("b", MIN, "", "memory is short: some 12 %")]),
+        (done("b", 2), []),
+        (Squeezed(True, "some 15 %", 3), []),
+        (Turn(10), [Shrink("a", MIN, "b", "attained 10.0 s, b only 0.0 s"), Restore("b", "its turn: attained 0.0 s")]),
+        (done("a", 10), []),
+        (done("b", 10), []),
+        (Squeezed(False, "", 11), [Restore("a", "its turn: attained 10.0 s")]),
+    )
+    assert running(node) == {"a": 1, "b": 1}
+
+
+def test_memory_is_short_but_one_runs() -> None:
+    node = las(2)
+    node.handle(Squeezed(True, "full", 0))
+    assert come(node, "a", 1) == []
+    assert [type(c) for c in come(node, "b", 2)] == [Shrink]
+    assert running(node) == {"a": 1}
+
+
+def test_newcomers_that_had_to_wait_go_when_memory_is_there_again() -> None:
+    node = full(1, "a")
+    node.handle(Squeezed(True, "full", 1))
+    settle(node, come(node, "b", 2), 2)
+    assert running(node) == {"a": 1}
+    node.handle(Squeezed(False, "", 3))
+    assert running(node) == {"b": 1}
+
+
+def test_new_rules_act_at_once() -> None:
+    node = full(1, "a", "b", gap_s=4)
+    assert node.handle(Ruled(LasRules(2, 10, min_cores=MIN), 5)) == [Restore("a", "its turn: attained 4.0 s")]
+    node.handle(done("a", 5))
+    rules = LasRules(1, 3, min_cores=0.2)
+    assert settle(node, node.handle(Ruled(rules, 6)), 6) == [Shrink("a", 0.2, "", "others go first")]
+    assert node.handle(Ruled(dataclasses.replace(rules, min_cores=0.1), 6.5)) == [
+        Shrink("a", 0.1, "", "others go first")
+    ]
+    assert node.deadline_s() == 7  # b runs since 4
+
+
+def test_doubles_and_strangers_are_ignored() -> None:
+    node = full(1, "a", "b", gap_s=4)
+    before = dataclasses.replace(node.shares["b"])
+    play(
+        node,
+        (Joined("b", 9, Way.NONE, 4), []),
+        (Ready("b", 4), []),
+        (Ready("x", 4), []),
+        (Left("x", 4), []),
+        (Resized("x", "", 4), []),
+        (Resized("b", "no", 4), []),
+        (Served({"x": 1}, 4), []),
+    )
+    assert dataclasses.asdict(before) == dataclasses.asdict(node.shares["b"]) and set(node.shares) == {"a", "b"}
+
+
+def test_who_leaves_while_it_is_resized_is_gone() -> None:
+    node = full(1, "a")
+    come(node, "b", 1)
+    play(node, (Left("a", 1), []), (done("a", 2), []), (Left("b", 3), []))
+    assert node.shares == {} and node.deadline_s() is None
