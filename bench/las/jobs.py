@@ -105,8 +105,8 @@ def counts(jobs: int) -> list[int]:
     exact = [row.share * jobs for row in TABLE]
     found = [max(1, int(x)) for x in exact]
     while (missing := jobs - sum(found)) != 0:
-        by_error = sorted(range(len(TABLE)), key=lambda n: exact[n] - found[n])
-        found[by_error[-1] if missing > 0 else by_error[0]] += 1 if missing > 0 else -1
+        step = 1 if missing > 0 else -1
+        found[max(range(len(TABLE)), key=lambda n: step * (exact[n] - found[n]))] += step
     return found
 
 

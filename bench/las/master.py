@@ -72,7 +72,7 @@ class Counts:
 
 
 def container_name(container_id: yarn_pb2.ContainerIdProto) -> str:
-    """Return a container's id as text, without the epoch that a restarted RM adds."""
+    """Return a container's id as text, of an RM that was not restarted."""
     attempt = container_id.app_attempt_id
     app = attempt.application_id
     return f"container_{app.cluster_timestamp}_{app.id:04d}_{attempt.attemptId:02d}_{container_id.id:06d}"
@@ -134,21 +134,33 @@ class Master:
         self._over.set()
 
     async def run(self) -> None:
-        """Submit, register, run all stages, unregister. Raises RemoteCallError, RuntimeError, OSError, TimeoutError."""
+        """Submit, register, run all stages, unregister; when it is broken off the application is killed.
+
+        Raises RemoteCallError, RuntimeError, OSError, TimeoutError.
+        """
         async with RmClient(*self._site.rm, user=USER) as rm:
             app_id = await rm.submit_unmanaged(name=self._name, queue=self._queue, app_type=APP_TYPE)
-            token = await rm.am_rm_token(app_id, timeout_s=_TOKEN_S)
+        finished = False
         try:
+            async with RmClient(*self._site.rm, user=USER) as rm:
+                token = await rm.am_rm_token(app_id, timeout_s=_TOKEN_S)
             async with AmClient(*self._site.scheduler, token) as am:
                 await am.register()
                 await self._work(am)
                 status = yarn_pb2.APP_FAILED if self.broken else yarn_pb2.APP_SUCCEEDED
                 await unregister(am, status, self.broken)
+            finished = True
         finally:
+            if not finished:
+                await self._kill(app_id)
             for container in list(self._running):
                 self._site.umbilical.forget(container)
             for node in self._nodes.values():
                 await node.close()
+
+    async def _kill(self, app_id: yarn_pb2.ApplicationIdProto) -> None:
+        async with RmClient(*self._site.rm, user=USER) as rm:
+            await rm.kill(app_id, diagnostics="its master was broken off")
 
     async def _work(self, am: AmClient) -> None:
         loop = asyncio.get_running_loop()
