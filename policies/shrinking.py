@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from policies.base import PolicyConfig
@@ -38,3 +40,33 @@ class Shrinking(PolicyConfig):
         if container.kind is not Kind.QUEUEABLE:
             return Way.NONE
         return self.by_type.get(container.app_type.upper(), self.own_way())
+
+
+def _work_s(container: ContainerView, now_s: float) -> float:
+    """Return what is lost when the container is killed: CPU seconds, else wall time since it was started."""
+    if container.attained_s is not None:
+        return container.attained_s
+    return now_s - (container.arrived_s if container.started_s is None else container.started_s)
+
+
+def least_work_lost(memory_mb: int, running: Sequence[ContainerView], cfg: Shrinking, now_s: float) -> list[str]:
+    """Return ids of containers that together free `memory_mb`, those that lose the least work first.
+
+    Never one that is not preempted in any way. Taken until they suffice; then those of them that turn out not to be
+    needed are spared, most work first. Empty when nothing is needed, or when even all of them would not suffice.
+    """
+    preemptible = [c for c in running if cfg.way(c) is not Way.NONE]
+    chosen: list[ContainerView] = []
+    freed_mb = 0
+    for container in sorted(preemptible, key=lambda c: (_work_s(c, now_s), c.id)):
+        if freed_mb >= memory_mb:
+            break
+        chosen.append(container)
+        freed_mb += container.resources.memory_mb
+    if freed_mb < memory_mb:
+        return []
+    for container in chosen[::-1]:
+        if freed_mb - container.resources.memory_mb >= memory_mb:
+            chosen.remove(container)
+            freed_mb -= container.resources.memory_mb
+    return [c.id for c in chosen]
