@@ -52,7 +52,8 @@ class ConfDirs:
         _write_pages(self.client / "webapps")
         self._write(self.resourcemanager, merge(yarn, resourcemanager_overlay(spec)), mapred)
         for node, folder in zip(spec.node_addresses, self.nodemanagers, strict=True):
-            site = merge(yarn, client, baseconf.nodemanager_site(spec, node), nodemanager_overlay(spec, node))
+            own = merge(baseconf.nodemanager_site(spec, node), nodemanager_overlay(spec, node))
+            site = merge(yarn, client, own, tracker_overlay(spec, node))
             self._write(folder, site, merge(mapred, baseconf.shuffle_site(node)))
 
     def _write(self, folder: Path, yarn: Properties, mapred: Properties) -> None:
@@ -86,7 +87,7 @@ def overlay_root() -> Path:
 
 
 def read_overlay(role: str) -> Properties:
-    """Return the yarn-site.xml an admin merges for `role`: resourcemanager, nodemanager or client."""
+    """Return the yarn-site.xml an admin merges for `role`: resourcemanager, nodemanager, tracker or client."""
     return read_site(overlay_root() / role / "yarn-site.xml")
 
 
@@ -108,6 +109,13 @@ def nodemanager_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:
         "quicksilver.nodemanager.localizer.port": str(node.localizer.port),
     }
     return _with_own_values(read_overlay("nodemanager"), own)
+
+
+def tracker_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:
+    """Return what a NodeManager has besides when it registers at a relay; empty without one."""
+    if not spec.tracker_relay:
+        return {}
+    return _with_own_values(read_overlay("tracker"), {"quicksilver.tracker.port": str(node.tracker.port)})
 
 
 def _with_own_values(overlay: Properties, own: Mapping[str, str]) -> Properties:

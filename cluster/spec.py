@@ -35,6 +35,8 @@ class NodeAddresses(NamedTuple):
     web: HostPort
     localizer: HostPort
     shuffle: HostPort
+    tracker: HostPort
+    """Where the NodeManager finds its relay to the RM's resource tracker, with `tracker_relay`."""
 
     @property
     def loopback_rpc(self) -> HostPort:
@@ -58,6 +60,9 @@ class ClusterSpec(BaseModel):
     nodes: int = Field(3, ge=1, le=100)
     overlay: bool = True
     """Merge hadoop-conf/ into the plain configuration; jobs then need the proxy and the sidecars to run."""
+    tracker_relay: bool = False
+    """Merge hadoop-conf/tracker too: each NodeManager registers at a relay of its own, at the node's `tracker`, which
+    has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
     node_vcores: int = Field(8, ge=1)
     node_memory_mb: int = Field(4096, ge=512)
     min_allocation_mb: int = Field(512, ge=1)
@@ -175,4 +180,5 @@ class ClusterSpec(BaseModel):
             localizer=HostPort(MASTER if self.overlay else host, port + 1),
             web=HostPort(host, port + 2),
             shuffle=HostPort(host, port + 3),
+            tracker=HostPort(MASTER, port + 6),
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -18,6 +19,7 @@ from policies.registry import Registry, doc_of, summary
 from rm_proxy.config import ProxySettings
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 from sidecar.config import SidecarSettings
+from sidecar.tracker_config import TrackerSettings
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -78,7 +80,12 @@ def show_policy(name: str, slot: str | None, as_json: bool) -> None:
 @as_json
 def check_file(file: Path | None, as_json: bool) -> None:
     """Check the policies in FILE, or in the settings file that the daemons would read; 1 when there are mistakes."""
-    path, mistakes, notes = check_settings(file, {"proxy": ProxySettings, "sidecar": SidecarSettings})
+    models: dict[str, type[BaseModel]] = {
+        "proxy": ProxySettings,
+        "sidecar": SidecarSettings,
+        "tracker": TrackerSettings,
+    }
+    path, mistakes, notes = check_settings(file, models)
     if as_json:
         found = {"file": str(path) if path else None, "ok": not mistakes, "mistakes": mistakes, "notes": notes}
         click.echo(json.dumps(found, indent=2))

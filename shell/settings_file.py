@@ -1,7 +1,7 @@
 """Reads quicksilver.yaml, and says of every mistake in it at which line and column it is and what to do.
 
-One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `hadoop_conf_dir:`. A program checks only
-the sections that it uses.
+One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `hadoop_conf_dir:`. A program
+checks only the sections that it uses.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ M = TypeVar("M", bound=BaseModel)
 FILE_NAME: Final = "quicksilver.yaml"
 VARIABLE: Final = "QUICKSILVER_CONFIG"
 SYSTEM_WIDE: Final = Path("/etc/quicksilver") / FILE_NAME
-TOP_LEVEL: Final = ("policies", "proxy", "sidecar", "hadoop_conf_dir")
+SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker")
+TOP_LEVEL: Final = (*SECTIONS, "hadoop_conf_dir")
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""
 MAX_BYTES: Final = 1 << 20
@@ -213,7 +214,7 @@ def _top_level(data: object) -> list[Mistake]:
         return [Mistake((), f"must be a mapping with the keys {', '.join(TOP_LEVEL)}, got {shorten(data)}")]
     unknown = [key for key in data if key not in TOP_LEVEL]
     mistakes = [Mistake((str(key),), f"unknown section; {close_to(str(key), TOP_LEVEL)}", True) for key in unknown]
-    for name in TOP_LEVEL[:3]:
+    for name in SECTIONS:
         if not isinstance(data.get(name), Mapping | None):
             mistakes.append(Mistake((name,), f"must be a mapping (key: value), got {shorten(data[name])}"))
     if not isinstance(data.get("hadoop_conf_dir"), str | None):

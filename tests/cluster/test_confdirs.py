@@ -101,3 +101,14 @@ def test_every_address_is_its_own_name_for_the_jvms() -> None:
 def test_the_readme_names_every_overlay() -> None:
     text = (overlay_root() / "README.md").read_text()
     assert all(str(path.relative_to(overlay_root())) in text for path in overlay_root().rglob("*.xml"))
+
+
+def test_with_a_relay_each_nodemanager_registers_at_its_own(tmp_path: Path) -> None:
+    name = "yarn.resourcemanager.resource-tracker.address"
+    plain = written(tmp_path / "plain", overlay=False)
+    conf = written(tmp_path / "relay", overlay=False, tracker_relay=True)
+    assert [yarn(folder)[name] for folder in plain.nodemanagers] == ["127.0.0.1:18031"] * 3
+    assert [yarn(folder)[name] for folder in conf.nodemanagers] == [f"127.0.0.1:{18106 + 10 * n}" for n in range(3)]
+    assert yarn(conf.resourcemanager)[name] == "127.0.0.1:18031"
+    assert yarn(conf.client)[name] == "127.0.0.1:18031"
+    assert "yarn.nodemanager.resourcemanager.connect.retry-interval.ms" not in yarn(conf.client)
