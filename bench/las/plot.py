@@ -10,7 +10,12 @@ from typing import Any, Final
 import click
 
 _AXES: Final = (("completion_s", "job completion, s"), ("slowdown", "slowdown (completion / alone on idle stock YARN)"))
-_LABELS: Final = {"fifo": "YARN, FIFO", "opportunistic": "YARN, opportunistic", "las": "quicksilver, LAS"}
+_LABELS: Final = {
+    "fifo": "YARN, FIFO",
+    "opportunistic": "YARN, opportunistic",
+    "kill_newest": "quicksilver, waiting",
+    "las": "quicksilver, LAS",
+}
 
 
 def draw(samples: Mapping[str, Mapping[str, list[float]]], path: Path, title: str) -> None:

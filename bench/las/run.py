@@ -21,8 +21,10 @@ from bench.las.modes import Mode, Progress
 from cluster.testing import free_base_port
 from shell.errors import QuicksilverError
 
-MODES: Final = ("fifo", "opportunistic", "las")
+MODES: Final = ("fifo", "opportunistic", "kill_newest", "las")
 GSTART: Final = "gstart"
+DEFAULT: Final = ("fifo", "opportunistic", "las", GSTART)
+"""`kill_newest` is for those who ask what of the gain is not due to least attained service."""
 _QUICK_JOBS: Final = 25
 
 
@@ -30,7 +32,7 @@ _QUICK_JOBS: Final = 25
 class Plan:
     """What is run. heartbeat_s: of the masters; MapReduce's is 1 s. limit_s: at most, for one mode's workload."""
 
-    parts: tuple[str, ...] = (*MODES, GSTART)
+    parts: tuple[str, ...] = DEFAULT
     jobs: int = 100
     seed: int = 2018
     load: float = 0.95
@@ -61,6 +63,7 @@ def measure(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> tu
     kinds: dict[str, Mode] = {
         "fifo": modes.fifo(scale),
         "opportunistic": modes.opportunistic(scale),
+        "kill_newest": modes.kill_newest(scale),
         "las": modes.las(scale),
     }
     alone: dict[str, list[float]] = {}
@@ -127,7 +130,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 4 minutes per mode.")
 @click.option("--jobs", default=100, show_default=True, type=click.IntRange(5), help="Jobs of the workload.")
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
-@click.option("--parts", default=",".join((*MODES, GSTART)), show_default=True, callback=_parts, help="What to run.")
+@click.option("--parts", default=",".join(DEFAULT), show_default=True, callback=_parts, help="What to run.")
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
