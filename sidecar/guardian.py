@@ -1,7 +1,7 @@
 """Gives containers their full limits back when the sidecar is gone: `python -m sidecar.guardian LABEL`.
 
-The sidecar starts it with a pipe as its stdin (`sidecar.guardian_end`), and writes JSON lines: {"put": ID, "undo": {...}}
-before a container is shrunk for the first time, {"del": ID} when it was let go, {"clean": [GROUP, ...]} for parent
+The sidecar starts it with a pipe as its stdin (`sidecar.guardian_end`), and writes JSON lines: {"put": ID, "undo": ..}
+before a container is shrunk for the first time, {"del": ID} when it was let go, {"clean": [GROUP, ..]} for its parent
 groups. The end of the pipe means that the sidecar is gone, however it died: every undo that is left is done, and the
 guardian ends. Imports little, because it stands by on every node. LABEL names the parent group, by which the next
 sidecar finds it.
@@ -23,7 +23,7 @@ Undoing = Callable[[Mapping[str, object]], None]
 _MODULES: Final = {
     "cgroup1": "sidecar.resizer.give_back",
     "signals": "sidecar.resizer.signals",
-    "cgroup2": "sidecar.resizer.cgroup2",
+    "cgroup2": "sidecar.resizer.give_back2",
     "docker": "sidecar.resizer.docker",
 }
 """Where `undo_<resizer>` is; it raises OSError or QuicksilverError for what cannot be given back."""

@@ -286,13 +286,14 @@ class Cgroup1(Resizer):
             if not outside:
                 held.known = set(self._inside(held))
                 return
-            tried |= outside
             for pid in sorted(outside):
-                self._move(container_id, held, pid)
+                self._move(container_id, held, pid, sure=pid in tried)
+            tried |= outside
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
         raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
 
-    def _move(self, container_id: str, held: _Held, pid: int) -> None:
+    def _move(self, container_id: str, held: _Held, pid: int, sure: bool) -> None:
+        """Move a process in; one that ends shows another group for a moment, and is seen again only if it lives."""
         groups = groups_of(pid, self._proc)
         for name, group in held.taken.groups.items():
             if groups is None:
@@ -301,6 +302,8 @@ class Cgroup1(Resizer):
             if at == group:
                 continue
             if pid not in held.known and at != held.taken.back[group]:
+                if not sure:
+                    return
                 why = f"process {pid} is in a group of its own, {groups.get(name)}"
                 raise ResizeRefusedError(container_id, str(group), why, remedy=_ALONE)
             if not files.move(group, pid, container_id):

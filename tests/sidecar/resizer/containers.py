@@ -1,0 +1,86 @@
+"""Containers as DefaultContainerExecutor starts them: a session leader and what it forks; and what is left of them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from sidecar.resizer.base import Leader, ResizeRefusedError
+from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizer.processes import leader_of, scan
+
+BURNER = "(while :; do :; done) & wait"
+THREE = "(while :; do :; done) & sleep 1000 & wait"
+NAME = "container_1700000000000_0001_01_000002"
+PARENT = f"quicksilver-test-{os.getpid()}"
+
+
+def needs_cgroup1() -> None:
+    """Skip the test where cgroup v1 cannot be written."""
+    try:
+        Cgroup1(f"{PARENT}-may").attempt()
+    except ResizeRefusedError as error:
+        pytest.skip(f"no cgroup v1 to write here: {error}")
+
+
+@contextmanager
+def container(script: str = BURNER) -> Iterator[Leader]:
+    """Run a script as a session of its own, and end the session afterwards."""
+    process = subprocess.Popen(["bash", "-c", script], start_new_session=True)
+    try:
+        leader = leader_of(process.pid)
+        assert leader is not None
+        yield leader
+    finally:
+        end_session(process.pid)
+        process.wait(10)
+
+
+def session(pid: int) -> set[int]:
+    """Return the living processes of a session."""
+    return {p.pid for p in scan().values() if p.session == pid and not p.over}
+
+
+def end_session(pid: int) -> None:
+    """Kill a session, until nothing of it is left."""
+    until = time.monotonic() + 20
+    while members := session(pid):
+        assert time.monotonic() < until, f"session {pid} does not end: {members}"
+        for member in members:
+            try:
+                os.kill(member, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        time.sleep(0.005)
+
+
+def wait_until(true: Callable[[], bool], what: str, wait_s: float = 10.0) -> None:
+    """Wait for something that must come."""
+    until = time.monotonic() + wait_s
+    while not true():
+        assert time.monotonic() < until, f"not within {wait_s:g} s: {what}"
+        time.sleep(0.01)
+
+
+def groups_left(parent: str = PARENT) -> list[Path]:
+    """Return the groups of ours on this machine."""
+    first = parent.split("/")[0]
+    return [path for path in Path("/sys/fs/cgroup").rglob(f"{first}*") if path.is_dir()]
+
+
+def cores_used(resizer: Cgroup1, container_id: str, wall_s: float) -> float:
+    """Return how many cores a container uses over a time."""
+    before = resizer.usage(container_id).cpu_s
+    began = time.monotonic()
+    time.sleep(wall_s)
+    after = resizer.usage(container_id).cpu_s
+    assert before is not None
+    assert after is not None
+    return (after - before) / (time.monotonic() - began)
