@@ -25,7 +25,8 @@ from sidecar.fence import (
     prefer_for_oom,
     undo_fence,
 )
-from sidecar.pressure import OomKills, group_memory
+from sidecar.guard import GuardCommand, GuardRules, Held, Kill, Memory, MemoryGuard, Squeeze
+from sidecar.pressure import Gauge, OomKills, group_memory
 from sidecar.resizer import files
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.hierarchies import hierarchies
@@ -272,6 +273,63 @@ def test_queueable_ones_are_taken_before_others_of_the_fence() -> None:
         assert go(guaranteed) == "full"
         assert queueable.wait(10) == -9
         assert guaranteed.poll() is None
+
+
+GROWS = """
+import sys, time
+sys.stdin.readline()
+kept = []
+while True:
+    kept.append(b"x" * 2**20)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.cgroup
+def test_guard_acts_before_the_kernel() -> None:
+    """One grows towards the fence: squeezed, killed, and all is as before; the kernel had no need to."""
+    guard = MemoryGuard(GuardRules(reserve_mb=120, last_resort_mb=60, calm_s=0.2))
+    said: list[GuardCommand] = []
+    with (
+        real_group("memory", "modest", "grows") as group,
+        python(HOG, 20, group=group / "modest") as modest,
+        python(GROWS, group=group / "grows") as grows,
+    ):
+        fence, kills = Fence(FenceLimits(memory_mb=200)), OomKills(group)
+        assert fence.keep([group]).refused == ()
+        assert go(modest) == "full"
+        assert grows.stdin is not None
+        grows.stdin.write("\n")
+        grows.stdin.flush()
+        until_s = time.monotonic() + 60
+        while time.monotonic() < until_s and not (said and said[-1] == Squeeze(False, said[-1].why)):
+            for command in guard.handle(measured(group, {"modest": modest, "grows": grows})):
+                said.append(command)
+                if isinstance(command, Kill):
+                    grows.kill()
+            time.sleep(0.05)
+        assert [type(command) for command in said] == [Squeeze, Kill, Squeeze]
+        assert isinstance(said[1], Kill)
+        assert said[1].container_id == "grows"
+        assert "less than 60 MB: it uses" in said[1].why
+        assert grows.wait(10) == -9
+        assert modest.poll() is None
+        assert kills.new() == 0
+
+
+def measured(group: Path, containers: dict[str, subprocess.Popen[str]]) -> Memory:
+    """Return what the guard is told of a fenced group; each container asked for 60 MB."""
+    now_mb = {name: group_memory(group / name) for name in containers}
+    whole = group_memory(group)
+    assert whole is not None
+    assert whole.room_mb is not None
+    held = (
+        Held(name, "Q", 60, used.used_mb, killable=True)
+        for name, used in now_mb.items()
+        if used is not None and containers[name].poll() is None
+    )
+    free_mb = min(Gauge().read().free_mb, whole.room_mb)
+    return Memory(time.time(), free_mb, None, tuple(held))
 
 
 @pytest.mark.cgroup
