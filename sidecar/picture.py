@@ -71,6 +71,7 @@ def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> Contai
         since_s=round(max(0.0, now_s - entry.since_s), 3),
         expected_s=entry.expected_s,
         why=_why(node, entry, place, now_s),
+        am=entry.start.am,
     )
 
 

@@ -15,6 +15,7 @@ from rm_proxy import routing
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.world import FellBack
 from shell.messages import ContainerReport, ContainerState, EventKind
+from sidecar.picture import containers
 from tests.model.requestor import Want
 from tests.model.world import Run
 from tests.rm_proxy.yarn import (
@@ -31,6 +32,7 @@ from tests.rm_proxy.yarn import (
     row,
     shown,
 )
+from tests.sidecar.words import arrived, node
 
 
 def use_variance(policies: Policies, **settings: Any) -> None:
@@ -51,11 +53,11 @@ def runs(number: int, **more: Any) -> ContainerReport:
     return ContainerReport(**(base | {"memory_mb": 1024, "vcores": 1} | more))
 
 
-def told(world: Coordinator, node: int, *containers: ContainerReport, now_s: float, **more: Any) -> None:
+def told(world: Coordinator, number: int, *containers: ContainerReport, now_s: float, **more: Any) -> None:
     """Let the sidecar of a node report these containers."""
     use = 1024 * len(containers)
     base = {"slots": 2, "vcores": 1, "used_q_mb": use, "used_q_vcores": len(containers)}
-    world.report(node_id(node), report(node, containers=list(containers), **(base | more)), now_s)
+    world.report(node_id(number), report(number, containers=list(containers), **(base | more)), now_s)
 
 
 def hosts(am: Am) -> list[str]:
@@ -168,6 +170,13 @@ def test_application_masters_are_left_out_and_other_containers_count() -> None:
     assert hosts(am) == ["host1", "host1"]
 
 
+def test_the_sidecar_tells_which_container_is_an_application_master() -> None:
+    site = node()
+    site.handle(arrived("master", 0.0, q=False, am=True))
+    site.handle(arrived("task", 0.0, q=False))
+    assert {c.container_id: c.am for c in containers(site, 0.0)} == {"master": True, "task": False}
+
+
 def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> None:
     world = shared(nodes=2, slots=1)
     told(world, 2, runs(90), slots=1, now_s=0.0)
@@ -248,12 +257,12 @@ def test_own_placements_take_slots_until_the_sidecar_tells_of_them() -> None:
     am = Am(world)
     am.asks(row("*", 2))
     deliver(am)
-    node = world.nodes[node_id(1)]
-    assert (node.view.containers, node.view.used_q, node.view.queue_length) == (2, Resources(2048, 2), 0)
+    its = world.nodes[node_id(1)]
+    assert (its.view.containers, its.view.used_q, its.view.queue_length) == (2, Resources(2048, 2), 0)
     told(world, 1, runs(1), slots=3, now_s=1.0, attained_sd_s=2.5)
-    assert (node.view.containers, node.view.attained_sd_s) == (2, 2.5), "one by the report, one on top"
+    assert (its.view.containers, its.view.attained_sd_s) == (2, 2.5), "one by the report, one on top"
     told(world, 1, slots=3, now_s=2.0, events=[event(2, EventKind.ENDED, ran_s=1.0)])
-    assert node.view.containers == 0
+    assert its.view.containers == 0
 
 
 def test_waits_are_estimated_with_slots_as_without() -> None:
@@ -263,11 +272,11 @@ def test_waits_are_estimated_with_slots_as_without() -> None:
     for slots in (0, 6):
         world = coordinator(nodes=1)
         world.report(node_id(1), report(1, vcores=4, slots=slots), 0.0)
-        node = world.nodes[node_id(1)]
+        its = world.nodes[node_id(1)]
         seen[slots] = []
         for _ in range(8):
-            node.place(ask, 0.0)
-            seen[slots].append((node.view.queue_length, node.view.queued_s, node.view.used_q.vcores))
+            its.place(ask, 0.0)
+            seen[slots].append((its.view.queue_length, its.view.queued_s, its.view.used_q.vcores))
     nothing = [(0, 0.0, n) for n in range(1, 7)]
     assert seen[6] == [*nothing, (1, 2.0, 6), (2, 4.0, 6)]
     assert seen[0] == [*nothing[:4], (1, 2.0, 4), (2, 4.0, 4), (3, 6.0, 4), (4, 8.0, 4)]
