@@ -1,0 +1,170 @@
+"""Docker containers and others on one node, with a real daemon."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.docker import DockerResizer
+from sidecar.resizer.either import DockerOr
+from sidecar.resizer.fake import Fake
+from tests.dockerd import dockerd
+from tests.sidecar.resizer.dockers import Run, beginning, eventually, group, leader_of, new_name, refusal
+from workloads.dockerd import BUSYBOX_IMAGE, Dockerd
+
+__all__ = ["dockerd"]
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
+DOCKER_RUN = f"exec docker run --network=none --name $CONTAINER_ID {BUSYBOX_IMAGE} sleep 1000"
+
+
+@dataclass
+class Clock:
+    now_s: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Launched:
+    """A launch script that waits for a line before it does anything."""
+
+    process: subprocess.Popen[bytes]
+
+    @property
+    def leader(self) -> Leader:
+        return Leader(self.process.pid, psutil.Process(self.process.pid).create_time())
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"go\n")
+        self.process.stdin.flush()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def either(dockerd: Dockerd, tmp_path: Path, clock: Clock) -> Iterator[DockerOr]:
+    docker = DockerResizer(dockerd.url, tmp_path / "records")
+    yield DockerOr(docker, Fake(), clock)
+    docker.close()
+
+
+@pytest.fixture
+def run(dockerd: Dockerd) -> Iterator[Run]:
+    with beginning(dockerd) as run:
+        yield run
+
+
+@contextmanager
+def launched(dockerd: Dockerd, script: str, name: str) -> Iterator[Launched]:
+    """Run a script as DefaultContainerExecutor does, as the leader of a session."""
+    env = {**os.environ, **dockerd.docker_cli_env, "CONTAINER_ID": name}
+    command = ["bash", "-c", f"read go; {script}"]
+    with subprocess.Popen(command, env=env, stdin=subprocess.PIPE, start_new_session=True) as process:
+        try:
+            yield Launched(process)
+        finally:
+            if name in dockerd.docker("ps", "--all", "--format", "{{.Names}}").split():
+                dockerd.docker("rm", "--force", name)
+            process.kill()
+
+
+def test_docker_containers_go_to_docker_and_others_elsewhere(dockerd: Dockerd, either: DockerOr, run: Run) -> None:
+    inside, leader = run("sleep 1000")
+    either.attach(inside, leader)
+    either.shrink(inside, 0.05)
+    assert group(leader).quota_us() == 5000
+    assert either.of(inside) is either.docker
+    assert either.undo(inside)["resizer"] == "docker"
+    outside = new_name()
+    with launched(dockerd, "true", outside) as plain:
+        either.attach(outside, plain.leader)
+        either.shrink(outside, 0.05)
+        assert either.of(outside) is either.other
+        assert isinstance(either.other, Fake) and either.other.cores == {outside: 0.05}
+        either.detach(outside)
+    assert either.other.leaders == {}
+    either.restore(inside)
+    assert group(leader).quota_us() == -1
+    either.detach(inside)
+    assert either.usage(inside) == Usage(None, None) and not either.holds(inside)
+    assert "not attached" in str(refusal(either.shrink, inside, 0.1))
+
+
+def test_a_docker_run_without_its_container_is_waited_for(dockerd: Dockerd, either: DockerOr, tmp_path: Path) -> None:
+    """The client is a stand-in that does nothing at first, so that the moment before is seen."""
+    client = tmp_path / "docker"
+    client.write_text("#!/bin/bash\nread go\n")
+    client.chmod(0o755)
+    cid = new_name()
+    stand_in = f"exec -a docker bash {client} run --name $CONTAINER_ID image"
+    with launched(dockerd, stand_in, cid) as script:
+        script.go()
+        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[0] == "docker")
+        error = refusal(either.attach, cid, script.leader)
+        assert error.retriable and "docker run" in str(error)
+
+
+def test_a_real_docker_run_ends_up_with_docker(dockerd: Dockerd, either: DockerOr) -> None:
+    cid = new_name()
+    with launched(dockerd, DOCKER_RUN, cid) as script:
+        script.go()
+        assert eventually(lambda: dockerd.docker("ps", "--quiet", "--filter", f"name={cid}") != "")
+        either.attach(cid, script.leader)
+        assert either.of(cid) is either.docker
+        either.freeze(cid)
+        assert group(leader_of(dockerd, cid)).frozen()
+        either.detach(cid)
+        assert not group(leader_of(dockerd, cid)).frozen()
+
+
+@pytest.mark.parametrize("call", ["shrink", "freeze", "restore", ""])
+def test_a_docker_container_that_appears_late_is_taken_over(
+    dockerd: Dockerd, either: DockerOr, clock: Clock, call: str
+) -> None:
+    cid = new_name()
+    with launched(dockerd, DOCKER_RUN, cid) as script:
+        either.attach(cid, script.leader)  # the launch script has not come to its command
+        assert either.of(cid) is either.other
+        if call:
+            getattr(either, call)(cid, *([0.05] if call == "shrink" else []))
+        assert either.holds(cid)
+        script.go()
+        assert eventually(lambda: dockerd.docker("ps", "--quiet", "--filter", f"name={cid}") != "")
+        assert not either.holds(cid)
+        clock.now_s += 61
+        assert either.holds(cid)  # nobody asks for ever
+        clock.now_s -= 61
+        either.reassert(cid)
+        assert either.of(cid) is either.docker and either.holds(cid)
+        assert isinstance(either.other, Fake) and either.other.leaders == {}
+        found = group(leader_of(dockerd, cid))
+        assert found.quota_us() == (5000 if call == "shrink" else -1)
+        assert found.frozen() is (call == "freeze")
+        either.detach(cid)
+        assert (found.quota_us(), found.frozen()) == (-1, False)
+
+
+def test_without_a_daemon_only_docker_clients_are_refused(dockerd: Dockerd, tmp_path: Path) -> None:
+    either = DockerOr(DockerResizer(f"unix://{tmp_path / 'nobody.sock'}", tmp_path / "records"), Fake())
+    plain, client = new_name(), new_name()
+    with launched(dockerd, "true", plain) as script:
+        either.attach(plain, script.leader)
+        assert either.of(plain) is either.other and either.holds(plain)
+    with launched(dockerd, "exec -a docker bash -c 'read go; true' run --name $CONTAINER_ID", client) as script:
+        script.go()
+        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[0] == "docker")
+        error = refusal(either.attach, client, script.leader)
+        assert error.retriable and "does not answer" in str(error)
