@@ -162,7 +162,7 @@ def _wanted(group: Path, limits: FenceLimits) -> dict[str, str]:
     """Return control file names that this group has, with what to write there."""
     texts: dict[str, str] = {}
     if limits.daemon_cores is not None:
-        ratio = max(0.0, limits.cpus - limits.daemon_cores) / limits.daemon_cores
+        ratio = (limits.cpus - limits.daemon_cores) / limits.daemon_cores
         texts["cpu.shares"] = _within(_SHARES * ratio, _SHARES_RANGE)
         texts["cpu.weight"] = _within(_WEIGHT * ratio, _WEIGHT_RANGE)
     if limits.cores is not None:

@@ -88,6 +88,9 @@ def test_it_only_tightens_and_comes_back_when_loosened(tmp_path: Path) -> None:
     group, fence = tree(tmp_path, V2 | {"cpu.weight": "20", "cpu.max": "40000 50000"}), Fence(LIMITS)
     fence.keep([group])
     assert now(group, "cpu.weight", "cpu.max", "memory.max") == ["20", "40000 50000", str(200 * MB)]
+    (group / "cpu.max").write_text("90000 50000\n")  # 1.8 cores
+    fence.keep([group])
+    assert now(group, "cpu.max") == ["150000 100000"]
     (group / "memory.max").write_text("max\n")  # somebody rewrote it
     assert fence.keep([group]).changed
     assert now(group, "memory.max") == [str(200 * MB)]

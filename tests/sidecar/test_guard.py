@@ -104,6 +104,8 @@ def test_last_resort_is_one_at_a_time() -> None:
         (memory(3, 100, b), [Kill("b", second)]),
     )
     assert guard.level is Level.CRITICAL
+    assert guard.handle(memory(4, 600)) == []
+    assert guard.level is Level.SQUEEZED
 
 
 def test_a_victim_that_stays_holds_up_the_next_for_kill_wait_s() -> None:
@@ -148,6 +150,13 @@ def test_who_took_more_than_he_asked_for_goes_first() -> None:
     assert victim(modest, slight, over) == Kill("over", f"last resort, {LAST}: it uses 600 MB and asked for 500 MB")
     assert (kill := victim(held("young", attained_s=1), held("slight", used_mb=524, attained_s=2)))
     assert kill.container_id == "young"
+
+
+def test_those_who_would_die_in_vain_are_not_counted() -> None:
+    assert (kill := victim(held("a"), held("b", used_mb=27), held("c", used_mb=28, attained_s=1)))
+    assert kill.why.endswith(
+        "with 0.0 s the least attained service of 2 queueable containers that can go; it holds 400 MB"
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,6 +205,7 @@ def test_shrunk_ones_are_reclaimed_before_anybody_dies() -> None:
     runs = held("runs", used_mb=450)
     play(
         MemoryGuard(rules),
+        (memory(0, 600, small, runs, big), []),
         (
             memory(0, 400, small, runs, big),
             [Squeeze(True, LOW), Reclaim("big", 200, LOW), Reclaim("small", 40, LOW)],
