@@ -1,6 +1,6 @@
 """`python -m bench.las`."""
 
-from bench.las.run import main
+from bench.las.run import las
 
 if __name__ == "__main__":
-    main()
+    las()

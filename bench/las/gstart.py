@@ -160,17 +160,24 @@ class Starter:
             await self._beat([])
 
 
-async def _full(filler: Master, held: int, alive: int) -> None:
+async def _full(filler: Master, life: asyncio.Task[None], held: int, alive: int) -> None:
     """Wait until so many fillers are granted and so many of them run. Raises NotFullError."""
     for _ in range(int(_FULL_S / _POLL_S)):
+        if life.done():
+            break
         if filler.held >= held and filler.alive >= alive:
             return
         await asyncio.sleep(_POLL_S)
     raise NotFullError(
         f"{filler.held} of {held} queueable containers are granted, {filler.alive} of {alive} run",
         place="bench.las",
-        remedy="; ".join(filler.counts.reasons[-3:]) or "read the logs of the cluster's folder",
+        remedy=_why(filler, life) or "read the logs of the cluster's folder",
     )
+
+
+def _why(filler: Master, life: asyncio.Task[None]) -> str:
+    ended = str(life.exception()) if life.done() and not life.cancelled() and life.exception() else filler.broken
+    return "; ".join([ended, *filler.counts.reasons[-3:]]).strip("; ")
 
 
 async def starts(where: Site, count: int, alive: int, held: int) -> Starts:
@@ -182,7 +189,7 @@ async def starts(where: Site, count: int, alive: int, held: int) -> Starts:
         await starter.connect()
         for _ in range(count):
             container = await starter.granted()
-            await _full(filler, held, alive)
+            await _full(filler, life, held, alive)
             found.running.append(filler.alive)
             found.ms.append(await starter.start(container))
             await starter.ended(container)
@@ -195,16 +202,16 @@ async def starts(where: Site, count: int, alive: int, held: int) -> Starts:
     return found
 
 
-def measure(scale: Scale, count: int, workdir: Path, base_port: int, progress: Progress) -> dict[str, Starts]:
-    """Return the starts of each mode: `las`, `kill`, `stock`. Raises QuicksilverError, ClusterError."""
-    found = {}
+def measure(
+    scale: Scale, count: int, found: dict[str, Starts], workdir: Path, base_port: int, progress: Progress
+) -> None:
+    """Put the starts of each mode into `found`: `las`, `kill`, `stock`. Raises QuicksilverError."""
     for name, mode in modes_of(scale).items():
         alive = scale.cores + EXTRA if name == "las" else scale.cores
         with modes.running(mode, workdir, base_port, progress, QUEUES) as cluster:
             found[name] = asyncio.run(_measure(cluster, mode, count, alive, scale.cores + EXTRA))
-        figures = found[name].figures()
-        progress(f"{mode.name}: {count} starts, p50 {figures['p50_ms']} ms, p99 {figures['p99_ms']} ms")
-    return found
+        shown = found[name].figures()
+        progress(f"{mode.name}: {count} starts, p50 {shown['p50_ms']} ms, p99 {shown['p99_ms']} ms")
 
 
 async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, held: int) -> Starts:
@@ -214,8 +221,8 @@ async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, held: i
 
 def figures(found: Mapping[str, Starts]) -> dict[str, Any]:
     """Return the keys of the result: g_start_p50_ms and g_start_p99_ms of LAS, with _kill and _stock of the others."""
-    result: dict[str, Any] = {"g_start": {name: one.figures() for name, one in found.items()}}
-    for name, one in result["g_start"].items():
-        ending = "" if name == "las" else f"_{name}"
-        result[f"g_start_p50_ms{ending}"], result[f"g_start_p99_ms{ending}"] = one["p50_ms"], one["p99_ms"]
-    return result
+    result: dict[str, Any] = {}
+    for name, one in found.items():
+        ending, shown = "" if name == "las" else f"_{name}", one.figures()
+        result[f"g_start_p50_ms{ending}"], result[f"g_start_p99_ms{ending}"] = shown["p50_ms"], shown["p99_ms"]
+    return result | ({"g_start": {name: one.figures() for name, one in found.items()}} if found else {})

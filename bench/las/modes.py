@@ -23,7 +23,10 @@ _SITE: Final = {"yarn.log-aggregation-enable": "false"}
 _OPPORTUNISTIC: Final = {
     "yarn.resourcemanager.opportunistic-container-allocation.enabled": "true",
     "yarn.nodemanager.opportunistic-containers-max-queue-length": "1000",
+    "yarn.resourcemanager.nm-container-queuing.min-queue-length": "1000",
+    "yarn.resourcemanager.nm-container-queuing.max-queue-length": "1000",
 }
+"""The ResourceManager's limits are raised too: by default it has queues of more than 5 to 15 killed again and again."""
 _SCHEDULER: Final = {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"}
 """Masters outside of YARN use nothing of the node but count for this limit: else only 2 jobs were active at once."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -19,6 +20,7 @@ from bench.las import figures, gstart, modes, plot, workload
 from bench.las.jobs import TABLE, Job, Scale, counts, draw, gap_s, thesis_load
 from bench.las.modes import Mode, Progress
 from cluster.testing import free_base_port
+from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
 
 MODES: Final = ("fifo", "opportunistic", "kill_newest", "las")
@@ -42,7 +44,7 @@ class Plan:
     heartbeat_s: float = 1.0
     alone: int = 3
     g_starts: int = 40
-    limit_s: float = 1200.0
+    limit_s: float = 900.0
 
     @property
     def scale(self) -> Scale:
@@ -55,54 +57,66 @@ def extra_keys() -> dict[str, Any]:
     return {}
 
 
-def measure(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Run all parts of the plan; return the result and the raw samples. Raises QuicksilverError, ClusterError."""
+@dataclass(slots=True)
+class Found:
+    """What has been measured so far; what comes later may fail without losing it."""
+
+    jobs: list[Job]
+    alone: dict[str, list[float]] = field(default_factory=dict)
+    runs: dict[str, workload.Run] = field(default_factory=dict)
+    starts: dict[str, gstart.Starts] = field(default_factory=dict)
+    broken: str = ""
+    """Why not everything was measured, "" when it was."""
+
+    @property
+    def alone_s(self) -> dict[str, float]:
+        """Mean completion of each class alone, in seconds."""
+        return {kind: round(fmean(samples), 3) for kind, samples in self.alone.items()}
+
+    def result(self) -> dict[str, Any]:
+        """Return the figures of all modes side by side. Raises ValueError when no job of a mode finished."""
+        by_mode = {name: figures.mode_figures(run, self.alone_s) for name, run in self.runs.items()}
+        head = figures.compared(by_mode) | gstart.figures(self.starts) | extra_keys()
+        about = {"broken": self.broken, "arrivals_s": round(self.jobs[-1].arrives_s, 1), "alone_s": self.alone_s}
+        return head | about | {"modes": by_mode}
+
+    def raw(self) -> dict[str, Any]:
+        """Return the samples."""
+        runs = {name: asdict(run) for name, run in self.runs.items()}
+        return {"alone_s": self.alone, "modes": runs, "g_start": {n: asdict(one) for n, one in self.starts.items()}}
+
+
+def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress) -> None:
+    """Run all parts of the plan. Raises QuicksilverError; `found` keeps what was measured before."""
     scale = plan.scale
-    jobs = draw(plan.jobs, scale, plan.seed, plan.load)
-    progress(f"{len(jobs)} jobs within {jobs[-1].arrives_s:.0f} s")
     kinds: dict[str, Mode] = {
         "fifo": modes.fifo(scale),
         "opportunistic": modes.opportunistic(scale),
         "kill_newest": modes.kill_newest(scale),
         "las": modes.las(scale),
     }
-    alone: dict[str, list[float]] = {}
-    runs: dict[str, workload.Run] = {}
     for name in (name for name in MODES if name in plan.parts):
-        with modes.running(kinds[name], workdir, base_port, progress) as cluster:
-            if not alone:
-                alone = workload.measure_alone(cluster, kinds[name], scale, plan.alone, plan.heartbeat_s, progress)
-            runs[name] = workload.measure(cluster, kinds[name], jobs, plan.limit_s, plan.heartbeat_s, progress)
-    result, raw = summary(jobs, alone, runs, progress), _raw(alone, runs)
+        mode, beat_s = kinds[name], plan.heartbeat_s
+        with modes.running(mode, workdir, base_port, progress) as cluster:
+            if not found.alone:
+                found.alone = workload.measure_alone(cluster, mode, scale, plan.alone, beat_s, progress)
+            run = workload.measure(cluster, mode, found.jobs, plan.limit_s, beat_s, progress)
+        if not any(one.completion_s is not None for one in run.outcomes):
+            raise workload.BenchError(f"no job finished: {run.outcomes[0].broken}", place=name)
+        found.runs[name] = run
+        progress(line(name, figures.mode_figures(run, found.alone_s)))
     if GSTART in plan.parts:
-        starts = gstart.measure(scale, plan.g_starts, workdir, base_port, progress)
-        result |= gstart.figures(starts)
-        raw["g_start"] = {name: asdict(one) for name, one in starts.items()}
-    return result | extra_keys(), raw
+        gstart.measure(scale, plan.g_starts, found.starts, workdir, base_port, progress)
 
 
-def summary(
-    jobs: Sequence[Job], alone: Mapping[str, Sequence[float]], runs: Mapping[str, workload.Run], progress: Progress
-) -> dict[str, Any]:
-    """Return the figures of all modes side by side, and show what failed. Raises ValueError when nothing finished."""
-    alone_s = {kind: round(fmean(samples), 3) for kind, samples in alone.items()}
-    by_mode = {name: figures.mode_figures(run, alone_s) for name, run in runs.items()}
-    for name, found in by_mode.items():
-        lost = found["containers"]
-        progress(
-            f"{name}: completion p50 {found['completion_p50_s']} s, p99 {found['completion_p99_s']} s; "
-            f"{found['failed_jobs']} of {found['jobs']} jobs failed; containers: {lost['killed']} killed, "
-            f"{lost['failed']} failed, {lost['refused']} refused"
-        )
-    return figures.compared(by_mode) | {
-        "modes": by_mode,
-        "alone_s": alone_s,
-        "arrivals_s": round(jobs[-1].arrives_s, 1),
-    }
-
-
-def _raw(alone: Mapping[str, Sequence[float]], runs: Mapping[str, workload.Run]) -> dict[str, Any]:
-    return {"alone_s": dict(alone), "modes": {name: asdict(run) for name, run in runs.items()}}
+def line(name: str, shown: Mapping[str, Any]) -> str:
+    """Return a mode's figures for people, with what failed."""
+    lost = shown["containers"]
+    return (
+        f"{name}: completion p50 {shown['completion_p50_s']} s, p99 {shown['completion_p99_s']} s; slowdown p50 "
+        f"{shown['slowdown_p50']}; {shown['failed_jobs']} of {shown['jobs']} jobs failed; containers: "
+        f"{lost['killed']} killed, {lost['failed']} failed, {lost['refused']} refused"
+    )
 
 
 @contextmanager
@@ -156,16 +170,24 @@ def las(
         click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
 
     about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
+    found = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
+    progress(f"{len(found.jobs)} jobs within {found.jobs[-1].arrives_s:.0f} s")
     with interruptible():
-        result, raw = measure(plan, workdir.absolute(), base_port or free_base_port(1), progress)
-    result = {"benchmark": "las", **result, **about}
-    path = results.write("las", result, raw, folder)
+        try:
+            measure(plan, found, workdir.absolute(), base_port or free_base_port(1), progress)
+        except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
+            found.broken = f"{type(error).__name__}: {error}"
+            progress(f"error: {error}")
+    result = {"benchmark": "las", **found.result(), **about}
+    path = results.write("las", result, found.raw(), folder)
     progress(f"written to {path}")
-    if raw["modes"]:
+    if found.runs:
         picture = path.with_suffix(".png")
-        plot.draw(plot.samples_of({**result, "raw": raw}), picture, plot.title_of(result))
+        plot.draw(plot.samples_of({**result, "raw": found.raw()}), picture, plot.title_of(result))
         progress(f"CDFs drawn to {picture}")
     click.echo(json.dumps(result))
+    if found.broken:
+        sys.exit(1)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
@@ -184,11 +206,3 @@ def _settings(plan: Plan) -> dict[str, Any]:
     }
     las = modes.las_policies(scale)["preempt"]["settings"]
     return asdict(plan) | {"las": las, "mean_gap_s": round(gap_s(drawn, scale, plan.load), 3), "classes": classes}
-
-
-def main() -> None:
-    """Run the command; what a user can mend is shown as one line."""
-    try:
-        las()
-    except QuicksilverError as error:
-        raise SystemExit(f"error: {error}") from error
