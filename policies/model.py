@@ -140,10 +140,11 @@ class NodeView:
 
         Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores.
         """
-        used = self.used_g + self.used_q + resources
+        if self.used_g.memory_mb + self.used_q.memory_mb + resources.memory_mb > self.capacity.memory_mb:
+            return False
         if self.slots:
-            return self.containers < self.slots and used.memory_mb <= self.capacity.memory_mb
-        return used.fits(self.capacity)
+            return self.containers < self.slots
+        return self.used_g.vcores + self.used_q.vcores + resources.vcores <= self.capacity.vcores
 
 
 @dataclass(frozen=True, slots=True)
