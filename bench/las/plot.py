@@ -44,7 +44,7 @@ def draw(samples: Mapping[str, Mapping[str, list[float]]], path: Path, title: st
 
 def samples_of(result: Mapping[str, Any]) -> dict[str, dict[str, list[float]]]:
     """Return what `draw` takes, from a result file's content."""
-    alone_s = result["alone_s"]
+    alone_s = result["alone_s"]["fifo"]
     found: dict[str, dict[str, list[float]]] = {}
     for mode, run in result["raw"]["modes"].items():
         done = [one for one in run["outcomes"] if one["completion_s"] is not None]

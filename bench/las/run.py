@@ -37,12 +37,12 @@ class Plan:
     parts: tuple[str, ...] = DEFAULT
     jobs: int = 100
     seed: int = 2018
-    load: float = 0.95
+    load: float = 1.0
     time: float = 0.05
     cores: int = 2
     overhead_s: float = 1.6
     heartbeat_s: float = 1.0
-    alone: int = 3
+    alone: int = 2
     g_starts: int = 40
     limit_s: float = 900.0
 
@@ -62,20 +62,28 @@ class Found:
     """What has been measured so far; what comes later may fail without losing it."""
 
     jobs: list[Job]
-    alone: dict[str, list[float]] = field(default_factory=dict)
+    alone: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    """By mode and class."""
     runs: dict[str, workload.Run] = field(default_factory=dict)
     starts: dict[str, gstart.Starts] = field(default_factory=dict)
     broken: str = ""
     """Why not everything was measured, "" when it was."""
 
     @property
-    def alone_s(self) -> dict[str, float]:
-        """Mean completion of each class alone, in seconds."""
-        return {kind: round(fmean(samples), 3) for kind, samples in self.alone.items()}
+    def alone_s(self) -> dict[str, dict[str, float]]:
+        """Mean completion of each class alone, in seconds, by mode."""
+        return {
+            mode: {kind: round(fmean(samples), 3) for kind, samples in kinds.items()}
+            for mode, kinds in self.alone.items()
+        }
+
+    def shown(self, mode: str) -> dict[str, Any]:
+        """Return a mode's figures. Raises ValueError when no job finished."""
+        return figures.mode_figures(self.runs[mode], self.alone_s[mode], self.alone_s["fifo"])
 
     def result(self) -> dict[str, Any]:
         """Return the figures of all modes side by side. Raises ValueError when no job of a mode finished."""
-        by_mode = {name: figures.mode_figures(run, self.alone_s) for name, run in self.runs.items()}
+        by_mode = {name: self.shown(name) for name in self.runs}
         head = figures.compared(by_mode) | gstart.figures(self.starts) | extra_keys()
         about = {"broken": self.broken, "arrivals_s": round(self.jobs[-1].arrives_s, 1), "alone_s": self.alone_s}
         return head | about | {"modes": by_mode}
@@ -98,13 +106,12 @@ def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: P
     for name in (name for name in MODES if name in plan.parts):
         mode, beat_s = kinds[name], plan.heartbeat_s
         with modes.running(mode, workdir, base_port, progress) as cluster:
-            if not found.alone:
-                found.alone = workload.measure_alone(cluster, mode, scale, plan.alone, beat_s, progress)
+            found.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, beat_s, progress)
             run = workload.measure(cluster, mode, found.jobs, plan.limit_s, beat_s, progress)
         if not any(one.completion_s is not None for one in run.outcomes):
             raise workload.BenchError(f"no job finished: {run.outcomes[0].broken}", place=name)
         found.runs[name] = run
-        progress(line(name, figures.mode_figures(run, found.alone_s)))
+        progress(line(name, found.shown(name)))
     if GSTART in plan.parts:
         gstart.measure(scale, plan.g_starts, found.starts, workdir, base_port, progress)
 
@@ -136,7 +143,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
     if unknown:
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join((*MODES, GSTART))}")
     if "fifo" not in wanted and wanted != (GSTART,):
-        raise click.BadParameter("fifo is needed: the classes are measured alone on stock YARN")
+        raise click.BadParameter("fifo is needed: slowdowns are against jobs alone on stock YARN")
     return wanted
 
 
@@ -144,6 +151,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 4 minutes per mode.")
 @click.option("--jobs", default=100, show_default=True, type=click.IntRange(5), help="Jobs of the workload.")
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
+@click.option("--load", default=round(thesis_load(), 2), show_default=True, type=click.FloatRange(0.1), help="Offered.")
 @click.option("--parts", default=",".join(DEFAULT), show_default=True, callback=_parts, help="What to run.")
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
@@ -153,6 +161,7 @@ def las(
     quick: bool,
     jobs: int,
     seed: int,
+    load: float,
     parts: tuple[str, ...],
     g_starts: int,
     workdir: Path,
@@ -163,7 +172,7 @@ def las(
 
     The last line is one JSON object (docs/benchmarks.md).
     """
-    plan = Plan(parts, _QUICK_JOBS if quick else jobs, seed, thesis_load(), alone=1 if quick else 3, g_starts=g_starts)
+    plan = Plan(parts, _QUICK_JOBS if quick else jobs, seed, load, alone=1 if quick else 2, g_starts=g_starts)
     start_s = time.monotonic()
 
     def progress(text: str) -> None:

@@ -17,6 +17,7 @@ from bench.las.workload import Outcome, Run
 from hadoop_rpc.protos import yarn_pb2
 
 ALONE_S = {"small": 4.0, "long": 60.0}
+STOCK_S = {"small": 8.0, "long": 60.0}
 
 
 def outcome(kind: str, completion_s: float | None, **counts: int) -> Outcome:
@@ -26,28 +27,31 @@ def outcome(kind: str, completion_s: float | None, **counts: int) -> Outcome:
 
 def test_slowdown_is_against_the_class_alone() -> None:
     done = [outcome("small", 8.0), outcome("small", 4.0), outcome("long", 90.0), outcome("small", None, killed=2)]
-    found = figures.mode_figures(Run(done, 100.0, 1.9, 1.5), ALONE_S)
+    found = figures.mode_figures(Run(done, 100.0, 1.9, 1.5), ALONE_S, STOCK_S)
     assert (found["jobs"], found["finished"], found["failed_jobs"]) == (4, 3, 1)
     assert found["containers"]["killed"] == 2
     assert found["completion_p50_s"] == 8 and found["slowdown_p50"] == 1.5
     assert found["slowdown_mean"] == 1.5
     assert found["by_class"]["small"]["slowdown_mean"] == 1.5 and found["by_class"]["long"]["slowdown_p99"] == 1.5
     assert found["worst_class_slowdown_ratio"] == 1
+    assert found["slowdown_stock_p99"] < found["slowdown_p99"]
 
 
 def test_the_worst_class_is_told() -> None:
-    found = figures.mode_figures(Run([outcome("small", 4.0), outcome("long", 180.0)], 1.0, 1, 1), ALONE_S)
+    found = figures.mode_figures(Run([outcome("small", 4.0), outcome("long", 180.0)], 1.0, 1, 1), ALONE_S, STOCK_S)
     assert found["worst_class_slowdown_ratio"] == 1.5  # 3 against (1 + 3) / 2
+    assert found["worst_class_slowdown_ratio_stock"] == 1.714  # 3 against (0.5 + 3) / 2
 
 
 def test_without_a_finished_job_there_is_nothing_to_show() -> None:
     with pytest.raises(ValueError, match="no job finished"):
-        figures.mode_figures(Run([outcome("small", None)], 1.0, 1, 1), ALONE_S)
+        figures.mode_figures(Run([outcome("small", None)], 1.0, 1, 1), ALONE_S, ALONE_S)
 
 
 def test_ratios_are_las_by_the_others() -> None:
     def one(p50: float, p99: float) -> dict[str, float]:
-        return {"completion_p50_s": p50, "completion_p99_s": p99, "slowdown_p50": p50, "worst_class_slowdown_ratio": 1}
+        worst = {"worst_class_slowdown_ratio": 1, "worst_class_slowdown_ratio_stock": 2}
+        return worst | {"completion_p50_s": p50, "completion_p99_s": p99, "slowdown_stock_p50": p50}
 
     found = figures.compared({"fifo": one(40, 100), "opportunistic": one(20, 50), "las": one(10, 60)})
     assert (found["median_ratio"], found["p99_ratio"]) == (0.25, 0.6)
@@ -68,7 +72,7 @@ def test_the_plot_is_drawn_from_a_result_file(tmp_path: Path) -> None:
         for name in ("fifo", "las")
     }
     settings = {"jobs": 3, "cores": 2, "load": 0.95}
-    result = {"alone_s": ALONE_S, "settings": settings, "commit": "abc", "raw": {"modes": runs}}
+    result = {"alone_s": {"fifo": ALONE_S}, "settings": settings, "commit": "abc", "raw": {"modes": runs}}
     assert plot.samples_of(result)["las"] == {"completion_s": [4.0, 70.0], "slowdown": [1.0, 70 / 60]}
     path = tmp_path / "las-1.json"
     path.write_text(json.dumps(result))
