@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from bench.las.run import las
 from bench.relay import relay
 
 
@@ -13,3 +14,4 @@ def bench() -> None:
 
 
 bench.add_command(relay)
+bench.add_command(las)

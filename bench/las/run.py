@@ -19,7 +19,6 @@ from bench import results
 from bench.las import figures, gstart, modes, plot, workload
 from bench.las.jobs import TABLE, Job, Scale, counts, draw, gap_s, thesis_load
 from bench.las.modes import Mode, Progress
-from cluster.testing import free_base_port
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
 
@@ -156,7 +155,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
-@click.option("--base-port", default=0, help="First port of the clusters; 0 for any that are free.")
+@click.option("--base-port", default=27000, show_default=True, help="First port of the clusters; 0: any free ones.")
 def las(
     quick: bool,
     jobs: int,
@@ -183,7 +182,7 @@ def las(
     progress(f"{len(found.jobs)} jobs within {found.jobs[-1].arrives_s:.0f} s")
     with interruptible():
         try:
-            measure(plan, found, workdir.absolute(), base_port or free_base_port(1), progress)
+            measure(plan, found, workdir.absolute(), base_port or _free_base_port(), progress)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
@@ -197,6 +196,12 @@ def las(
     click.echo(json.dumps(result))
     if found.broken:
         sys.exit(1)
+
+
+def _free_base_port() -> int:
+    from cluster.testing import free_base_port  # needs pytest, which only a checkout has
+
+    return free_base_port(1)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:
