@@ -44,7 +44,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     for ends in place.ends:
         log.info(
             "tracker relay up",
-            rm_id=ends.rm_id or None,
+            **({"rm_id": ends.rm_id} if ends.rm_id else {}),
             listen=str(ends.listen),
             upstream=str(ends.upstream),
             hidden=str(place.extra),
