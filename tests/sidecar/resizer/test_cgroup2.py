@@ -212,7 +212,8 @@ def test_gone_before_and_after(kernel: Kernel2, leader: Leader) -> None:
     assert ours.pressure(CID) == {}
     ours.close()
     assert kernel.groups() == before
-    for unknown in (*calls, lambda: ours.reassert(CID)):
+    calls.append(lambda: ours.reassert(CID))
+    for unknown in calls:
         with pytest.raises(ResizeRefusedError, match="it is not attached"):
             unknown()
 

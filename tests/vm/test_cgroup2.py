@@ -1,0 +1,48 @@
+"""The cgroup v2 resizer in a virtual machine, whose kernel has all controllers in cgroup v2."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.vm.kernel import Kernel, KernelMissingError, find_kernel
+from tests.vm.machine import run, why_not
+
+CHECKOUT: Final = Path(__file__).parents[2]
+CACHE: Final = CHECKOUT / "run" / "vm"
+INSIDE: Final = "tests/sidecar/resizer/test_real_cgroup2.py"
+_COUNTS: Final = re.compile(r"(\d+) (passed|failed|error|errors|skipped)\b")
+
+pytestmark = pytest.mark.vm
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Kernel:
+    if why := why_not():
+        pytest.skip(why)
+    try:
+        return find_kernel(CACHE)
+    except KernelMissingError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.timeout(900)
+def test_cgroup2_tests_pass_in_a_virtual_machine(kernel: Kernel, tmp_path: Path) -> None:
+    tests = f"{shlex.quote(sys.executable)} -B -m pytest -p no:cacheprovider --color=no --tb=short -s -q {INSIDE}"
+    ended = run(kernel, CHECKOUT, f"uname -r; {tests}", tmp_path, timeout_s=600)
+    print(ended.output)
+    counts = {what: int(number) for number, what in _COUNTS.findall(ended.output.splitlines()[-1])}
+    wanted = sum(1 for _ in re.finditer(r"^def test_", (CHECKOUT / INSIDE).read_text(encoding="utf-8"), re.MULTILINE))
+    assert ended.code == 0
+    assert counts.keys() == {"passed"}
+    assert counts["passed"] >= wanted
+
+
+def test_exit_code_of_the_command_comes_back(kernel: Kernel, tmp_path: Path) -> None:
+    ended = run(kernel, CHECKOUT, "cat /sys/fs/cgroup/cgroup.controllers; touch made; exit 7", tmp_path, timeout_s=120)
+    assert ended.code == 7
+    assert {"cpu", "memory"} <= set(ended.output.split())
+    assert not (CHECKOUT / "made").exists()
