@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+DEAF_TO: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 Undoing = Callable[[Mapping[str, object]], None]
 _MODULES: Final = {
     "cgroup1": "sidecar.resizer.give_back",
@@ -86,8 +87,9 @@ def tell(text: str) -> None:
 
 def main() -> int:
     """Read stdin to its end, then undo. Returns 1 when something could not be undone."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+    for number in DEAF_TO:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, DEAF_TO)  # whoever started it has blocked them, until here
     try:
         Path("/proc/self/oom_score_adj").write_text("-900")
     except OSError as error:

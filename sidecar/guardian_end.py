@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from shell.logs import get_logger
+from sidecar.guardian import DEAF_TO
 
 log = get_logger(__name__)
 _KEPT_BYTES_MAX: Final = 4 * 2**20
@@ -56,14 +58,18 @@ class Guardian:
         """Start the guardian, and tell it all. Raises OSError."""
         inherited = os.environ.get("PYTHONPATH")
         env = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])}
-        self._process = process = subprocess.Popen(
-            [sys.executable, "-m", "sidecar.guardian", self.label],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-            cwd="/",
-            env=env,
-        )
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)  # inherited: it is deaf from its first moment
+        try:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "sidecar.guardian", self.label],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env=env,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         assert process.stdin is not None
         self._pipe = os.dup(process.stdin.fileno())
         process.stdin.close()

@@ -16,8 +16,11 @@ from typing import Final
 from shell.errors import QuicksilverError
 from sidecar.resizer import files
 from sidecar.resizer.base import ResizeRefusedError
+from sidecar.resizer.docker import undo_all
+from sidecar.resizer.docker_records import DEFAULT_FOLDER
 from sidecar.resizer.give_back import ATTEMPT, CONTROLLERS, Taken, give_back
 from sidecar.resizer.hierarchies import Hierarchy, hierarchies
+from sidecar.resizer.leftovers2 import clean_cgroup2
 from sidecar.resizer.processes import PROC, look
 
 _DEEP: Final = 8
@@ -68,34 +71,40 @@ def guardians(label: str, proc: Path = PROC) -> list[int]:
 
 
 def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cleaned:
-    """Give the containers below `parent` their full limits back, move them back, and remove the groups (cgroup v1).
+    """Give the containers below `parent` their full limits back, move them back, and remove the groups.
 
     With `nm_hierarchy` the NodeManager's own groups lose their quotas: it sets none itself unless
     yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage is on, which does not go with shrinking.
+    Docker containers get back what their records say. What signals stopped leaves no trace: only the guardian knows.
     """
+    done, refused = _clean_cgroup1(parent, nm_hierarchy, proc)
+    more, more_refused = clean_cgroup2(parent, nm_hierarchy, proc)
+    if DEFAULT_FOLDER.is_dir():
+        more_refused += [str(error) for error in undo_all()]
+    return Cleaned(tuple(dict.fromkeys([*done, *more])), (*refused, *more_refused))
+
+
+def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[list[str], list[str]]:
     mounts = {name: mount for name, mount in hierarchies(proc).items() if mount.writable and name in CONTROLLERS}
-    done: dict[str, None] = {}
-    refused: list[str] = []
     parts = Path(parent.strip("/")).parts
-    for mount in mounts.values():
-        for top in _parents(mount.mount, parts):
-            for group in _containers(top):
-                _one(_ours(mount, group, len(parts)), done, refused)
-            files.remove_empty([*_attempts(top), top, *top.parents[: len(parts) - 1]])
+    left: list[Taken] = []
+    tops: list[Path] = []
+    for mount in {mount.mount: mount for mount in mounts.values()}.values():
+        found = _parents(mount.mount, parts)
+        tops += found
+        left += [_ours(mount, group, len(parts)) for top in found for group in _containers(top)]
     if nm_hierarchy and "cpu" in mounts:
-        for group in _limited(mounts["cpu"].mount / nm_hierarchy.strip("/")):
-            shares = files.read(group / "cpu.shares")
-            _one(Taken(group.name, {"cpu": group}, {}, "-1", shares, 0), done, refused)
-    return Cleaned(tuple(done), tuple(refused))
-
-
-def _one(was: Taken, done: dict[str, None], refused: list[str]) -> None:
-    try:
-        give_back(was)
-    except ResizeRefusedError as error:
-        refused.append(str(error))
-    else:
-        done[was.container_id] = None
+        left += _limited(mounts["cpu"].mount / nm_hierarchy.strip("/"))
+    done, refused = [], []
+    for was in left:
+        try:
+            give_back(was)
+            done.append(was.container_id)
+        except ResizeRefusedError as error:
+            refused.append(str(error))
+    for top in tops:
+        files.remove_empty([*_attempts(top), top, *top.parents[: len(parts) - 1]])
+    return done, refused
 
 
 def _ours(mount: Hierarchy, group: Path, levels: int) -> Taken:
@@ -129,9 +138,10 @@ def _attempts(top: Path) -> list[Path]:
     return [path for path in top.iterdir() if path.name.startswith(ATTEMPT) and path.is_dir()]
 
 
-def _limited(top: Path) -> Iterator[Path]:
+def _limited(top: Path) -> Iterator[Taken]:
     """Yield the NodeManager's container groups, and Docker's in them, that have a quota."""
     for outer in _containers(top) if top.is_dir() else []:
         for group in (outer, *(path for path in outer.iterdir() if path.is_dir())):
-            if (files.read_or_none(group / "cpu.cfs_quota_us") or "-1") != "-1":
-                yield group
+            quota, shares = (files.read_or_none(group / f"cpu.{name}") for name in ("cfs_quota_us", "shares"))
+            if quota not in (None, "-1"):
+                yield Taken(outer.name, {"cpu": group}, {}, "-1", shares or "1024", 0)

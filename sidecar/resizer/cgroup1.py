@@ -90,7 +90,7 @@ class Cgroup1(Resizer):
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)
         if held is not None and held.leader == leader:
-            self._catch(container_id, held)
+            self.reassert(container_id)
             return
         held = self._of_nm(container_id, leader) if self.nm_hierarchy else self._of_ours(container_id, leader)
         try:
@@ -146,6 +146,8 @@ class Cgroup1(Resizer):
         quota, shares = self._now(held)
         if not held.own:
             held.taken = _renewed(held, quota, shares)
+        for group in held.taken.back:
+            self._make(group, container_id)  # somebody may have removed it
         self._catch(container_id, held)
         self._limit(container_id, held, held.quota, held.shares)
         if held.frozen:

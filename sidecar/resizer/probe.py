@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from shell.hadoop_conf import HadoopConf
 from sidecar.resizer.base import Resizer, ResizeRefusedError
@@ -43,11 +42,12 @@ def choose(
     parent: str = "quicksilver",
     conf: HadoopConf | None = None,
     memory: bool = True,
+    docker_url: str | None = None,
     proc: Path = PROC,
 ) -> Chosen:
     """Return the first mechanism that works: `wanted`, or with "auto" cgroup v2, cgroup v1, signals.
 
-    `docker` takes Docker for the containers that are Docker's, and what "auto" finds for the others. `conf` tells
+    "docker" takes Docker for the containers that are Docker's, and what "auto" finds for the others. `conf` tells
     whether the NodeManager keeps cgroups itself. Raises ValueError when `wanted` is none of WANTED.
     """
     if wanted not in WANTED:
@@ -56,17 +56,17 @@ def choose(
         return Chosen(None)
     nm_hierarchy, warnings = nm_groups(conf)
     makers: dict[str, Callable[[], Resizer]] = {
-        "cgroup2": lambda: _other("cgroup2", "Cgroup2", parent, nm_hierarchy),
+        "cgroup2": lambda: _cgroup2(parent, nm_hierarchy, memory, proc),
         "cgroup1": lambda: _cgroup1(parent, nm_hierarchy, memory, proc),
         "signals": lambda: _signals(proc),
     }
     why_not: dict[str, str] = {}
     for name in ORDER if wanted in ("auto", "docker") else (wanted,):
         try:
-            return _with_docker(wanted, Chosen(makers[name](), why_not, warnings))
-        except (ResizeRefusedError, OSError, ImportError) as error:
+            return _with_docker(wanted, Chosen(makers[name](), why_not, warnings), docker_url)
+        except (ResizeRefusedError, OSError) as error:
             why_not[name] = str(error)
-    return _with_docker(wanted, Chosen(None, why_not, warnings))
+    return Chosen(None, why_not, warnings)
 
 
 def nm_groups(conf: HadoopConf | None) -> tuple[str | None, tuple[str, ...]]:
@@ -97,19 +97,20 @@ def _signals(proc: Path) -> Resizer:
     return Signals(proc)
 
 
-def _other(module: str, name: str, parent: str, nm_hierarchy: str | None) -> Resizer:
-    """Return a resizer that is only imported when it is tried."""
-    found: Any = getattr(importlib.import_module(f"sidecar.resizer.{module}"), name)
-    resizer = found(parent=parent, nm_hierarchy=nm_hierarchy)
+def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> Resizer:
+    from sidecar.resizer.cgroup2 import Cgroup2
+
+    resizer = Cgroup2(parent, nm_hierarchy, memory, proc)
     resizer.attempt()
-    return cast(Resizer, resizer)
+    return resizer
 
 
-def _with_docker(wanted: str, chosen: Chosen) -> Chosen:
-    if wanted != "docker":
+def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
+    """Put Docker before what was chosen; its daemon may be away for now, so it is not asked."""
+    if wanted != "docker" or chosen.resizer is None:
         return chosen
-    try:
-        composite: Any = importlib.import_module("sidecar.resizer.docker").DockerOr(chosen.resizer)
-    except (ResizeRefusedError, OSError, ImportError) as error:
-        return Chosen(None, {**chosen.why_not, "docker": str(error)}, chosen.warnings)
-    return Chosen(cast(Resizer, composite), chosen.why_not, chosen.warnings)
+    from sidecar.resizer.docker import DockerResizer
+    from sidecar.resizer.either import DockerOr
+
+    docker = DockerResizer(url) if url else DockerResizer()
+    return Chosen(DockerOr(docker, chosen.resizer), chosen.why_not, chosen.warnings)

@@ -14,7 +14,7 @@ import pytest
 
 from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup1 import Cgroup1
-from sidecar.resizer.processes import leader_of, scan
+from sidecar.resizer.processes import groups_of, leader_of, scan
 
 BURNER = "(while :; do :; done) & wait"
 THREE = "(while :; do :; done) & sleep 1000 & wait"
@@ -55,10 +55,18 @@ def end_session(pid: int) -> None:
         assert time.monotonic() < until, f"session {pid} does not end: {members}"
         for member in members:
             try:
+                thaw(member)
                 os.kill(member, signal.SIGKILL)
-            except ProcessLookupError:
+            except (ProcessLookupError, FileNotFoundError):
                 continue
         time.sleep(0.005)
+
+
+def thaw(pid: int) -> None:
+    """Let a process of a frozen group die."""
+    group = (groups_of(pid) or {}).get("freezer", "/")
+    if group != "/":
+        (Path("/sys/fs/cgroup/freezer") / group[1:] / "freezer.state").write_text("THAWED")
 
 
 def wait_until(true: Callable[[], bool], what: str, wait_s: float = 10.0) -> None:
