@@ -7,6 +7,7 @@ would write its own again with the next `docker update`; what is in force is rea
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,12 +19,16 @@ from sidecar.resizer.docker_group import Group, group_of
 from sidecar.resizer.docker_limits import full, quota_us, shrunk
 from sidecar.resizer.docker_records import DEFAULT_FOLDER, Record
 
+_UNFROZEN: Final = "unable to freeze"
+_PAUSE_WITHIN_S: Final = 8.0
+_PAUSE_AGAIN_S: Final = 0.02
 _LOCK_WAIT_S: Final = 2.0
 """A dying process lets go of its pipe and of its locks one after the other."""
 
 
 @dataclass(slots=True)
 class _Held:
+    leader: Leader
     found: Found
     record: Record
     group: Group | None
@@ -50,8 +55,11 @@ class DockerResizer:
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Take a Docker container into hand, retriably refused while it is still beginning."""
-        if container_id in self._held:
-            return
+        held = self._held.get(container_id)
+        if held is not None:
+            if held.leader == leader:
+                return
+            self.detach(container_id)  # it was launched again
         found = self._running(container_id)
         group = group_of(found.pid)
         shares = found.limits.cpu_shares > 0 or (group is not None and not group.v2)
@@ -63,14 +71,14 @@ class DockerResizer:
                 raise ResizeRefusedError(
                     container_id, "attach", "somebody else paused it", remedy="docker unpause", retriable=True
                 )
-        except ResizeRefusedError:
-            if record.adopted:
+        except ResizeRefusedError as error:
+            if record.adopted and not error.gone:
                 record.close()
             else:
                 record.drop()
             raise
         used_s = (group.cpu_s() if group else None) or 0.0
-        self._held[container_id] = _Held(found, record, group, used_s, full(record.limits, record.shares))
+        self._held[container_id] = _Held(leader, found, record, group, used_s, full(record.limits, record.shares))
 
     def shrink(self, container_id: str, cores: float) -> None:
         """Bound the container's CPU; a paused one goes on, within the bound."""
@@ -86,9 +94,9 @@ class DockerResizer:
         unanswered = held.record.paused
         self._note(held, paused=True)
         try:
-            self.engine.pause(held.found.docker_id, container_id)
+            self._pause(container_id, held)
         except ResizeRefusedError as error:
-            if error.retriable:  # the daemon may have done it
+            if error.retriable or held.paused:  # the daemon may have done it; or did, but not its bound again
                 raise
             if not (unanswered and self._running(container_id).paused):
                 self._note(held, paused=False)
@@ -120,7 +128,7 @@ class DockerResizer:
         held = self._of(container_id, "reassert")
         self._update(container_id, held, held.limits)
         if held.paused and not self._running(container_id).paused:
-            self.engine.pause(held.found.docker_id, container_id)
+            self._pause(container_id, held)
 
     def usage(self, container_id: str) -> Usage:
         """Return what the container's cgroup has used since it was attached, all its processes together."""
@@ -189,6 +197,29 @@ class DockerResizer:
         self.engine.update(held.found.docker_id, limits, container_id)
         if held.group is not None and held.group.quota_us() is None:  # the Engine takes limits for the next start
             raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
+
+    def _pause(self, container_id: str, held: _Held) -> None:
+        """Pause, for a while in vain: the kernel freezes tasks when they run next, and the Engine gives up before.
+
+        What its bound has stopped is given its own limits for that time.
+        """
+        bound, until_s = held.limits, time.monotonic() + _PAUSE_WITHIN_S
+        try:
+            while not self._paused(container_id, held, time.monotonic() >= until_s):
+                self._set(container_id, held, full(held.record.limits, held.record.shares))
+                time.sleep(_PAUSE_AGAIN_S)
+        finally:
+            self._set(container_id, held, bound)
+
+    def _paused(self, container_id: str, held: _Held, is_last: bool) -> bool:
+        try:
+            self.engine.pause(held.found.docker_id, container_id)
+        except ResizeRefusedError as error:
+            if is_last or _UNFROZEN not in error.why:
+                raise
+            return False
+        held.paused = True
+        return True
 
     def _unpause(self, container_id: str, held: _Held) -> None:
         if held.record.paused:

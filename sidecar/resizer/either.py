@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
 from sidecar.resizer.docker import DockerResizer
@@ -18,6 +18,15 @@ from sidecar.resizer.processes import PROC, family, scan
 
 _LATE_S: Final = 60.0
 """So long after it was attached elsewhere, a container's Docker container may still appear."""
+
+
+@runtime_checkable
+class _Ending(Protocol):
+    """What resizers have besides the contract when they keep something of their own."""
+
+    def parents(self) -> list[str]: ...
+
+    def close(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -53,8 +62,12 @@ class DockerOr:
 
     def attach(self, container_id: str, leader: Leader) -> None:
         """Take a container into hand where it belongs."""
-        if container_id in self._places:
-            return
+        place = self._places.get(container_id)
+        if place is not None:
+            if place.leader == leader:
+                place.resizer.attach(container_id, leader)
+                return
+            self.detach(container_id)  # it was launched again
         resizer = self._choose(container_id, leader)
         resizer.attach(container_id, leader)
         self._places[container_id] = _Place(resizer, leader, self._now_s())
@@ -103,6 +116,19 @@ class DockerOr:
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
         """Return what gives the limits back; its `resizer` is that of the one which has the container."""
         return self.of(container_id).undo(container_id)
+
+    def parents(self) -> list[str]:
+        """Return the parent groups that the other resizer made."""
+        return self.other.parents() if isinstance(self.other, _Ending) else []
+
+    def close(self) -> None:
+        """Let go of everything. Raises the last ResizeRefusedError."""
+        try:
+            if isinstance(self.other, _Ending):
+                self.other.close()
+        finally:
+            self.docker.close()
+            self._places.clear()
 
     def _choose(self, container_id: str, leader: Leader) -> Resizer:
         client = _docker_client(container_id, leader)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
@@ -125,6 +127,18 @@ def test_a_paused_container_stands_still_and_goes_on(resizer: DockerResizer, run
     resizer.detach(cid)
     assert group(leader).frozen() is False
     assert group(leader).quota_us() == -1
+
+
+def test_what_its_bound_has_stopped_can_be_paused_too(resizer: DockerResizer, run: Run) -> None:
+    cid, leader = run(f"for i in 1 2 3; do ({BURN}) & done; wait")
+    resizer.attach(cid, leader)
+    resizer.shrink(cid, 0.05)
+    for _ in range(10):
+        resizer.freeze(cid)
+        assert group(leader).frozen() and group(leader).quota_us() == 5000
+        assert cores(leader, 0.1) == 0
+        resizer.shrink(cid, 0.05)
+        time.sleep(0.2)
 
 
 def test_forks_are_bounded_and_counted_together(resizer: DockerResizer, run: Run) -> None:
@@ -287,7 +301,7 @@ def shrink_and_die(dockerd: Dockerd, records: Path, cid: str, pid: int) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--cpus=0.5", "--cpu-shares=300")])
-@pytest.mark.parametrize("heir", ["guardian", "next sidecar", "start"])
+@pytest.mark.parametrize("heir", ["guardian", "guardian's process", "next sidecar", "start"])
 def test_a_killed_sidecar_leaves_what_to_give_back(
     dockerd: Dockerd, resizer: DockerResizer, records: Path, run: Run, options: tuple[str, ...], heir: str
 ) -> None:
@@ -298,6 +312,10 @@ def test_a_killed_sidecar_leaves_what_to_give_back(
     (record,) = records.glob("*")
     if heir == "guardian":
         undo_docker({"resizer": "docker", "record": str(record)})
+    elif heir == "guardian's process":
+        line = json.dumps({"put": cid, "undo": {"resizer": "docker", "record": str(record)}}) + "\n"
+        command = [sys.executable, "-m", "sidecar.guardian", "test"]
+        subprocess.run(command, input=line, text=True, cwd=_ROOT, timeout=60, check=True)
     elif heir == "start":
         assert undo_all(records) == []
     else:
@@ -343,6 +361,60 @@ def test_containers_outlive_a_restart_of_the_daemon_and_stay_in_hand(records: Pa
         assert group(leader).frozen()
         resizer.close()
         assert in_force(leader) == before and not group(leader).frozen()
+
+
+def test_a_daemon_that_hangs_refuses_in_time_and_what_it_did_late_is_seen(records: Path) -> None:
+    with private_dockerd() as daemon:
+        assert daemon.pid is not None
+        resizer = DockerResizer(daemon.url, records, timeout_s=1.0)
+        cid, leader = begin(daemon, "sleep 1000")
+        resizer.attach(cid, leader)
+        os.kill(daemon.pid, signal.SIGSTOP)
+        try:
+            for call in (lambda: resizer.shrink(cid, 0.05), lambda: resizer.freeze(cid)):
+                error = refusal(call)
+                assert error.retriable and "does not answer" in str(error)
+        finally:
+            os.kill(daemon.pid, signal.SIGCONT)
+        assert eventually(lambda: group(leader).quota_us() == 5000 and bool(group(leader).frozen()))
+        assert not resizer.holds(cid)
+        resizer.engine.timeout_s = 30.0
+        resizer.freeze(cid)  # it is paused, and by nobody else
+        resizer.restore(cid)
+        assert resizer.holds(cid)
+        assert group(leader).quota_us() == -1 and not group(leader).frozen()
+        resizer.close()
+
+
+def test_a_group_below_one_of_yarn_is_found(dockerd: Dockerd, resizer: DockerResizer, run: Run) -> None:
+    parent = f"{dockerd.cgroup_parent}/hadoop-yarn/{new_name()}"  # as LinuxContainerExecutor asks for
+    cid, leader = run(BURN, f"--cgroup-parent={parent}")
+    resizer.attach(cid, leader)
+    assert group(leader).cpu.parent.name == Path(parent).name
+    resizer.shrink(cid, 0.05)
+    assert resizer.holds(cid)
+    assert 0 < cores(leader) < BOUND
+    resizer.detach(cid)
+    assert group(leader).quota_us() == -1
+
+
+def test_many_threads_share_a_resizer(resizer: DockerResizer, run: Run) -> None:
+    found = [run("sleep 1000") for _ in range(8)]
+
+    def to_and_fro(number: int) -> None:
+        cid, leader = found[number]
+        resizer.attach(cid, leader)
+        for _ in range(5):
+            resizer.shrink(cid, 0.05)
+            resizer.freeze(cid)
+            resizer.restore(cid)
+        resizer.shrink(cid, 0.1 + number / 100)
+
+    with ThreadPoolExecutor(len(found)) as pool:
+        list(pool.map(to_and_fro, range(len(found))))
+    quotas = [group(leader).quota_us() for _, leader in found]
+    assert quotas == [10_000 + 1000 * number for number in range(len(found))]
+    assert all(resizer.holds(cid) for cid, _ in found)
 
 
 def test_a_folder_for_records_that_cannot_be_written_is_told(dockerd: Dockerd, tmp_path: Path, run: Run) -> None:

@@ -13,11 +13,14 @@ import psutil
 import pytest
 
 from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.cgroup1 import Cgroup1
 from sidecar.resizer.docker import DockerResizer
 from sidecar.resizer.either import DockerOr
 from sidecar.resizer.fake import Fake
+from sidecar.resizer.processes import groups_of
 from tests.dockerd import dockerd
-from tests.sidecar.resizer.dockers import Run, beginning, eventually, group, leader_of, new_name, refusal
+from tests.sidecar.resizer.containers import PARENT, needs_cgroup1
+from tests.sidecar.resizer.dockers import Run, begin, beginning, eventually, group, leader_of, new_name, refusal
 from workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 
 __all__ = ["dockerd"]
@@ -56,9 +59,11 @@ def clock() -> Clock:
 
 @pytest.fixture
 def either(dockerd: Dockerd, tmp_path: Path, clock: Clock) -> Iterator[DockerOr]:
-    docker = DockerResizer(dockerd.url, tmp_path / "records")
-    yield DockerOr(docker, Fake(), clock)
-    docker.close()
+    either = DockerOr(DockerResizer(dockerd.url, tmp_path / "records"), Fake(), clock)
+    yield either
+    assert either.parents() == []
+    either.close()
+    assert list((tmp_path / "records").glob("*")) == []
 
 
 @pytest.fixture
@@ -155,6 +160,42 @@ def test_a_docker_container_that_appears_late_is_taken_over(
         assert found.frozen() is (call == "freeze")
         either.detach(cid)
         assert (found.quota_us(), found.frozen()) == (-1, False)
+
+
+@pytest.mark.cgroup
+def test_a_client_in_a_group_of_ours_leaves_it_when_docker_takes_over(dockerd: Dockerd, tmp_path: Path) -> None:
+    needs_cgroup1()
+    other = Cgroup1(f"{PARENT}-docker/node1")
+    either = DockerOr(DockerResizer(dockerd.url, tmp_path / "records"), other)
+    cid = new_name()
+    with launched(dockerd, DOCKER_RUN, cid) as script:
+        came_from = groups_of(script.process.pid)
+        either.attach(cid, script.leader)
+        assert either.of(cid) is other
+        either.shrink(cid, 0.2)
+        script.go()  # the client begins within the bound
+        assert eventually(lambda: dockerd.docker("ps", "--quiet", "--filter", f"name={cid}") != "")
+        assert not either.holds(cid)
+        either.reassert(cid)
+        assert groups_of(script.process.pid) == came_from
+        assert group(leader_of(dockerd, cid)).quota_us() == 20_000
+        assert either.holds(cid)
+        either.close()
+        assert group(leader_of(dockerd, cid)).quota_us() == -1
+    assert list(Path("/sys/fs/cgroup").glob(f"*/{PARENT}-docker")) == []
+
+
+def test_a_container_that_is_launched_again_is_taken_anew(dockerd: Dockerd, either: DockerOr, run: Run) -> None:
+    cid, leader = run("sleep 1000")
+    either.attach(cid, leader)
+    either.attach(cid, leader)
+    either.shrink(cid, 0.05)
+    dockerd.docker("rm", "--force", cid)
+    _, again = begin(dockerd, "sleep 1000", name=cid)
+    either.attach(cid, again)
+    assert either.holds(cid) and group(again).quota_us() == -1
+    either.shrink(cid, 0.05)
+    assert group(again).quota_us() == 5000
 
 
 def test_without_a_daemon_only_docker_clients_are_refused(dockerd: Dockerd, tmp_path: Path) -> None:
