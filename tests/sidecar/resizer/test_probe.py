@@ -213,3 +213,9 @@ def test_groups_of_the_nodemanager_are_tried_where_they_are(tmp_path: Path) -> N
     resizer.detach(NAME)
     assert (cpu / "hadoop-yarn" / NAME / "cpu.cfs_quota_us").read_text() == "50000"
     assert not (cpu / "quicksilver").exists()
+
+
+def test_docker_stands_before_what_is_found_for_the_others(tmp_path: Path) -> None:
+    chosen = choose("docker", proc=proc(tmp_path / "proc"), docker_url=f"unix://{tmp_path}/none.sock")
+    assert chosen.resizer is not None
+    assert chosen.resizer.name == "docker or signals"
