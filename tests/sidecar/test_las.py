@@ -1,70 +1,18 @@
-"""Playbooks of least attained service: one per rule."""
+"""Playbooks of least attained service: one per rule of who runs."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
 
 from policies.model import Way
 from policies.shrinking import Shrinking
-from sidecar.las import Las
-from sidecar.las_events import (
-    Freeze,
-    Joined,
-    LasCommand,
-    LasRules,
-    Left,
-    Ready,
-    Resized,
-    Restore,
-    Ruled,
-    Served,
-    Shrink,
-    Squeezed,
-    Turn,
-)
+from sidecar.las_events import Freeze, Joined, LasRules, Left, Ready, Restore, Served, Shrink, Turn
+from sidecar.las_plan import Need, plan
+from sidecar.share import FULL, Grant, Share
 from tests.playbook import play
-
-MIN = 0.05
-
-
-def las(cores: float = 1, **rules: Any) -> Las:
-    return Las(LasRules(cores, **({"quantum_s": 10.0, "min_cores": MIN} | rules)))
-
-
-def done(container_id: str, now_s: float) -> Resized:
-    return Resized(container_id, "", now_s)
-
-
-def come(
-    node: Las, container_id: str, now_s: float, vcores: float = 1, way: Way = Way.SHRINK, **more: Any
-) -> list[LasCommand]:
-    """A container comes and is in hand at once."""
-    commands = node.handle(Joined(container_id, vcores, way, now_s, **more))
-    return commands + node.handle(Ready(container_id, now_s))
-
-
-def settle(node: Las, commands: list[LasCommand], now_s: float) -> list[LasCommand]:
-    """Carry out all commands and those that follow; return them all."""
-    said = list(commands)
-    for command in said:
-        said += node.handle(done(command.container_id, now_s))
-    return said
-
-
-def running(node: Las) -> dict[str, float]:
-    """Return the granted cores of who runs."""
-    return {s.id: s.vcores if s.cores is None else s.cores for s in node.shares.values() if s.running}
-
-
-def full(cores: float = 1, *names: str, gap_s: float = 1, **rules: Any) -> Las:
-    """Return a node on which containers of 1 vcore came one after another, every `gap_s`, all resized."""
-    node = las(cores, **rules)
-    for number, name in enumerate(names):
-        settle(node, come(node, name, number * gap_s), number * gap_s)
-    return node
+from tests.sidecar.las_words import MIN, come, done, full, las, running, settle
 
 
 def test_defaults_are_those_of_the_policy() -> None:
@@ -271,6 +219,14 @@ def test_starving_one_runs_and_is_protected_from_newcomers() -> None:
     )
 
 
+def test_starving_one_wants_a_turn_of_its_own() -> None:
+    node = full(1, "a", "b", gap_s=44, starve_quanta=2)
+    node.handle(Turn(54.5))  # late: the next quantum ends at 64.5
+    assert node.deadline_s() == 64
+    settle(node, node.handle(Turn(64)), 64)
+    assert running(node) == {"a": 1}
+
+
 def test_guaranteed_ones_displace_even_the_protected_which_is_next_then() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=2)
     settle(node, node.handle(Turn(60)), 60)
@@ -292,6 +248,37 @@ def test_who_starves_longest_goes_first() -> None:
         assert running(node) == {name: 1}
     settle(node, node.handle(Turn(135)), 135)
     assert running(node) == {"c": 1}  # nobody starves any more, and c attained least
+
+
+def test_starving_one_goes_before_a_newcomer() -> None:
+    node = full(1, "a", "b", gap_s=40, starve_quanta=2)
+    node.handle(Joined("c", 1, Way.SHRINK, 59))
+    settle(node, node.handle(Ready("c", 60)), 60)
+    assert running(node) == {"a": 1}
+
+
+def test_protection_ends_in_time_even_when_a_turn_was_late() -> None:
+    node = full(1, "a", "b", gap_s=40, starve_quanta=3, protect_quanta=2)
+    for at_s, name in ((60, "b"), (70, "a"), (80.5, "a")):
+        settle(node, node.handle(Turn(at_s)), at_s)
+        assert running(node) == {name: 1}
+    assert node.deadline_s() == 90
+    settle(node, node.handle(Turn(90)), 90)
+    assert running(node) == {"b": 1}
+
+
+def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
+    def share(name: str, vcores: float, **more: Any) -> Share:
+        return Share(name, vcores, Way.SHRINK, 0, 0, ready=True, fresh=False, **more)
+
+    still = Grant(MIN, False)
+    protected = share("p", 1, protected_until_s=100)
+    starving = share("w", 2, whole=True, granted=still)
+    idle = share("i", 1, granted=still, idle_since_s=45)
+    rules = LasRules(2, 10, min_cores=MIN)
+    assert plan([protected, starving, idle], Need(2, rules, 50)).grants == {"p": FULL, "w": still, "i": still}
+    assert plan([starving, idle], Need(2, rules, 50)).grants == {"w": FULL, "i": still}
+    assert plan([protected, idle], Need(2, rules, 50)).grants == {"p": FULL, "i": FULL}
 
 
 def test_accounting_wins_and_never_falls() -> None:
@@ -325,125 +312,3 @@ def test_time_never_goes_back() -> None:
     node.handle(Turn(2))
     node.handle(Turn(6))
     assert node.shares["a"].attained_s == 6
-
-
-def test_one_command_at_a_time_then_the_difference() -> None:
-    node = full(1, "a")
-    come(node, "b", 1)
-    play(
-        node,
-        (Left("b", 2), []),  # a is being shrunk still
-        (done("a", 3), [Restore("a", "its turn: attained 2.0 s")]),
-        (done("a", 4), []),
-    )
-
-
-def test_refused_shrink_keeps_its_room_and_is_tried_again_later_and_later() -> None:
-    node = full(1, "a")
-    assert len(come(node, "b", 5)) == 1
-    play(node, (Resized("a", "EBUSY", 5), [Shrink("b", MIN, "", "others go first")]), (done("b", 5), []))
-    assert (node.shares["a"].stuck, running(node), node.deadline_s()) == ("EBUSY", {"a": 1}, 6)
-    assert node.shares["a"].times_shrunk == 0
-    again = Shrink("a", MIN, "b", "attained 5.0 s, b only 0.0 s")
-    play(node, (Turn(6), [again]), (Turn(6.5), []), (Resized("a", "EBUSY", 7), []))
-    assert node.deadline_s() == 9
-    for wait_s in (2, 4, 8, 16, 32, 60, 60):
-        at_s = node.shares["a"].retry_at_s
-        play(node, (Turn(at_s), [again]), (Resized("a", "EBUSY", at_s), []))
-        assert node.shares["a"].retry_at_s == at_s + min(60, wait_s * 2)
-    at_s = node.shares["a"].retry_at_s
-    play(node, (Turn(at_s), [again]))
-    assert node.handle(done("a", at_s)) == [Restore("b", f"stood still for {at_s - 5:.0f} s")]
-    assert (node.shares["a"].stuck, node.shares["a"].times_shrunk, running(node)) == ("", 1, {"b": 1})
-
-
-def test_refused_shrink_that_nobody_wants_any_more_is_forgotten() -> None:
-    node = full(1, "a")
-    come(node, "b", 5)
-    settle(node, node.handle(Resized("a", "EBUSY", 5)), 5)
-    play(node, (Left("b", 5.5), []), (Turn(6), []))
-    assert node.shares["a"].stuck == ""
-
-
-def test_refused_restore_stands_still_and_another_takes_its_turn() -> None:
-    node = full(1, "a", "b", "c", gap_s=4)
-    node.handle(Left("c", 9))  # a has 4 s, b 4 s: a
-    assert node.shares["a"].flight is not None
-    play(
-        node,
-        (Resized("a", "EIO", 9.5), [Restore("b", "its turn: attained 4.0 s")]),
-        (done("b", 9.5), []),
-        (Turn(10.5), []),
-    )
-    assert node.shares["a"].stuck == ""
-    assert (running(node), node.shares["a"].idle_since_s) == ({"b": 1}, 4)
-    assert settle(node, node.handle(Left("b", 11)), 11) == [Restore("a", "its turn: attained 4.0 s")]
-
-
-def test_memory_is_short_swaps_are_allowed_more_are_not() -> None:
-    node = full(2, "a")
-    play(
-        node,
-        (Squeezed(True, "some 12 %", 1), []),
-        (Joined("b", 1, Way.SHRINK, 2), []),
-        (Ready("b", 2), [Shrink("b", MIN, "", "memory is short: some 12 %")]),
-        (done("b", 2), []),
-        (Squeezed(True, "some 15 %", 3), []),
-        (Turn(10), [Shrink("a", MIN, "b", "attained 10.0 s, b only 0.0 s"), Restore("b", "its turn: attained 0.0 s")]),
-        (done("a", 10), []),
-        (done("b", 10), []),
-        (Squeezed(False, "", 11), [Restore("a", "its turn: attained 10.0 s")]),
-    )
-    assert running(node) == {"a": 1, "b": 1}
-
-
-def test_memory_is_short_but_one_runs() -> None:
-    node = las(2)
-    node.handle(Squeezed(True, "full", 0))
-    assert come(node, "a", 1) == []
-    assert [type(c) for c in come(node, "b", 2)] == [Shrink]
-    assert running(node) == {"a": 1}
-
-
-def test_newcomers_that_had_to_wait_go_when_memory_is_there_again() -> None:
-    node = full(1, "a")
-    node.handle(Squeezed(True, "full", 1))
-    settle(node, come(node, "b", 2), 2)
-    assert running(node) == {"a": 1}
-    node.handle(Squeezed(False, "", 3))
-    assert running(node) == {"b": 1}
-
-
-def test_new_rules_act_at_once() -> None:
-    node = full(1, "a", "b", gap_s=4)
-    assert node.handle(Ruled(LasRules(2, 10, min_cores=MIN), 5)) == [Restore("a", "its turn: attained 4.0 s")]
-    node.handle(done("a", 5))
-    rules = LasRules(1, 3, min_cores=0.2)
-    assert settle(node, node.handle(Ruled(rules, 6)), 6) == [Shrink("a", 0.2, "", "others go first")]
-    assert node.handle(Ruled(dataclasses.replace(rules, min_cores=0.1), 6.5)) == [
-        Shrink("a", 0.1, "", "others go first")
-    ]
-    assert node.deadline_s() == 7  # b runs since 4
-
-
-def test_doubles_and_strangers_are_ignored() -> None:
-    node = full(1, "a", "b", gap_s=4)
-    before = dataclasses.replace(node.shares["b"])
-    play(
-        node,
-        (Joined("b", 9, Way.NONE, 4), []),
-        (Ready("b", 4), []),
-        (Ready("x", 4), []),
-        (Left("x", 4), []),
-        (Resized("x", "", 4), []),
-        (Resized("b", "no", 4), []),
-        (Served({"x": 1}, 4), []),
-    )
-    assert dataclasses.asdict(before) == dataclasses.asdict(node.shares["b"]) and set(node.shares) == {"a", "b"}
-
-
-def test_who_leaves_while_it_is_resized_is_gone() -> None:
-    node = full(1, "a")
-    come(node, "b", 1)
-    play(node, (Left("a", 1), []), (done("a", 2), []), (Left("b", 3), []))
-    assert node.shares == {} and node.deadline_s() is None

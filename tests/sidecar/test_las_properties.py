@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from math import inf
 
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -28,7 +28,7 @@ from sidecar.las_events import (
     Turn,
 )
 from sidecar.las_plan import Need, least_part, plan
-from sidecar.share import Share
+from sidecar.share import FULL, Grant, Share
 
 W, K, M = 8.0, 2, 1
 EPS = 1e-4
@@ -71,7 +71,12 @@ class LasMachine(RuleBasedStateMachine):
     # The shell
 
     def tell(self, event: LasEvent) -> None:
+        room, protected = self.room(), self.protected()
         commands = self.las.handle(event)
+        if self.room() >= room and not self.stuck():
+            for container_id, cores in protected.items():
+                share = self.las.shares.get(container_id)
+                assert share is None or share.amount(share.granted) >= cores - EPS, "a protected one gave way"
         touched = [command.container_id for command in commands]
         assert len(set(touched)) == len(touched)
         order = [self.amount(command) > self.holds(command.container_id) for command in commands]
@@ -224,6 +229,10 @@ class LasMachine(RuleBasedStateMachine):
     def stuck(self) -> list[Share]:
         return [s for s in self.in_hand() if s.stuck]
 
+    def protected(self) -> dict[str, float]:
+        shares = [s for s in self.in_hand() if s.running and s.protected_until_s > self.now_s and not s.whole]
+        return {s.id: s.amount(s.granted) for s in shares}
+
     def room(self) -> float:
         taken = sum(s.vcores for s in self.las.shares.values() if s.untouchable)
         return max(0.0, self.las.rules.cores - taken)
@@ -317,6 +326,7 @@ class LasMachine(RuleBasedStateMachine):
     def service_is_known(self) -> None:
         for share in self.in_hand():
             assert abs(share.attained_s - self.real[share.id].cpu_s) < EPS
+            assert not share.stuck or share.granted == share.applied
         assert {s.id: s.applied.cores for s in self.in_hand()} == {s.id: self.real[s.id].cores for s in self.in_hand()}
 
     def order_of_arrival_is_no_matter(self) -> None:
@@ -327,3 +337,40 @@ class LasMachine(RuleBasedStateMachine):
 
 TestLas = LasMachine.TestCase
 TestLas.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+@st.composite
+def one_share(draw: st.DrawFn) -> Share:
+    """A container of a plan at second 100, quantum 10 s, in any state but starving."""
+    vcores = draw(st.sampled_from([0.06, 0.25, 0.5, 1.0, 1.5, 2.0]))
+    granted = draw(st.sampled_from([FULL, Grant(0.05, False), Grant(vcores / 2, True)]))
+    share = Share(str(draw(st.integers(0, 10**6))), vcores, Way.SHRINK, 0, 0, ready=True, granted=granted)
+    share.fresh, share.attained_s = draw(st.booleans()), draw(st.sampled_from([0.0, 1.0, 5.0, 5.5]))
+    share.began_s, share.idle_since_s = draw(st.sampled_from([85.0, 91.0, 97.0])), 99.0
+    return share
+
+
+@settings(deadline=None, max_examples=500)
+@given(
+    st.lists(one_share(), max_size=6, unique_by=lambda s: s.id),
+    st.sampled_from([0.0, 0.04, 0.08, 0.5, 0.55, 1.0, 1.3, 2.0, 3.75]),
+    st.sampled_from(MIN_CORES),
+    st.booleans(),
+)
+def test_any_plan_uses_the_room_and_no_more(shares: list[Share], room: float, min_cores: float, arriving: bool) -> None:
+    rules = LasRules(9, 10, min_cores=min_cores)
+    grants = plan(shares, Need(room, rules, 100, arriving)).grants
+    given_cores = {s.id: s.amount(grants[s.id]) for s in shares}
+    left, least = room - sum(given_cores.values()), least_part(rules)
+    assert left > -EPS
+    for share in shares:
+        cores, runs = given_cores[share.id], grants[share.id].runs
+        unmet = share.vcores - cores
+        assert unmet < EPS or (left < least + EPS and left < unmet), "a core is left alone"
+        assert not runs or unmet < EPS or cores >= least - EPS or cores == sum(given_cores.values())
+    assert not shares or room < min_cores or any(given_cores.values())
+    rest = [s for s in shares if not s.fresh and not (s.granted.runs and s.began_s > 90)]
+    for first in rest:
+        for second in rest:
+            if first.attained_s < second.attained_s and second.vcores >= least and grants[second.id].runs:
+                assert grants[first.id].runs, "who attained more goes first"
