@@ -303,17 +303,20 @@ class Cgroup2(Resizer):
             if not outside:
                 held.known = set(files.pids(held.group))
                 return
-            tried |= outside
             for pid in sorted(outside):
-                self._move(container_id, held, pid)
+                self._move(container_id, held, pid, sure=pid in tried)
+            tried |= outside
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
         raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
 
-    def _move(self, container_id: str, held: _Held, pid: int) -> None:
+    def _move(self, container_id: str, held: _Held, pid: int, sure: bool) -> None:
+        """Move a process in; a zombie may show a group that is deleted, and is seen again only if it lives."""
         at = self._at(container_id, pid)
         if at is None or at == held.group:
             return
         if pid not in held.known and at != held.taken.origin:
+            if not sure:
+                return
             why = f"process {pid} is in a group of its own, {at}"
             raise ResizeRefusedError(container_id, str(held.group), why, remedy=_ALONE)
         files.move(held.group, pid, container_id)

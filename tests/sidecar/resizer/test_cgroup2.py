@@ -266,6 +266,15 @@ def test_process_in_a_group_of_its_own_is_refused(kernel: Kernel2, leader: Leade
     assert kernel.pids(NM) == {10, 100, 101, 102}
 
 
+def test_zombie_of_a_deleted_group_is_left_where_it_is(kernel: Kernel2, leader: Leader) -> None:
+    kernel.spawn(105, NM, parent=100, state="Z")
+    (kernel.proc / "105" / "cgroup").write_text("0::/machine.slice/inner (deleted)\n")
+    ours = resizer(kernel)
+    ours.attach(CID, leader)
+    assert kernel.pids(OURS) == {100, 101, 102}
+    assert ours.holds(CID)
+
+
 def test_sidecar_is_never_taken(kernel: Kernel2, leader: Leader) -> None:
     kernel.spawn(os.getpid(), NM, parent=100, session=100)
     with pytest.raises(ResizeRefusedError, match="the sidecar itself"):
