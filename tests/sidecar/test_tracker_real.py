@@ -20,7 +20,8 @@ import psutil
 import pytest
 import requests
 
-from cluster import Cluster, ClusterSpec
+from cluster import Cluster, ClusterSpec, processes, state
+from cluster.daemons import node_states, yarn_daemons
 from cluster.spec import HostPort
 from cluster.testing import free_base_port
 from hadoop_rpc.connection import Call, Ping, ServerConnection, replace_body
@@ -42,6 +43,7 @@ COUNTED = {
     "containersReserved containersPending activeNodes lostNodes unhealthyNodes",
     "app": "runningContainers allocatedMB allocatedVCores state",
 }
+REFUSED = "the ResourceManager does not answer"
 LOST = re.compile(r"Container (container_\w+) was running but not reported from")
 
 
@@ -130,6 +132,20 @@ class Real:
         spec = self.cluster.spec
         node = str(spec.node_addresses[0].rpc)
         self.cluster.hadoop("rmadmin", "-updateNodeResource", node, str(RM_MEMORY_MB), str(vcores))
+
+    def restart_rm(self) -> None:
+        """Kill the ResourceManager, start it again once the NodeManager has been refused."""
+        cluster, spec = self.cluster, self.cluster.spec
+        saved = state.load(spec.workdir)
+        assert saved is not None
+        rm, refusals = yarn_daemons(spec, cluster.conf)[0], self.log.read_text().count(REFUSED)
+        processes.stop([saved.daemons[rm.name]], grace_s=0.1)
+        eventually(lambda: self.log.read_text().count(REFUSED) > refusals)
+        argv = cluster.launcher.argv(rm.main_class, (), rm.conf_dir, rm.heap_mb, (f"-Dproc_{rm.name}",))
+        env = cluster.launcher.env(rm.conf_dir)
+        saved.daemons[rm.name] = processes.spawn(argv, spec.workdir, env, cluster.log(rm.name))
+        state.save(saved)
+        eventually(lambda: list(node_states(spec).values()) == ["RUNNING"])
 
     def kill(self, client: Client) -> None:
         self.cluster.hadoop("application", "application", "-kill", application(client))
@@ -320,3 +336,12 @@ def test_opportunistic_containers_are_not_lost_with_another(real: Real) -> None:
         real.kill(shell)
         real.stop_relay()
     real.start_relay(spec.resource_tracker)
+
+
+def test_a_new_resourcemanager_learns_the_size_that_the_nodemanager_had(real: Real) -> None:
+    real.resize(6)
+    eventually(lambda: real.sizes() == (6, 10))
+    real.restart_rm()
+    assert real.sizes() == (6, 10)  # the NodeManager registers anew with what it was given
+    real.resize(RM_VCORES)
+    eventually(lambda: real.sizes() == (RM_VCORES, NM_VCORES))

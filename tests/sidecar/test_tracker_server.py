@@ -120,27 +120,33 @@ def free_port() -> int:
 
 @contextmanager
 def relaying(folder: Path, upstream: int, **settings: Any) -> Iterator[Relay]:
-    (folder / "yarn-site.xml").write_text(SITE)
     port = free_port()
     fields = {"listen": f"127.0.0.1:{port}", "upstream": f"127.0.0.1:{upstream}", "rm_vcores": 4} | settings
+    with process(folder, SITE, port, fields) as relay:
+        yield relay
+
+
+@contextmanager
+def process(folder: Path, site: str, port: int, fields: dict[str, Any]) -> Iterator[Relay]:
+    (folder / "yarn-site.xml").write_text(site)
     config, log = folder / "quicksilver.yaml", folder / "tracker.log"
     config.write_text("tracker:\n" + "".join(f"  {name}: {value}\n" for name, value in fields.items()))
     command = [sys.executable, "-m", "quicksilver", "tracker", "run"]
     with log.open("wb") as out:
-        process = subprocess.Popen(
+        started = subprocess.Popen(
             [*command, "--config", str(config), "--conf-dir", str(folder)], stdout=out, stderr=out
         )
-    relay = Relay(process, log, port)
+    relay = Relay(started, log, port)
     try:
-        until(lambda: relay.said("worker started") or process.poll() is not None)
-        assert process.poll() is None, log.read_text()
+        until(lambda: relay.said("worker started") or started.poll() is not None)
+        assert started.poll() is None, log.read_text()
         yield relay
     finally:
         for node in relay.nodes:
             node.sock.close()
-        if process.poll() is None:
-            process.terminate()
-        process.wait(timeout=20)
+        if started.poll() is None:
+            started.terminate()
+        started.wait(timeout=20)
 
 
 @pytest.fixture
@@ -213,6 +219,27 @@ def test_without_a_resourcemanager_connections_are_closed_until_there_is_one(tmp
         assert relay.node().heartbeat() is None
         assert relay.said("the ResourceManager does not answer") == 1  # said once
         assert relay.process.poll() is None and relay.worker()
+
+
+def test_each_resourcemanager_has_its_listener(tmp_path: Path, rm: Rm) -> None:
+    standby, active = free_port(), free_port()
+    more = {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": "rm1,rm2",
+        "yarn.resourcemanager.resource-tracker.address.rm1": f"127.0.0.1:{standby}",
+        "yarn.resourcemanager.resource-tracker.address.rm2": f"127.0.0.1:{active}",
+        "yarn.resourcemanager.hostname.rm1": "127.0.0.1",
+    }
+    rows = "".join(f"<property><name>{key}</name><value>{value}</value></property>" for key, value in more.items())
+    fields = {
+        "rms": f"{{rm1: {{upstream: '127.0.0.1:{free_port()}'}}, rm2: {{upstream: '127.0.0.1:{rm.port}'}}}}",
+        "extra_vcores": 3,
+    }
+    with process(tmp_path, SITE.replace("</configuration>", rows + "</configuration>"), standby, fields) as relay:
+        assert relay.node().heartbeat() is None
+        relay.port = active
+        assert relay.node().heartbeat() == 7
+        assert relay.said("rm_id=rm1") == relay.said("rm_id=rm2") == 1
 
 
 def test_garbage_and_silence_end_a_connection_with_one_line(tmp_path: Path, rm: Rm) -> None:
