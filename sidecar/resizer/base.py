@@ -100,3 +100,9 @@ class Resizer(Protocol):
 
         JSON, with `resizer` (its name); see `sidecar.guardian`, which hands it to `undo_<name>`.
         """
+
+    def parents(self) -> list[str]:
+        """Return the parent groups that were made, the innermost first; whoever is last removes them."""
+
+    def close(self) -> None:
+        """Let go of everything, the others too when one is refused. Raises the last ResizeRefusedError."""

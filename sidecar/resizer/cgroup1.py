@@ -256,18 +256,17 @@ class Cgroup1(Resizer):
         return Path(*group.parts[: -len(ours)]) if group.parts[-len(ours) :] == ours else group
 
     def _make(self, group: Path, container_id: str) -> bool:
-        """Make a group; a parent group weighs as much as one busy thread on each core would outside of it."""
+        """Make a group; a new parent group weighs as much as one busy thread on each core would outside of it."""
+        new = [parent for parent in group.parents[: len(self.parent.parts)] if not parent.exists()]
         try:
             made = files.make(group, container_id)
         except ResizeRefusedError as error:
             if not error.gone:
                 raise
             made = files.make(group, container_id)  # another sidecar has just removed the empty parent
-        if made:
-            for parent in group.parents[: len(self.parent.parts)]:
-                shares = parent / "cpu.shares"
-                if shares.exists():
-                    files.write(shares, str(min(_SHARES * (os.cpu_count() or 1), 2**18)), container_id)
+        for shares in (parent / "cpu.shares" for parent in new):
+            if shares.exists():
+                files.write(shares, str(min(_SHARES * (os.cpu_count() or 1), 2**18)), container_id)
         return made
 
     def _catch(self, container_id: str, held: _Held) -> None:
