@@ -253,7 +253,8 @@ def test_who_starves_longest_goes_first() -> None:
 def test_starving_one_goes_before_a_newcomer() -> None:
     node = full(1, "a", "b", gap_s=40, starve_quanta=2)
     node.handle(Joined("c", 1, Way.SHRINK, 59))
-    settle(node, node.handle(Ready("c", 60)), 60)
+    commands = node.handle(Ready("c", 60))
+    assert [(type(c), c.container_id) for c in commands] == [(Shrink, "b"), (Shrink, "c"), (Restore, "a")]
     assert running(node) == {"a": 1}
 
 
