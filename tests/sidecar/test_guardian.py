@@ -150,6 +150,23 @@ def test_a_guardian_that_dies_is_replaced_and_told_all() -> None:
     asyncio.run(main())
 
 
+def test_a_guardian_is_deaf_from_its_first_moment() -> None:
+    async def main() -> None:
+        guardian, resizer = Guardian(LABEL), Signals()
+        with container() as leader:
+            resizer.attach(NAME, leader)
+            resizer.freeze(NAME)
+            guardian.put(NAME, resizer.undo(NAME))
+            guardian.start()
+            assert guardian.pid is not None
+            for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                os.kill(guardian.pid, ignored)
+            await guardian.close(20)
+            assert not quiet(leader)
+
+    asyncio.run(main())
+
+
 def test_what_was_dropped_is_not_undone_and_one_failure_stops_no_other(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -203,6 +203,16 @@ def test_what_was_moved_out_is_caught_again(resizer: Cgroup1) -> None:
         assert (groups_of(escaped) or {})["cpu"].endswith(NAME)
 
 
+def test_a_process_that_ends_is_not_taken_for_one_that_was_moved_out(resizer: Cgroup1) -> None:
+    with container(THREE) as leader:
+        wait_until(lambda: len(session(leader.pid)) == 3, "three processes")
+        resizer.attach(NAME, leader)
+        ended = max(session(leader.pid))
+        os.kill(ended, signal.SIGKILL)
+        wait_until(lambda: ended not in session(leader.pid), "it ends")
+        assert resizer.holds(NAME)
+
+
 def test_attaching_twice_is_harmless(resizer: Cgroup1) -> None:
     with container() as leader:
         resizer.attach(NAME, leader)
@@ -397,6 +407,24 @@ class TestGroupsOfTheNodeManager:
             with pytest.raises(ResizeRefusedError, match="freezer"):
                 resizer.freeze(NAME)
             assert resizer.holds(NAME)
+
+    def test_what_was_frozen_goes_on_when_it_is_let_go(self, top: Path) -> None:
+        resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
+        freezer = Path("/sys/fs/cgroup/freezer") / top.name / NAME
+        freezer.mkdir(parents=True)
+        try:
+            with container() as leader:
+                self.enter(top / NAME, leader)
+                self.enter(freezer, leader)
+                resizer.attach(NAME, leader)
+                resizer.freeze(NAME)
+                assert (freezer / "freezer.state").read_text() == "FROZEN\n"
+                resizer.detach(NAME)
+                assert (freezer / "freezer.state").read_text() == "THAWED\n"
+        finally:
+            wait_until(lambda: not (freezer / "cgroup.procs").read_text(), "an empty group")
+            freezer.rmdir()
+            freezer.parent.rmdir()
 
     def test_a_container_without_a_group_is_refused(self, top: Path) -> None:
         resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
