@@ -12,7 +12,7 @@ from sidecar.share import EPS, FULL, Grant, Share
 
 LEAST_PART = 0.1
 """Cores: a smaller part is not worth a turn."""
-_PROTECTED, _STARVING, _NEW, _IN_QUANTUM, _REST = range(5)
+_PROTECTED, _GROWING, _STARVING, _NEW, _IN_QUANTUM, _REST = range(6)
 
 Key = tuple[int, float, int, str]
 
@@ -53,14 +53,16 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
     """Return a container's places in the order, and how many cores in all it may have had by then."""
     rules, now_s = need.rules, need.now_s
     runs = share.granted.runs and not share.fresh
+    held = share.amount(share.granted)
     if share.starving(rules, now_s):
         yield (_STARVING, share.idle_since_s, 0, share.id), share.vcores
     elif runs and now_s < share.protected_until_s:
-        yield (_PROTECTED, share.protected_until_s, 0, share.id), share.vcores
+        yield (_PROTECTED, share.protected_until_s, 0, share.id), held
+        if held < share.vcores - EPS:
+            yield (_GROWING, share.protected_until_s, 0, share.id), share.vcores
     elif share.fresh and need.arriving:
         yield (_NEW, share.ready_s, 0, share.id), share.vcores
     elif runs and not share.over(rules, now_s):
-        held = share.amount(share.granted)
         yield (_IN_QUANTUM, share.attained_s, 0, share.id), held
         if held < share.vcores - EPS:
             yield (_REST, share.attained_s, 0, share.id), share.vcores
@@ -114,8 +116,9 @@ def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) ->
     """Hand out the room.
 
     shares: resizable containers that are in hand; pinned: ids of those of them that stay as they were carried out. In
-    this order: who starved and is protected; who starves, the longest first; newcomers, the oldest first; who is within
-    its quantum keeps what it has; and the rest by attained service, who stands still before who runs. Ties go by id.
+    this order: who starved and is protected keeps what it has, then grows; who starves, the longest first; newcomers,
+    the oldest first; who is within its quantum keeps what it has; and the rest by attained service, who stands still
+    before who runs. Ties go by id.
     """
     held = [share for share in shares if share.id in pinned and share.applied.runs]
     left = max(0.0, need.room - sum(share.amount(share.applied) for share in held))
