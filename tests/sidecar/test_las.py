@@ -282,6 +282,14 @@ def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
     assert plan([protected, idle], Need(2, rules, 50)).grants == {"p": FULL, "i": FULL}
 
 
+def test_a_protected_one_does_not_grow_into_the_place_of_another() -> None:
+    first = Share("a", 2, Way.SHRINK, 0, 0, ready=True, fresh=False, granted=Grant(1, True), protected_until_s=60)
+    second = Share("b", 1, Way.SHRINK, 0, 0, ready=True, fresh=False, protected_until_s=70)
+    rules = LasRules(2, 10, min_cores=MIN)
+    assert plan([first, second], Need(2, rules, 50)).grants == {"a": Grant(1, True), "b": FULL}
+    assert plan([first, second], Need(3, rules, 50)).grants == {"a": FULL, "b": FULL}
+
+
 def test_accounting_wins_and_never_falls() -> None:
     node = full(1, "a", gap_s=1)
     node.handle(Turn(8))
