@@ -50,6 +50,9 @@ class Process:
     """What the machine should know: with slivers where accounting measures, else without."""
     free_at_s: float = 0.0
     """When it last was not stuck any more, or came."""
+    first_s: float = -inf
+    head_start_s: float = 0.0
+    """What it had attained when its first turn began: a newcomer that had to wait, and was not shrunk in time."""
     companions: int = 0
     """How many others there were at most since it stands still."""
 
@@ -94,6 +97,8 @@ class LasMachine(RuleBasedStateMachine):
             process = self.real[share.id]
             if share.stuck:
                 process.free_at_s = self.now_s
+            if share.running and process.first_s == -inf:
+                process.first_s, process.head_start_s = share.began_s, share.attained_s
             others = len(self.in_hand()) - 1
             process.companions = others if share.running else max(others, process.companions)
 
@@ -303,7 +308,10 @@ class LasMachine(RuleBasedStateMachine):
                 since_s = max(idle.idle_since_s, self.real[idle.id].free_at_s)
                 if idle.running or idle.stuck or idle.whole or since_s >= running.began_s:
                     continue
-                assert running.attained_s <= idle.attained_s + W * running.vcores + EPS, (running, idle)
+                real = self.real[running.id]
+                head_start_s = real.head_start_s if real.first_s == running.began_s else 0.0
+                most_s = idle.attained_s + W * running.vcores + head_start_s
+                assert running.attained_s <= most_s + EPS, (running, idle)
 
     def nobody_starves(self) -> None:
         """Who waited (k + (n - 1) * m) * W, of n containers, runs, once there is room for any at all."""
