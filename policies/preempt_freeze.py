@@ -21,8 +21,8 @@ class Freeze(Shrinking):
 
 
 def victims(need: Resources, running: Sequence[ContainerView], cfg: Freeze, now_s: float) -> list[str]:
-    """Return who is killed for `need.memory_mb`, see `least_work_lost`; `need.vcores` is no reason to kill."""
-    return least_work_lost(need.memory_mb, running, cfg, now_s)
+    """Return who is killed for `need`, see `least_work_lost`."""
+    return least_work_lost(need, running, cfg, now_s)
 
 
 POLICY = Policy("freeze", Freeze, victims)

@@ -17,8 +17,8 @@ class Las(Shrinking):
 
 
 def victims(need: Resources, running: Sequence[ContainerView], cfg: Las, now_s: float) -> list[str]:
-    """Return who is killed for `need.memory_mb`, see `least_work_lost`; `need.vcores` is no reason to kill."""
-    return least_work_lost(need.memory_mb, running, cfg, now_s)
+    """Return who is killed for `need`, see `least_work_lost`."""
+    return least_work_lost(need, running, cfg, now_s)
 
 
 POLICY = Policy("las", Las, victims)

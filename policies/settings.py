@@ -15,6 +15,7 @@ from policies.errors import Mistake, PolicyError, PolicyFaultError, SettingsErro
 from policies.model import AppView, Ask, ContainerView, Kind, NodeView, Placement, QueueView, Resources, Route
 from policies.registry import Bound, Registry
 from policies.section import Match, Mode, PoliciesSection, Test, full_queue, match_test, queue_test
+from policies.shrinking import Shrinking
 
 T = TypeVar("T")
 CHOICES = ("place", "order", "preempt", "headroom", "quota")
@@ -122,6 +123,11 @@ class Policies:
         if not set(answer) <= {c.id for c in running if c.kind is Kind.QUEUEABLE}:
             raise PolicyFaultError(f"{bound}: chose {answer}, but only running queueable containers may be killed")
         return answer
+
+    def shrinking(self) -> Shrinking | None:
+        """Return the settings of the policy that lets containers give way by shrinking them, None under any other."""
+        cfg = self._choices["preempt"].cfg
+        return cfg if isinstance(cfg, Shrinking) else None
 
     def headroom(self, limit: Resources, app: AppView) -> Resources:
         """Return the headroom that the application is told, never negative."""

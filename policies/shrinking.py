@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from policies.base import PolicyConfig
-from policies.model import ContainerView, Kind, Way
+from policies.model import ContainerView, Kind, Resources, Way
 
 
 class Shrinking(PolicyConfig):
@@ -49,24 +49,25 @@ def _work_s(container: ContainerView, now_s: float) -> float:
     return now_s - (container.arrived_s if container.started_s is None else container.started_s)
 
 
-def least_work_lost(memory_mb: int, running: Sequence[ContainerView], cfg: Shrinking, now_s: float) -> list[str]:
-    """Return ids of containers that together free `memory_mb`, those that lose the least work first.
+def least_work_lost(need: Resources, running: Sequence[ContainerView], cfg: Shrinking, now_s: float) -> list[str]:
+    """Return ids of containers that together free `need`, those that lose the least work first.
 
-    Never one that is not preempted in any way. Taken until they suffice; then those of them that turn out not to be
-    needed are spared, most work first. Empty when nothing is needed, or when even all of them would not suffice.
+    Vcores are asked for only where the NodeManager would kill by itself: for CPU alone containers are shrunk. Never one
+    that is not preempted in any way. Taken until they suffice; then those of them that turn out not to be needed are
+    spared, most work first. Empty when nothing is needed, or when even all of them would not suffice.
     """
     preemptible = [c for c in running if cfg.way(c) is not Way.NONE]
     chosen: list[ContainerView] = []
-    freed_mb = 0
+    freed = Resources()
     for container in sorted(preemptible, key=lambda c: (_work_s(c, now_s), c.id)):
-        if freed_mb >= memory_mb:
+        if need.fits(freed):
             break
         chosen.append(container)
-        freed_mb += container.resources.memory_mb
-    if freed_mb < memory_mb:
+        freed = freed + container.resources
+    if not need.fits(freed):
         return []
     for container in chosen[::-1]:
-        if freed_mb - container.resources.memory_mb >= memory_mb:
+        if need.fits(freed - container.resources):
             chosen.remove(container)
-            freed_mb -= container.resources.memory_mb
+            freed = freed - container.resources
     return [c.id for c in chosen]

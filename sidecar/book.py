@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from policies.model import Resources
@@ -9,13 +10,15 @@ from shell.messages import ContainerEvent, ContainerState, EventKind, Grant
 from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
 from sidecar.queue import OrderKey, WaitingQueue
+from sidecar.sharing import Sharing
 
 
 class Book:
     """The state of one node; `node.Node` writes it, everybody may read it."""
 
-    def __init__(self, rules: Rules, order_key: OrderKey) -> None:
+    def __init__(self, rules: Rules, order_key: OrderKey, sharing: Sharing | None = None) -> None:
         self.rules = rules
+        self.sharing = sharing or Sharing()
         self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes)
         self.entries: dict[str, Entry] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
@@ -24,6 +27,8 @@ class Book:
         self.free_physical_mb: int | None = None
         self.draining = ""
         """Why nothing is held; "" when not draining."""
+        self.squeezed = ""
+        """Why no container is started although there would be room; "" when physical memory is well."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
         self.seq = 0
@@ -47,13 +52,34 @@ class Book:
         """Return the part of an amount that the rules count."""
         return amount if self.rules.count_vcores else Resources(amount.memory_mb, 0)
 
+    def short_for_guaranteed(self, room: Resources, need: Resources) -> Resources:
+        """Return what `room` lacks of `need`, not below 0.
+
+        Where running containers make room by shrinking, vcores lack only when the NodeManager believes so.
+        """
+        short = self.counted(need - room)
+        if self.rules.shares_cpu:
+            beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
+            short = Resources(short.memory_mb, short.vcores - beyond)
+        return Resources(max(0, short.memory_mb), max(0, short.vcores))
+
+    def free_for_queueable(self) -> Resources:
+        """Return the room for queueable containers by allocation, what may be started to stand still included."""
+        free = self.free()
+        if not self.rules.shares_cpu:
+            return free
+        beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
+        return free + Resources(0, min(self.rules.extra_vcores, beyond))
+
     def obstacle(self, need: Resources, now_s: float) -> str:
         """Return why a queueable container of this size cannot start now; "" when it can."""
-        free = self.free()
+        free = self.free_for_queueable()
         if need.memory_mb > free.memory_mb:
             return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
         if self.rules.count_vcores and need.vcores > free.vcores:
             return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
+        if self.squeezed:
+            return f"waits for physical memory: {self.squeezed}"
         physical = self._physical(now_s)
         if physical is not None and physical < need.memory_mb + self.rules.reserve_mb:
             reserve = self.rules.reserve_mb
@@ -93,6 +119,7 @@ class Book:
         self.seq += 1
         begun_s = entry.sent_s if entry.sent_s is not None else now_s
         over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
+        share = self.sharing.share(entry.id) if over else None
         self._out.append(
             Tell(
                 ContainerEvent(
@@ -103,6 +130,8 @@ class Book:
                     reason=reason,
                     waited_s=max(0.0, begun_s - entry.arrived_s),
                     ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
+                    attained_s=round(share.attained_s, 3) if share is not None else None,
+                    times_shrunk=share.times_shrunk if share is not None else 0,
                 )
             )
         )

@@ -11,6 +11,7 @@ from shell.hadoop_conf import load_hadoop_conf
 from shell.logs import LEVELS, configure_logs
 from shell.settings_file import load_settings
 from sidecar.config import SidecarSettings
+from sidecar.hands import clean_up, take_hands
 from sidecar.server import Sidecar
 
 
@@ -36,9 +37,27 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     policies = file.policies()
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     place = settings.place(conf)
+    chosen = take_hands(settings, place, policies, conf)
     scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:
-        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}").run()
+        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen).run()
 
     uvloop.run(main())
+
+
+@sidecar.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
+)
+@click.option(
+    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
+)
+def restore(config: Path | None, conf_dir: Path | None) -> None:
+    """Give all containers of this node their full limits back, when no sidecar runs; harmless when there is nothing."""
+    configure_logs(as_json=False, level="warning")
+    file = load_settings(config)
+    settings = file.section("sidecar", SidecarSettings)
+    conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
+    given_back = clean_up(settings, settings.place(conf), conf)
+    click.echo(f"{len(given_back)} containers have their full limits back")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,6 +13,7 @@ from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, reachable
 from sidecar.entry import Rules
+from sidecar.guard import GuardRules, rules_for
 
 NM_ADDRESS: Final = "yarn.nodemanager.address"
 NM_WEB: Final = "yarn.nodemanager.webapp.address"
@@ -72,6 +73,37 @@ class SidecarSettings(BaseModel):
     kill_poll_s: float = Field(0.02, gt=0, le=5)
     """How often the NodeManager is asked whether a killed container is gone."""
 
+    resizer: Literal["auto", "cgroup1", "cgroup2", "docker", "signals", "none"] = "auto"
+    """What makes running containers smaller; auto: the first that works of cgroup2, cgroup1, signals."""
+    cgroup: str = Field("quicksilver", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@/-]*$")
+    """Control group for the containers of all sidecars of this machine, below the mount of each controller."""
+    measure_s: float = Field(1.0, gt=0, le=10)
+    """How often the CPU that running containers were given is read."""
+    am_vcores: float | None = Field(None, ge=0)
+    """What an application master counts where containers share the CPU; default: what it asked for."""
+    guard_last_resort_mb: int | None = Field(None, ge=0)
+    """Less free physical memory kills a queueable container; default: a quarter of reserve_mb or more, by size."""
+    guard_squeeze_stall_ratio: float = Field(0.1, gt=0, le=1)
+    """Part of the time stalled for memory (PSI, full, avg10) above which nothing new starts while memory is low."""
+    guard_last_resort_stall_ratio: float = Field(0.4, gt=0, le=1)
+    """Above it, for `guard_stall_wait_s` and below the reserve, a queueable container is killed."""
+    guard_stall_wait_s: float = Field(5.0, ge=0)
+    """How long such a stall has to last."""
+    guard_calm_s: float = Field(5.0, ge=0)
+    """Memory has to be back for so long before containers start again."""
+    guard_settle_s: float = Field(3.0, gt=0)
+    """Time between two kills by the memory guard."""
+    fence_daemon_cores: float | None = Field(None, gt=0)
+    """Cores that daemons beside the containers can have when all are busy; default: a tenth, at least half a core."""
+    fence_cores: float | None = Field(None, gt=0)
+    """Bound of the CPU of all containers together; default: none."""
+    fence_memory: bool = False
+    """Whether the kernel bounds all containers together to the physical memory that the daemons do not need."""
+    fence_keep_mb: int = Field(512, ge=0)
+    """Memory left to daemons beyond what they use when that bound is set."""
+    oom_score_queueable: int = Field(500, ge=0, le=1000)
+    """The least oom_score_adj of queueable containers where containers are resized: the kernel takes them first."""
+
     report_s: float = Field(1.0, gt=0, le=60)
     """How often the proxy gets a report; on change at once."""
     coalesce_s: float = Field(0.02, ge=0, le=1)
@@ -104,8 +136,11 @@ class SidecarSettings(BaseModel):
     rest_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the NodeManager's REST may take."""
 
-    def rules(self, capacity: Resources) -> Rules:
-        """Return what the node machine needs."""
+    def rules(self, capacity: Resources, extra_vcores: float | None = None, nm_vcores: float | None = None) -> Rules:
+        """Return what the node machine needs.
+
+        extra_vcores: where containers share the CPU, how many more may start; nm_vcores: what the NodeManager has.
+        """
         return Rules(
             capacity=capacity,
             count_vcores=self.count_vcores,
@@ -118,7 +153,28 @@ class SidecarSettings(BaseModel):
             queue_max_length=self.queue_max_length,
             queue_max_bytes=self.queue_max_mb * _MB,
             kill_wait_s=self.kill_wait_s,
+            shares_cpu=extra_vcores is not None,
+            extra_vcores=extra_vcores or 0.0,
+            nm_vcores=nm_vcores,
+            am_vcores=self.am_vcores,
         )
+
+    def guard_rules(self, total_mb: int) -> GuardRules:
+        """Return the memory guard's rules on a machine of `total_mb`. Raises SettingsError where they contradict."""
+        base = rules_for(total_mb, self.reserve_mb)
+        try:
+            return replace(
+                base,
+                last_resort_mb=base.last_resort_mb if self.guard_last_resort_mb is None else self.guard_last_resort_mb,
+                squeeze_stall_ratio=self.guard_squeeze_stall_ratio,
+                last_resort_stall_ratio=self.guard_last_resort_stall_ratio,
+                stall_wait_s=self.guard_stall_wait_s,
+                calm_s=self.guard_calm_s,
+                settle_s=self.guard_settle_s,
+                kill_wait_s=self.kill_wait_s,
+            )
+        except ValueError as error:
+            raise SettingsError(str(error), place="sidecar.guard_*", remedy="lower it, or raise the other") from error
 
     def place(self, conf: HadoopConf) -> Place:
         """Return where this sidecar stands, with what is not set taken from Hadoop's configuration.
@@ -149,6 +205,7 @@ class SidecarSettings(BaseModel):
             proxy_url=(self.proxy_url or _proxy_url(conf)).rstrip("/"),
             node_id=self.node_id or str(listen),
             capacity=self._capacity(conf),
+            nm_vcores=conf.integer("yarn.nodemanager.resource.cpu-vcores"),
             local_dirs=tuple(Path(name.removeprefix("file://")) for name in conf.names("yarn.nodemanager.local-dirs")),
         )
 
@@ -172,6 +229,12 @@ class Place:
     node_id: str
     capacity: Resources
     local_dirs: tuple[Path, ...]
+    nm_vcores: int = 0
+    """What the NodeManager believes to have; 0 or less: it detects that by itself."""
+
+    def group(self, parent: str) -> str:
+        """Return the control group of this sidecar's containers; several sidecars of a machine have one each."""
+        return f"{parent.strip('/')}/{self.listen.host}-{self.listen.port}"
 
 
 def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:

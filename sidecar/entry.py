@@ -46,6 +46,14 @@ class Rules:
     queue_max_length: int = 1000
     queue_max_bytes: int = 256 * 2**20
     kill_wait_s: float = 10.0
+    shares_cpu: bool = False
+    """Whether containers give way by being resized: then a lack of vcores kills nothing."""
+    extra_vcores: float = 0.0
+    """Queueable containers start until the capacity and this much more is taken (Q of Kairos §4.3.3)."""
+    nm_vcores: float | None = None
+    """What the NodeManager believes to have: beyond it, it kills by itself, newest first. None: unknown."""
+    am_vcores: float | None = None
+    """What an application master counts among those that share the CPU; None: what it asked for."""
 
 
 @dataclass(slots=True)
@@ -89,8 +97,13 @@ class Entry:
         """Go to a phase."""
         self.phase, self.since_s = phase, now_s
 
-    def view(self) -> ContainerView:
-        """Return the container as the policies see it."""
+    @property
+    def yields(self) -> bool:
+        """Whether it is one that gives way: queueable, or opportunistic by Hadoop's own grant."""
+        return self.kind != GUARANTEED
+
+    def view(self, attained_s: float | None = None, memory_used_mb: int | None = None) -> ContainerView:
+        """Return the container as the policies see it, with what was measured of it."""
         grant = self.grant
         return ContainerView(
             id=self.id,
@@ -104,6 +117,8 @@ class Entry:
             arrived_s=self.arrived_s,
             started_s=self.started_s if self.started_s is not None else self.sent_s,
             expected_s=self.expected_s,
+            attained_s=attained_s,
+            memory_used_mb=memory_used_mb,
             precedence=grant.precedence if grant else 0,
         )
 

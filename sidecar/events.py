@@ -10,6 +10,7 @@ from enum import StrEnum
 
 from policies.model import Resources
 from shell.messages import ContainerEvent, Grant
+from sidecar.las_events import LasCommand, Ready, Resized, Served, Squeezed
 
 
 class Outcome(StrEnum):
@@ -161,6 +162,23 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
+class Dying:
+    """The NodeManager is killing a container by itself; one that stands still could not end."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillAsked:
+    """Memory runs out: this container has to go."""
+
+    container_id: str
+    reason: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time went by."""
 
@@ -182,6 +200,12 @@ Event = (
     | Adopted
     | Physical
     | Drain
+    | Dying
+    | KillAsked
+    | Ready
+    | Served
+    | Resized
+    | Squeezed
     | Tick
 )
 
@@ -215,6 +239,13 @@ class Kill:
 
     container_id: str
     attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Give a container its full limits back for the time that it still lives; it shares no more."""
+
+    container_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,4 +292,4 @@ class Warn:
     text: str
 
 
-Command = Forward | Hold | Launch | Kill | Settled | Watch | Unwatch | Released | Tell | Warn
+Command = Forward | Hold | Launch | Kill | LetGo | Settled | Watch | Unwatch | Released | Tell | Warn | LasCommand

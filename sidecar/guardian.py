@@ -26,6 +26,7 @@ _MODULES: Final = {
     "signals": "sidecar.resizer.signals",
     "cgroup2": "sidecar.resizer.give_back2",
     "docker": "sidecar.resizer.docker",
+    "fence": "sidecar.fence",
 }
 """Where `undo_<resizer>` is; it raises OSError or QuicksilverError for what cannot be given back."""
 

@@ -10,6 +10,7 @@ from policies.model import Resources
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+_RESIZE_S: Final = (0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.005, 0.02, 0.05, 0.1, 0.5, 1)
 _ROOM_S: Final = (0.01, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10)
 _P: Final = "quicksilver_sidecar_"
 
@@ -22,6 +23,7 @@ class SidecarMetrics:
         ProcessCollector(namespace="quicksilver_sidecar", registry=self.registry)
         self._connections()
         self._containers()
+        self._resizes()
         self._surroundings()
 
     def exposition(self) -> bytes:
@@ -33,6 +35,12 @@ class SidecarMetrics:
         for kind, amount in (("capacity", capacity), ("G", guaranteed), ("Q", queueable)):
             self.memory_mb.labels(kind).set(amount.memory_mb)
             self.vcores.labels(kind).set(amount.vcores)
+
+    def set_stalls(self, memory: float | None, cpu: float | None) -> None:
+        """Set the gauges of stalls; None where the kernel does not tell."""
+        for what, ratio in (("memory", memory), ("cpu", cpu)):
+            if ratio is not None:
+                self.stall_ratio.labels(what).set(ratio)
 
     def _connections(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
@@ -62,6 +70,32 @@ class SidecarMetrics:
         self.vcores = self._gauge("vcores", "Vcores by allocation: capacity, G, Q.", "what")
         self.free_physical_mb = self._gauge("free_physical_mb", "Physical memory that is free.")
 
+    def _resizes(self) -> None:
+        self.attached = self._counter("attached", "Containers taken into hand, by resizer.", "resizer")
+        self.resizes = self._counter(
+            "resizes", "Resizes by resizer and action (shrink, freeze, restore).", "resizer", "action"
+        )
+        self.resize_s = self._histogram("resize_seconds", "Time of a resize.", _RESIZE_S, "resizer", "action")
+        self.resize_failures = self._counter("resize_failures", "Refused resizes.", "resizer", "action")
+        self.reasserts = self._counter("reasserts", "Limits that somebody else had rewritten.", "resizer")
+        self.preemptions = self._counter(
+            "preemptions", "Containers that gave way, by how (shrink, freeze, kill).", "way"
+        )
+        self.work_saved_s = self._counter(
+            "work_saved_seconds", "CPU seconds that containers had attained when they were shrunk rather than killed."
+        )
+        self.shrunk = self._gauge("shrunk", "Containers that gave way and live.")
+        self.squeezed = self._gauge(
+            "memory_squeezed", "1 while physical memory is short: nothing is started or resumed."
+        )
+        self.memory_kills = self._counter(
+            "memory_kills", "Containers killed as the last resort against a lack of memory."
+        )
+        self.stall_ratio = self._gauge(
+            "stall_ratio", "Part of the last 10 s that was stalled (PSI; memory, cpu).", "what"
+        )
+        self.attained_sd_s = self._gauge("attained_sd_seconds", "Standard deviation of attained service.")
+
     def _surroundings(self) -> None:
         self.reports = self._counter(
             "reports", "Reports to the proxy, by outcome (taken, unreachable, refused).", "outcome"
@@ -77,5 +111,5 @@ class SidecarMetrics:
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(_P + name, text, labels, registry=self.registry)
 
-    def _histogram(self, name: str, text: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(_P + name, text, registry=self.registry, buckets=buckets)
+    def _histogram(self, name: str, text: str, buckets: tuple[float, ...], *labels: str) -> Histogram:
+        return Histogram(_P + name, text, labels, registry=self.registry, buckets=buckets)

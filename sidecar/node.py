@@ -21,6 +21,7 @@ from sidecar.events import (
     Command,
     Drain,
     Dropped,
+    Dying,
     Ended,
     Event,
     Forced,
@@ -28,8 +29,10 @@ from sidecar.events import (
     Granted,
     Hold,
     Kill,
+    KillAsked,
     KillOver,
     Launch,
+    LetGo,
     Outcome,
     Physical,
     Released,
@@ -44,7 +47,9 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
+from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import OrderKey, Waiting
+from sidecar.sharing import Sharing
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
@@ -53,9 +58,14 @@ Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 class Node(Book):
     """One node. `handle(event)` is the only way in; what the book holds is there to be read."""
 
-    def __init__(self, rules: Rules, order_key: OrderKey, victims: Victims) -> None:
-        super().__init__(rules, order_key)
+    def __init__(self, rules: Rules, order_key: OrderKey, victims: Victims, sharing: Sharing | None = None) -> None:
+        super().__init__(rules, order_key, sharing)
         self._victims = victims
+
+    def deadline_s(self) -> float | None:
+        """Return when the machine wants a Tick at the latest."""
+        times = [t for t in (super().deadline_s(), self.sharing.deadline_s()) if t is not None]
+        return min(times, default=None)
 
     def handle(self, event: Event) -> list[Command]:
         """Take in what happened; return what to do, in order."""
@@ -97,8 +107,18 @@ class Node(Book):
                 self.free_physical_mb = event.free_mb
             case Drain():
                 self._drain(event)
+            case Squeezed():
+                self.squeezed = event.why if event.on else ""
+                self._out.extend(self.sharing.handle(event))
+            case KillAsked():
+                self._kill_asked(event)
+            case Dying():
+                self._let_go(event.container_id, now_s)
+            case Ready() | Served() | Resized():
+                self._out.extend(self.sharing.handle(event))
             case Tick():
                 self._tick(now_s)
+                self._out.extend(self.sharing.turn(now_s))
 
     # What the proxy says
 
@@ -180,13 +200,12 @@ class Node(Book):
         leaving = sum(
             (e.start.resources for e in self.using() if e.phase is Phase.KILLING or e.kill_reason), Resources()
         )
-        short = self.counted(entry.start.resources - self.free() - leaving)
+        need = self.short_for_guaranteed(self.free() + leaving, entry.start.resources)
         entry.enter(Phase.ROOM, now_s)
-        if short.memory_mb <= 0 and short.vcores <= 0:
+        if need == Resources():
             return  # _let_through decides
-        need = Resources(max(0, short.memory_mb), max(0, short.vcores))
-        candidates = [e for e in self.using() if self._killable(e)]
-        chosen = self._victims(need, [e.view() for e in candidates], now_s)
+        candidates = [e for e in self.using() if self.killable(e)]
+        chosen = self._victims(need, [self.sharing.view(e) for e in candidates], now_s)
         if not chosen:
             size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
             self._out.append(Warn(entry.id, f"no queueable container can make room for it ({size} short): passed on"))
@@ -198,9 +217,9 @@ class Node(Book):
     def _let_through(self, now_s: float) -> None:
         """Forward the guaranteed starts, oldest first, that have their room."""
         for entry in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
-            short = self.counted(entry.start.resources - (self.rules.capacity - self.used()))
+            short = self.short_for_guaranteed(self.rules.capacity - self.used(), entry.start.resources)
             leaving = any(e.kill_reason for e in self.using())
-            if (short.memory_mb <= 0 and short.vcores <= 0) or not leaving:
+            if short == Resources() or not leaving:
                 self._forward(entry, now_s)
             elif now_s >= entry.until_s:
                 waited = f"{now_s - entry.since_s:.1f} s"
@@ -212,6 +231,7 @@ class Node(Book):
     def _forward(self, entry: Entry, now_s: float) -> None:
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, entry.payload = now_s, b""
+        self._out.extend(self.sharing.join(entry, now_s))
         self._out.append(Forward(entry.id))
         self._out.append(Watch(entry.id, entry.start.app_id))
 
@@ -226,6 +246,7 @@ class Node(Book):
         self.queue.remove(entry.id)
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, payload, entry.payload = now_s, entry.payload, b""
+        self._out.extend(self.sharing.join(entry, now_s))
         self._out.append(Launch(entry.id, entry.start.attempt_id, payload))
         self._out.append(Watch(entry.id, entry.start.app_id))
 
@@ -271,7 +292,8 @@ class Node(Book):
 
     # Ends
 
-    def _killable(self, entry: Entry) -> bool:
+    def killable(self, entry: Entry) -> bool:
+        """Tell whether a container may be killed here: queueable, running, and on a session that can stop it."""
         running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
         return running and entry.kind == QUEUEABLE and entry.start.attempt_id in self.sessions
 
@@ -281,7 +303,20 @@ class Node(Book):
             return  # stopped as soon as the NodeManager has answered its start
         self._tell(entry, EventKind.KILLED, reason, now_s)
         entry.enter(Phase.KILLING, now_s)
+        self._let_go(entry.id, now_s)
         self._out.append(Kill(entry.id, entry.start.attempt_id))
+
+    def _kill_asked(self, event: KillAsked) -> None:
+        """Kill a container because memory runs out; one that cannot be killed any more is on its way already."""
+        entry = self.entries.get(event.container_id)
+        if entry is not None and self.killable(entry):
+            self._kill(entry, event.reason, event.now_s)
+
+    def _let_go(self, container_id: str, now_s: float) -> None:
+        """Let a container that is about to end run freely: one that stands still cannot even die."""
+        if self.sharing.share(container_id) is not None:
+            self._out.append(LetGo(container_id))
+            self._out.extend(self.sharing.leave(container_id, now_s))
 
     def _kill_over(self, event: KillOver) -> None:
         entry = self.entries.get(event.container_id)
@@ -341,6 +376,7 @@ class Node(Book):
         kind = FOREIGN if event.opportunistic else GUARANTEED
         entry = Entry(start, kind, Phase.RUNNING, event.now_s, event.now_s, started_s=event.now_s, sent_s=event.now_s)
         self.entries[entry.id] = entry
+        self._out.extend(self.sharing.join(entry, event.now_s))
         self._out.append(Watch(entry.id, entry.start.app_id))
 
     def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
@@ -354,6 +390,7 @@ class Node(Book):
             self.queue.remove(entry.id)
         if entry.phase in USING:
             self._out.append(Unwatch(entry.id))
+            self._out.extend(self.sharing.leave(entry.id, now_s))
         if entry.kind != QUEUEABLE:
             return
         if entry.phase in USING:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from policies.model import Resources
-from shell.messages import ContainerReport, Report
+from shell.messages import ContainerReport, ContainerState, Report
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
 from sidecar.estimate import Job, queued_s, remaining_s
 from sidecar.node import Node
+from sidecar.share import Share
 
 TYPICAL = Resources(1024, 1)
 """The size of the next container where none ever came."""
@@ -18,7 +19,7 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
     running = [_running(e, now_s, default_expected_s) for e in node.using() if not e.start.am]
     waiting = node.queue.in_order(now_s)
     jobs = [Job(node.counted(w.view.resources), w.view.expected_s) for w in waiting]
-    free = node.counted(node.free())
+    free = node.counted(node.free_for_queueable())
     running = [Job(node.counted(job.resources), job.expected_s, job.ran_s) for job in running]
     return report.model_copy(
         update={
@@ -30,6 +31,8 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "used_q_vcores": q.vcores,
             "free_physical_mb": node.free_physical_mb or 0,
             "queue_length": len(waiting),
+            "slots": slots(node),
+            "attained_sd_s": round(node.sharing.spread_s(), 3),
             "queued_s": round(queued_s(free, running, jobs), 3),
             "remaining_s": round(remaining_s(free, running, jobs[0].resources if jobs else node.counted(TYPICAL)), 3),
             "since_queueable_s": round(since_queueable_s(node, now_s), 3),
@@ -37,6 +40,13 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "containers": containers(node, now_s),
         }
     )
+
+
+def slots(node: Node) -> int:
+    """Return how many containers of one vcore start at once: N + Q (Kairos §4.3.3); 0 where none is ever shrunk."""
+    if not node.rules.shares_cpu:
+        return 0
+    return int((node.free_for_queueable() + node.used()).vcores)
 
 
 def since_queueable_s(node: Node, now_s: float) -> float:
@@ -59,20 +69,33 @@ def container(node: Node, container_id: str, now_s: float) -> ContainerReport | 
 
 
 def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> ContainerReport:
-    grant, resources = entry.grant, entry.start.resources
+    grant, resources, share = entry.grant, entry.start.resources, node.sharing.share(entry.id)
+    small = share is not None and share.cores is not None
+    state = entry.state
+    if share is not None and small and not share.running and state is ContainerState.RUNNING:
+        state = ContainerState.SHRUNK
     return ContainerReport(
         container_id=entry.id,
         app_id=entry.start.app_id,
         kind=entry.kind,
-        state=entry.state,
+        am=entry.start.am,
+        state=state,
         memory_mb=resources.memory_mb,
         vcores=resources.vcores,
         priority=grant.priority if grant else entry.start.priority,
         since_s=round(max(0.0, now_s - entry.since_s), 3),
         expected_s=entry.expected_s,
         why=_why(node, entry, place, now_s),
-        am=entry.start.am,
+        attained_s=round(share.attained_s, 3) if share is not None else None,
+        cores=share.cores if share is not None else None,
+        times_shrunk=share.times_shrunk if share is not None else 0,
+        shrunk_by=share.last_by if share is not None else "",
+        shrunk_ago_s=_ago_s(share, now_s),
     )
+
+
+def _ago_s(share: Share | None, now_s: float) -> float | None:
+    return None if share is None or share.shrunk_s is None else round(max(0.0, now_s - share.shrunk_s), 3)
 
 
 def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
@@ -87,6 +110,9 @@ def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
             head = f"{place or 0} before it; " if place else ""
             limit = f"; shed in {max(0.0, entry.until_s - now_s):.0f} s"
             return head + (node.obstacle(entry.start.resources, now_s) or "next to start") + limit
+        case Phase.RUNNING:
+            share = node.sharing.share(entry.id)
+            return share.last_why if share is not None and share.cores is not None else ""
     return ""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from hadoop_rpc.connection import Failure, Response
+from policies.model import Way
 from shell.address import Address
 from shell.logs import get_logger
 from shell.messages import EventKind
@@ -28,6 +29,7 @@ from sidecar.events import (
     Kill,
     KillOver,
     Launch,
+    LetGo,
     Outcome,
     Released,
     SessionLost,
@@ -65,11 +67,14 @@ from sidecar.gate_events import (
     UpstreamClosed,
 )
 from sidecar.kill import stop_and_see_gone
+from sidecar.las_events import Freeze, LasCommand, Resized, Restore, Shrink
 from sidecar.links import Link, UpstreamSide
 from sidecar.metrics import SidecarMetrics
 from sidecar.node import Node
 from sidecar.own_calls import OwnCalls
 from sidecar.reporter import Reporter
+from sidecar.resizer.base import Leader
+from sidecar.resizing import Resizing
 from sidecar.sessions import Sessions
 from sidecar.watch import Watcher
 
@@ -84,6 +89,8 @@ class Runtime:
 
     reporter: Reporter
     watcher: Watcher
+    resizing: Resizing | None = None
+    """Carries out resizes; None where nothing is ever resized."""
 
     def __init__(self, node: Node, settings: SidecarSettings, metrics: SidecarMetrics, upstream: Address) -> None:
         self.node, self.settings, self.metrics, self.upstream = node, settings, metrics, upstream
@@ -175,7 +182,12 @@ class Runtime:
             self._timer = None
         if deadline_s is not None and not self.stopping:
             delay_s = max(0.001, deadline_s - time.time())
-            self._timer = asyncio.get_running_loop().call_later(delay_s, lambda: self.tell(Tick(time.time())))
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._tick)
+
+    def _tick(self) -> None:
+        if self.resizing is not None:
+            self.resizing.measure()  # what is decided now shall rest on what was given by now
+        self.tell(Tick(time.time()))
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(coroutine)
@@ -319,6 +331,7 @@ class Runtime:
                     text = "there is no session with the NodeManager"
                     self._inbox.append(Answered(command.container_id, Outcome.LOST, text, time.time()))
             case Kill():
+                self.metrics.preemptions.labels(Way.KILL).inc()
                 self._spawn(self._kill(command))
             case Settled():
                 for link in self.links:
@@ -328,6 +341,10 @@ class Runtime:
             case Unwatch():
                 self.watcher.unwatch(command.container_id)
                 self._remember(command.container_id)
+                if self.resizing is not None:
+                    self.resizing.leave(command.container_id, over=True)
+            case Shrink() | Freeze() | Restore() | LetGo():
+                self._resize(command)
             case Released():
                 for link in self.sessions.all(command.attempt_id):
                     self._tidy(link)
@@ -335,6 +352,22 @@ class Runtime:
                 self._report(command)
             case Warn():
                 log.warning(command.text, container=command.container_id)
+
+    def _resize(self, command: LasCommand | LetGo) -> None:
+        if self.resizing is None:
+            if not isinstance(command, LetGo):
+                self._inbox.append(Resized(command.container_id, "there is no resizer", time.time()))
+            return
+        if isinstance(command, LetGo):
+            self.resizing.leave(command.container_id, over=False)
+            return
+        share = self.node.sharing.share(command.container_id)
+        if share is not None and not share.running and not isinstance(command, Restore):
+            self.metrics.preemptions.labels(share.way).inc()
+            self.metrics.work_saved_s.inc(share.attained_s)
+        words = {} if isinstance(command, Restore) else {"by": command.by}
+        log.info(type(command).__name__.lower(), container=command.container_id, why=command.why, **words)
+        self.resizing.obey(command)
 
     async def _kill(self, command: Kill) -> None:
         begun_s = time.monotonic()
@@ -371,6 +404,11 @@ class Runtime:
         self.metrics.ends.labels("process").inc()
         self.tell(Ended(container_id, time.time()))
 
+    def found(self, container_id: str, pid: int, began_s: float) -> None:
+        """Take in where a container's processes begin."""
+        if self.resizing is not None:
+            self.resizing.found(container_id, Leader(pid, began_s))
+
     def measure(self) -> None:
         """Set the gauges."""
         node, metrics = self.node, self.metrics
@@ -380,5 +418,7 @@ class Runtime:
         metrics.queue_bytes.set(node.queue.bytes)
         for kind in (GUARANTEED, QUEUEABLE, FOREIGN):
             metrics.running.labels(kind).set(sum(1 for e in node.using() if e.kind == kind))
+        metrics.shrunk.set(len(self.resizing.small()) if self.resizing else 0)
+        metrics.attained_sd_s.set(node.sharing.spread_s())
         metrics.free_physical_mb.set(node.free_physical_mb or 0)
         metrics.set_use(node.rules.capacity, node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN))

@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-import psutil
 from pydantic import ValidationError
 
 from policies.errors import PolicyFaultError
@@ -25,18 +24,27 @@ from shell.rest import RestClient, bound_socket, serve
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
 from sidecar.events import Drain, Dropped, Ended, Physical
+from sidecar.guard import MemoryGuard
+from sidecar.guardian_end import Guardian
 from sidecar.links import ClientSide
 from sidecar.metrics import SidecarMetrics
+from sidecar.minding import Minder
 from sidecar.nm_list import NmList, compare, read_list
 from sidecar.node import Node
 from sidecar.picture import fill_report
+from sidecar.pressure import Gauge
 from sidecar.relay import TcpRelay
 from sidecar.reporter import Reporter
+from sidecar.resizer.probe import Chosen
+from sidecar.resizing import Resizing
 from sidecar.runtime import Runtime
+from sidecar.sharing import Sharing
 from sidecar.watch import Watcher
 
 log = get_logger(__name__)
-_MB: Final = 2**20
+NOT_SHARED: Final = Chosen(None)
+"""Nothing is ever resized."""
+_GUARDIAN_S: Final = 3.0
 _STOP_S: Final = 1.5
 _TICK_S: Final = 1.0
 STOPPING: Final = "sidecar stopping"
@@ -45,12 +53,25 @@ STOPPING: Final = "sidecar stopping"
 class Sidecar:
     """One sidecar. `run()` ends on SIGTERM or SIGINT, or when `stop()` is called."""
 
-    def __init__(self, settings: SidecarSettings, place: Place, policies: Policies, nm_web_url: str) -> None:
+    def __init__(
+        self,
+        settings: SidecarSettings,
+        place: Place,
+        policies: Policies,
+        nm_web_url: str,
+        chosen: Chosen = NOT_SHARED,
+    ) -> None:
+        """Prepare. `chosen` is what resizes containers, where the preempt policy is one that shrinks them."""
         self.settings, self.place, self.policies = settings, place, policies
         self.node_id = place.node_id
         self.boot = secrets.token_hex(8)
         self.metrics = SidecarMetrics()
-        self.node = Node(settings.rules(place.capacity), self._order_key, self._victims)
+        shrinking = policies.shrinking() if chosen.resizer is not None else None
+        rules = settings.rules(place.capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
+        sharing = Sharing(shrinking, rules)
+        self.node = Node(rules, self._order_key, self._victims, sharing)
+        self._chosen = chosen
+        self._guardian = Guardian(place.group(settings.cgroup))
         self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
         self.nm_answers: bool | None = None
         self._report_seq = 0
@@ -66,7 +87,17 @@ class Sidecar:
     async def run(self) -> None:
         """Bind all addresses, then serve until stopped. Raises QuicksilverError when an address cannot be bound."""
         sockets = self._bind()
-        self.runtime.watcher = Watcher(self.place.local_dirs, self.settings.watch_poll_s, self.runtime.ended)
+        runtime, settings = self.runtime, self.settings
+        runtime.watcher = Watcher(self.place.local_dirs, settings.watch_poll_s, runtime.ended, runtime.found)
+        if self._chosen.resizer is not None and self.node.sharing.las is not None:
+            self._guardian.start()
+            runtime.resizing = Resizing(
+                self._chosen.resizer, self._guardian, self.metrics, runtime.tell, self._oom_score
+            )
+            self.node.sharing.whole = self._chosen.resizer.pauses_only
+        gauge = Gauge()
+        guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
+        self.minder = Minder(runtime, runtime.resizing, guard, gauge, self._guardian)
         self.runtime.reporter = Reporter(
             self.place.proxy_url, self.settings, self.metrics, self.report, self._acknowledged
         )
@@ -108,6 +139,9 @@ class Sidecar:
         """Return what this sidecar cannot do here, and why."""
         blind = self.runtime.watcher.blind
         limits = [f"ends are noticed each second only: {blind}"] if blind else []
+        limits += self._chosen.limits
+        if self.policies.shrinking() is not None and self._chosen.resizer is None:
+            limits.append("nothing can be shrunk here: containers beyond the node's vcores wait")
         return limits + ([self._limit_nm] if self._limit_nm else [])
 
     def health(self) -> Health:
@@ -142,6 +176,7 @@ class Sidecar:
             ("reports", self.runtime.reporter.run()),
             ("nodemanager", self._follow_nodemanager()),
             ("clock", self._clock()),
+            ("measure", self.minder.measure()),
             ("pings", self._pings()),
         ]
 
@@ -154,7 +189,7 @@ class Sidecar:
                 await task  # raises what ended it; none of them ends by itself
 
     async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Shed what is held, tell the proxy once, close everything; within 2 s."""
+        """Shed what is held, give all limits back, tell the proxy once, close everything; within seconds."""
         log.info(STOPPING, node=self.node_id, held=len(self.node.queue))
         self.runtime.stopping = True
         self.runtime.tell(Drain(True, STOPPING, time.time()))
@@ -166,7 +201,11 @@ class Sidecar:
                 await self.runtime.reporter.send()
         except TimeoutError:
             log.warning("the proxy was not told of the end: it did not answer in time")
+        self.minder.lift_fence()
+        if self.runtime.resizing is not None:
+            await self.runtime.resizing.close()
         await self.runtime.close()
+        await self._guardian.close(_GUARDIAN_S)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=0.4)
@@ -193,8 +232,7 @@ class Sidecar:
 
     async def _clock(self) -> None:
         while True:
-            available_mb = psutil.virtual_memory().available // _MB
-            self.runtime.tell(Physical(int(available_mb), time.time()))
+            self.runtime.tell(Physical(self.minder.look(), time.time()))
             await asyncio.sleep(_TICK_S)
 
     async def _pings(self) -> None:
@@ -249,6 +287,10 @@ class Sidecar:
     def _acknowledged(self, ack: Ack) -> None:
         if ack.drop:
             self.runtime.tell(Dropped(tuple(ack.drop), ack.drop_reason, time.time()))
+
+    def _oom_score(self, container_id: str) -> int:
+        entry = self.node.entries.get(container_id)
+        return self.settings.oom_score_queueable if entry is not None and entry.yields else 0
 
     def _order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         try:

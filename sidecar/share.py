@@ -59,6 +59,8 @@ class Share:
     protected_until_s: float = 0.0
     """It starved, and until then it does not give way."""
     times_shrunk: int = 0
+    shrunk_s: float | None = None
+    """When it was shrunk last; None when it never was."""
     last_by: str = ""
     """Which container took its place last."""
     last_why: str = ""
@@ -141,6 +143,7 @@ class Share:
         grant, self.flight = self.flight or self.applied, None
         if self.applied.runs and not grant.runs:
             self.times_shrunk += 1
+            self.shrunk_s = now_s
             self.last_by, self.last_why = self.by, self.why
         self.applied, self.tries = grant, 0
         if self.stuck:

@@ -30,13 +30,23 @@ class _Watched:
 
 
 class Watcher:
-    """Watches containers inside the running loop; `on_end(container_id)` is called once for each that ends."""
+    """Watches containers inside the running loop.
 
-    def __init__(self, local_dirs: Sequence[Path], poll_s: float, on_end: Callable[[str], None]) -> None:
+    `on_found(container_id, pid, began_s)` is called when a container's session leader is known (began_s: Unix time),
+    `on_end(container_id)` once when it ends.
+    """
+
+    def __init__(
+        self,
+        local_dirs: Sequence[Path],
+        poll_s: float,
+        on_end: Callable[[str], None],
+        on_found: Callable[[str, int, float], None] = lambda container_id, pid, began_s: None,
+    ) -> None:
         self.local_dirs, self.poll_s = tuple(local_dirs), poll_s
         self.blind = ""
         """Why pid files cannot be read; "" while they can."""
-        self._on_end = on_end
+        self._on_end, self._on_found = on_end, on_found
         self._watched: dict[str, _Watched] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -97,12 +107,14 @@ class Watcher:
         except OSError as error:
             self._cannot_see(f"pidfd_open failed: {error.strerror or error}")
             return
-        if _began_s(pid) > written_s + _BEFORE_S:
+        began_s = _began_s(pid)
+        if began_s > written_s + _BEFORE_S:
             os.close(pidfd)
             self._ended(container_id)
             return
         watched.pid, watched.pidfd = pid, pidfd
         asyncio.get_running_loop().add_reader(pidfd, self._ended, container_id)
+        self._on_found(container_id, pid, began_s)
 
     def _pid_file(self, container_id: str, app_id: str) -> tuple[int, float] | None:
         """Return the process id in the container's pid file and when it was written; None while there is no file."""

@@ -22,7 +22,7 @@ from sidecar.resizer.processes import PROC, TICKS, anonymous_mb, being_killed, f
 PERIOD_US: Final = 100_000
 QUOTA_MIN_US: Final = 1000
 """The kernel takes no less (Documentation/scheduler/sched-bwc)."""
-_SHARES_MIN: Final = "2"
+_SHARES_MIN: Final = 2
 _SHARES: Final = 1024
 _ROUNDS: Final = 100
 _FROZEN_WITHIN_S: Final = 0.25
@@ -104,7 +104,7 @@ class Cgroup1(Resizer):
         held = self._get(container_id)
         self._thaw(container_id, held)
         quota = str(max(QUOTA_MIN_US, round(cores * held.period_us)))
-        self._limit(container_id, held, quota, _SHARES_MIN)
+        self._limit(container_id, held, quota, str(max(_SHARES_MIN, round(_SHARES * cores))))
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
         held = self._get(container_id)

@@ -27,7 +27,7 @@ __all__ = ["Cgroup2", "undo_cgroup2"]
 
 QUOTA_MIN_US: Final = 1000
 _PERIOD_US: Final = 100_000
-_WEIGHT_MIN: Final = "1"
+_WEIGHT_MIN, _WEIGHT, _WEIGHT_MAX = 1, 100, 10_000
 _ROUNDS: Final = 100
 _FROZEN_WITHIN_S: Final = 0.5
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -118,7 +118,7 @@ class Cgroup2(Resizer):
         period_us = int(held.taken.limits["cpu.max"].split()[1])
         limits = {"cpu.max": f"{max(QUOTA_MIN_US, round(cores * period_us))} {period_us}"}
         if "cpu.weight" in held.taken.limits:
-            limits["cpu.weight"] = _WEIGHT_MIN
+            limits["cpu.weight"] = str(max(_WEIGHT_MIN, min(_WEIGHT_MAX, round(_WEIGHT * cores))))
         used = self._bytes(held) if self.slow else 0
         if self.high_ratio and used and "memory.high" in held.taken.limits:
             limits["memory.high"] = str(round(used * self.high_ratio) // _PAGE * _PAGE)

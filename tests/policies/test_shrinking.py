@@ -57,9 +57,10 @@ def test_settings_are_checked(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cpu_never_needs_a_kill(name: str) -> None:
-    assert victims(0, q("a"), q("b"), name=name, vcores=8) == []
-    assert victims(1, q("a"), q("b"), name=name, vcores=8) == ["a"]
+def test_vcores_that_the_nodemanager_lacks_count_too(name: str) -> None:
+    assert victims(0, q("a"), q("b"), name=name, vcores=1) == ["a"]
+    assert victims(1, q("a"), q("b"), name=name, vcores=2) == ["a", "b"]
+    assert victims(1, q("a"), q("b"), name=name, vcores=8) == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -108,8 +109,8 @@ containers = st.lists(
 @given(st.integers(0, 14), containers)
 def test_victims_suffice_and_none_could_be_left_out(need_mb: int, running: list[ContainerView]) -> None:
     cfg = Shrinking()
-    chosen = least_work_lost(need_mb, running, cfg, NOW_S)
-    assert chosen == least_work_lost(need_mb, running[::-1], cfg, NOW_S)
+    chosen = least_work_lost(Resources(need_mb), running, cfg, NOW_S)
+    assert chosen == least_work_lost(Resources(need_mb), running[::-1], cfg, NOW_S)
     size = {c.id: c.resources.memory_mb for c in running if c.app_type != "SPARK"}
     assert set(chosen) <= set(size)
     if need_mb == 0 or sum(size.values()) < need_mb:

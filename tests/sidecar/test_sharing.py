@@ -1,0 +1,202 @@
+"""Playbooks of a node whose containers share its cores: more run than there are cores, and none is killed for CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from policies.model import Resources, Way
+from policies.preempt_las import POLICY
+from policies.preempt_las import Las as LasSettings
+from shell.messages import ContainerState, EventKind, Report
+from sidecar.entry import Rules
+from sidecar.events import (
+    Adopted,
+    Answered,
+    Dying,
+    Ended,
+    Forward,
+    Granted,
+    Kill,
+    KillAsked,
+    Launch,
+    LetGo,
+    Outcome,
+    SessionUp,
+    Tick,
+    Unwatch,
+    Watch,
+)
+from sidecar.las_events import Freeze, Ready, Resized, Restore, Served, Shrink, Squeezed
+from sidecar.node import Node
+from sidecar.picture import container, fill_report
+from sidecar.sharing import Sharing
+from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, told
+
+GOOD = (Outcome.STARTED, "")
+
+
+def shared(memory_mb: int = 8192, cores: int = 2, extra: float = 2, **more: Any) -> Node:
+    """Return a node of `cores` that starts so many `extra`, quantum 10 s."""
+    settings = LasSettings(quantum_s=10, extra=extra, by_type=more.pop("by_type", {}))
+    base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0, "nm_vcores": 100}
+    rules = Rules(Resources(memory_mb, cores), shares_cpu=True, extra_vcores=extra, **(base | more))
+    return Node(
+        rules, by_arrival, lambda need, run, at: POLICY.decide(need, run, settings, at), Sharing(settings, rules)
+    )
+
+
+def run(node: Node, name: str, now_s: float, **fields: Any) -> list[object]:
+    """Bring a queueable container to the point where it runs; return what the node answered to `Ready`."""
+    node.handle(SessionUp(ATTEMPT, now_s))
+    node.handle(Granted((grant(name, **fields),), now_s))
+    node.handle(arrived(name, now_s))
+    node.handle(Answered(name, *GOOD, now_s))
+    return list(node.handle(Ready(name, now_s)))
+
+
+def full(**more: Any) -> Node:
+    """Return a node of 2 cores with a, b (running), c, d; who came later preempted who had attained most."""
+    node = shared(**more)
+    for at_s, name in enumerate("abcd"):
+        run(node, name, at_s)
+        for command in ("a", "b", "c", "d"):
+            node.handle(Resized(command, "", at_s))
+    return node
+
+
+def test_more_start_than_there_are_cores_and_the_next_waits() -> None:
+    node = full()
+    assert {e.id for e in node.using()} == {"a", "b", "c", "d"}
+    node.handle(Granted((grant("e"),), 5))
+    commands = node.handle(arrived("e", 5))
+    assert not [c for c in commands if isinstance(c, Launch)]
+    assert node.obstacle(Resources(1024, 1), 5).startswith("waits for vcores")
+    assert [c for c in node.handle(Ended("d", 6)) if isinstance(c, Launch)] == [Launch("e", ATTEMPT, b"launch")]
+
+
+def test_a_newcomer_preempts_who_has_attained_most_and_a_freed_core_goes_to_the_least() -> None:
+    node = shared()
+    assert run(node, "a", 0) == [] and run(node, "b", 1) == []
+    (shrink,) = run(node, "c", 5)
+    assert isinstance(shrink, Shrink) and (shrink.container_id, shrink.by) == ("a", "c") and shrink.cores == 0.05
+    node.handle(Resized("a", "", 5))
+    commands = node.handle(Ended("b", 6))
+    assert [type(c) for c in commands if not isinstance(c, type(told(1, "b", EventKind.ENDED, 6)))] == [
+        Unwatch,
+        Restore,
+    ]
+    assert node.sharing.shares()["a"].times_shrunk == 1
+
+
+def test_a_guaranteed_start_shrinks_at_once_and_kills_nobody() -> None:
+    node = full()
+    running = {cid for cid, share in node.sharing.shares().items() if share.running}
+    assert len(running) == 2
+    commands = node.handle(arrived("g", 10, q=False))
+    assert not [c for c in commands if isinstance(c, Kill)]
+    shrunk = [c for c in commands if isinstance(c, Shrink)]
+    assert len(shrunk) == 1 and shrunk[0].container_id in running and shrunk[0].by == "g"
+    assert commands.index(shrunk[0]) < commands.index(Forward("g")), "room is made before the start goes on"
+
+
+def test_a_guaranteed_start_kills_only_for_memory_who_attained_least() -> None:
+    node = full(memory_mb=4096)
+    node.handle(Served({"a": 9.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
+    commands = node.handle(arrived("g", 10, q=False))
+    assert [c.container_id for c in commands if isinstance(c, Kill)] == ["b"]
+    assert Forward("g") not in commands
+    assert LetGo("b") in commands and commands.index(LetGo("b")) < commands.index(Kill("b", ATTEMPT))
+    assert "b" not in node.sharing.shares()
+
+
+def test_beyond_what_the_nodemanager_believes_the_sidecar_chooses_who_is_killed() -> None:
+    node = full(nm_vcores=4)
+    node.handle(Served({"a": 9.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
+    commands = node.handle(arrived("g", 10, q=False))
+    assert [c.container_id for c in commands if isinstance(c, Kill)] == ["b"], "else the NodeManager kills the newest"
+
+
+def test_queueable_ones_stay_within_what_the_nodemanager_believes() -> None:
+    node = shared(nm_vcores=3)
+    for name in "abc":
+        run(node, name, 0)
+    node.handle(Granted((grant("d"),), 1))
+    assert not [c for c in node.handle(arrived("d", 1)) if isinstance(c, Launch)]
+
+
+def test_a_dying_container_is_let_go_so_that_it_can_end() -> None:
+    node = full()
+    small = next(iter(node.sharing.las.shrunk())) if node.sharing.las else ""
+    commands = node.handle(Dying(small, 10))
+    assert LetGo(small) in commands and small not in node.sharing.shares()
+    assert node.handle(Dying(small, 11)) == [], "once"
+
+
+def test_memory_that_runs_short_stops_starts_and_a_chosen_one_is_killed() -> None:
+    node = shared()
+    run(node, "a", 0)
+    node.handle(Squeezed(True, "100 MB free", 1))
+    node.handle(Granted((grant("b"),), 1))
+    assert not [c for c in node.handle(arrived("b", 1)) if isinstance(c, Launch)]
+    assert node.obstacle(Resources(1024, 1), 1) == "waits for physical memory: 100 MB free"
+    commands = node.handle(KillAsked("a", "memory runs out", 2))
+    assert Kill("a", ATTEMPT) in commands and LetGo("a") in commands
+    assert node.handle(KillAsked("a", "again", 3)) == [] and node.handle(KillAsked("x", "unknown", 3)) == []
+    assert [c for c in node.handle(Squeezed(False, "", 4)) if isinstance(c, Launch)], "room again: the head starts"
+
+
+def test_application_masters_and_types_that_are_left_alone_are_never_shrunk() -> None:
+    node = shared(by_type={"SPARK": Way.NONE}, am_vcores=0.5)
+    node.handle(arrived("am", 0, q=False, am=True))
+    run(node, "s", 1, app_type="spark")
+    run(node, "q", 2)
+    ways = {cid: (share.way, share.vcores) for cid, share in node.sharing.shares().items()}
+    assert ways == {"am": (Way.NONE, 0.5), "s": (Way.NONE, 1), "q": (Way.SHRINK, 1)}
+    share = node.sharing.shares()["q"]
+    assert share.cores == pytest.approx(0.5), "what the others left"
+
+
+def test_opportunistic_ones_of_before_are_shared_too() -> None:
+    node = shared()
+    commands = node.handle(Adopted("old", APP, Resources(1024, 1), True, 0))
+    assert Watch("old", APP) in commands and node.sharing.shares()["old"].way is Way.SHRINK
+    node.handle(Adopted("g", APP, Resources(1024, 1), False, 0))
+    assert node.sharing.shares()["g"].way is Way.NONE
+
+
+def test_time_is_wanted_for_the_quantum() -> None:
+    node = full()
+    at_s = node.deadline_s()
+    assert at_s is not None and at_s <= 13
+    before = node.sharing.las.shrunk() if node.sharing.las else set()
+    commands = node.handle(Tick(at_s + 10))
+    assert [type(c) for c in commands].count(Restore) >= 1 and before
+
+
+def test_what_people_see_of_a_shrunk_container() -> None:
+    node = full()
+    assert node.sharing.las is not None
+    small = sorted(node.sharing.las.shrunk())[0]
+    seen = container(node, small, 10)
+    assert seen is not None and seen.state is ContainerState.SHRUNK
+    assert (seen.cores, seen.times_shrunk, seen.shrunk_by != "", seen.why != "") == (0.05, 1, True, True)
+    base = Report(node_id="n:1", boot="b", seq=1, sidecar_url="http://n", memory_mb=1, vcores=1)
+    report = fill_report(base, node, 10)
+    assert report.slots == 4 and report.attained_sd_s > 0
+    assert sorted(c.state for c in report.containers) == ["running", "running", "shrunk", "shrunk"]
+
+
+def test_freezing_is_a_command_of_its_own() -> None:
+    node = shared(by_type={"MAPREDUCE": Way.FREEZE})
+    for at_s, name in enumerate("abc"):
+        commands = run(node, name, at_s, app_type="MAPREDUCE")
+    assert [type(c) for c in commands] == [Freeze]
+
+
+def test_without_a_shrinking_policy_nothing_is_shared() -> None:
+    rules = Rules(Resources(8192, 2), reserve_mb=0, settle_s=0.0)
+    node = Node(rules, by_arrival, lambda need, run, at: [])
+    assert run(node, "a", 0) == [] and node.sharing.shares() == {} and node.sharing.spread_s() == 0
+    assert node.sharing.deadline_s() is None
