@@ -59,7 +59,7 @@ def _group(outcomes: Sequence[Outcome], alone_s: Alone, stock_s: Alone) -> dict[
         "failed_jobs": sum(bool(one.broken) for one in outcomes),
         "containers": {
             key: sum(one.counts[key] for one in outcomes)
-            for key in ("granted", "killed", "failed", "refused", "released")
+            for key in ("granted", "opportunistic", "killed", "failed", "refused", "released")
         },
     }
     if not completion:

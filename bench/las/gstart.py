@@ -25,7 +25,7 @@ from bench.las.master import (
 )
 from bench.las.modes import EXTRA, Mode, Progress
 from bench.las.umbilical import Note, opened
-from bench.las.workload import site
+from bench.las.workload import Pace, site
 from bench.stats import percentile
 from bench.yarn_client import AmClient, NmClient, RmClient
 from cluster import Cluster
@@ -216,7 +216,7 @@ def measure(
 
 async def _measure(cluster: Cluster, mode: Mode, count: int, alive: int, held: int) -> Starts:
     with opened(cluster.spec.workdir / "tasks.pipe") as umbilical:
-        return await starts(site(cluster, mode, umbilical, 1.0), count, alive, held)
+        return await starts(site(cluster, mode, umbilical, Pace()), count, alive, held)
 
 
 def figures(found: Mapping[str, Starts]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The workload of the Kairos thesis (§4.5.2, Table 4.1), scaled from 120 cores to a few, and the same for every mode.
 
 Tasks: ceil(tasks of the table x cores / 120), at least 1. Time: a job alone on the idle node takes the table's duration
-times `Scale.time`; its waves of tasks are equally long, and of each wave `overhead_s` goes to heartbeats and launches.
-Jobs: as many of each class as the probabilities say (to the nearest, at least one), in random order. Arrivals:
-exponential gaps, stretched so that the load offered to the cores is that of the thesis.
+times `Scale.time`; after `setup_s` its waves of tasks are equally long, and of each `overhead_s` goes to heartbeats
+and launches. Jobs: as many of each class as the probabilities say (to the nearest, at least one), in random order.
+Arrivals: exponential gaps, stretched so that the load offered to the cores is that of the thesis.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ class Scale:
     """From the thesis' cluster to this node. time: what a second of the table becomes, in seconds."""
 
     cores: int = 2
-    time: float = 0.05
+    time: float = 0.055
+    setup_s: float = 0.5
+    """Until a master asks for its first containers."""
     overhead_s: float = 1.6
     """What one wave takes beside its work on idle stock YARN: heartbeats of master and node, launch."""
 
@@ -84,7 +86,7 @@ class Scale:
     def task_s(self, row: JobClass) -> float:
         """Return the CPU seconds of each task. Raises ValueError when the overhead leaves next to nothing."""
         small = self.small(row)
-        task_s = small.alone_s / small.waves(self.cores) - self.overhead_s
+        task_s = (small.alone_s - self.setup_s) / small.waves(self.cores) - self.overhead_s
         if task_s < SHORTEST_TASK_S:
             raise ValueError(f"{row.name}: {task_s:.2f} s for a task are too few; use a larger time scale")
         return task_s

@@ -42,6 +42,8 @@ class Site:
     opportunistic: bool = False
     """Ask for OPPORTUNISTIC containers, which stock YARN grants at once and queues at the node."""
     heartbeat_s: float = 1.0
+    setup_s: float = 0.0
+    """From the first heartbeat, which asks for nothing, to the one with the first asks: MapReduce sets its job up."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +66,8 @@ class Counts:
     """What else happened to a job's containers."""
 
     granted: int = 0
+    opportunistic: int = 0
+    """Of these, by their tokens, whatever was asked for: queueable ones are such."""
     killed: int = 0
     failed: int = 0
     refused: int = 0
@@ -164,6 +168,9 @@ class Master:
 
     async def _work(self, am: AmClient) -> None:
         loop = asyncio.get_running_loop()
+        if self._site.setup_s:
+            await self._take(await am.allocate())
+            await asyncio.sleep(self._site.setup_s)
         next_s = loop.time()
         while not self._over.is_set():
             await self._take(await am.allocate(self._request()))
@@ -193,6 +200,8 @@ class Master:
             self._completed(status)
         for container in answer.allocated_containers:
             self.counts.granted += 1
+            identifier = yarn_pb2.ContainerTokenIdentifierProto.FromString(container.container_token.identifier)
+            self.counts.opportunistic += identifier.executionType == yarn_pb2.OPPORTUNISTIC
             priority = container.priority.priority
             self._told[priority] = max(0, self._told.get(priority, 0) - 1)
             if priority == self._stages[self._stage].priority and self._wanted:

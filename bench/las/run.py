@@ -37,8 +37,9 @@ class Plan:
     jobs: int = 100
     seed: int = 2018
     load: float = 1.0
-    time: float = 0.05
+    time: float = 0.055
     cores: int = 2
+    setup_s: float = 0.5
     overhead_s: float = 1.6
     heartbeat_s: float = 1.0
     alone: int = 2
@@ -48,7 +49,7 @@ class Plan:
     @property
     def scale(self) -> Scale:
         """From the thesis' cluster to this node."""
-        return Scale(self.cores, self.time, self.overhead_s)
+        return Scale(self.cores, self.time, self.setup_s, self.overhead_s)
 
 
 def extra_keys() -> dict[str, Any]:
@@ -103,10 +104,10 @@ def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: P
         "las": modes.las(scale),
     }
     for name in (name for name in MODES if name in plan.parts):
-        mode, beat_s = kinds[name], plan.heartbeat_s
+        mode, pace = kinds[name], workload.Pace(plan.heartbeat_s, plan.setup_s, plan.limit_s)
         with modes.running(mode, workdir, base_port, progress) as cluster:
-            found.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, beat_s, progress)
-            run = workload.measure(cluster, mode, found.jobs, plan.limit_s, beat_s, progress)
+            found.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, pace, progress)
+            run = workload.measure(cluster, mode, found.jobs, pace, progress)
         if not any(one.completion_s is not None for one in run.outcomes):
             raise workload.BenchError(f"no job finished: {run.outcomes[0].broken}", place=name)
         found.runs[name] = run
@@ -118,10 +119,11 @@ def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: P
 def line(name: str, shown: Mapping[str, Any]) -> str:
     """Return a mode's figures for people, with what failed."""
     lost = shown["containers"]
+    failed = f"{shown['failed_jobs']} of {shown['jobs']} jobs failed"
+    containers = ", ".join(f"{count} {what}" for what, count in lost.items())
     return (
-        f"{name}: completion p50 {shown['completion_p50_s']} s, p99 {shown['completion_p99_s']} s; slowdown p50 "
-        f"{shown['slowdown_p50']}; {shown['failed_jobs']} of {shown['jobs']} jobs failed; containers: "
-        f"{lost['killed']} killed, {lost['failed']} failed, {lost['refused']} refused"
+        f"{name}: completion p50 {shown['completion_p50_s']} s, p99 {shown['completion_p99_s']} s; "
+        f"slowdown p50 {shown['slowdown_p50']}; {failed}; containers: {containers}"
     )
 
 
@@ -147,7 +149,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 4 minutes per mode.")
+@click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 5 minutes per mode.")
 @click.option("--jobs", default=100, show_default=True, type=click.IntRange(5), help="Jobs of the workload.")
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
 @click.option("--load", default=round(thesis_load(), 2), show_default=True, type=click.FloatRange(0.1), help="Offered.")

@@ -54,11 +54,20 @@ class Run:
     """Of these the tasks', as far as their work counted."""
 
 
-def site(cluster: Cluster, mode: Mode, umbilical: Umbilical, heartbeat_s: float) -> Site:
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How masters go about it (master.Site), and for how long a workload is waited for."""
+
+    heartbeat_s: float = 1.0
+    setup_s: float = 0.5
+    limit_s: float = 900.0
+
+
+def site(cluster: Cluster, mode: Mode, umbilical: Umbilical, pace: Pace) -> Site:
     """Return where the masters of a mode live."""
     spec = cluster.spec
     hosts = tuple(node.host for node in spec.node_addresses)
-    return Site(spec.rm_client, spec.scheduler, umbilical, hosts, mode.opportunistic, heartbeat_s)
+    return Site(spec.rm_client, spec.scheduler, umbilical, hosts, mode.opportunistic, pace.heartbeat_s, pace.setup_s)
 
 
 def awaited(job: Job) -> Outcome:
@@ -135,26 +144,24 @@ async def _arrive(where: Site, job: Job, begin_s: float, outcome: Outcome) -> No
     await live(where, job, begin_s, outcome)
 
 
-def measure(
-    cluster: Cluster, mode: Mode, jobs: Sequence[Job], limit_s: float, heartbeat_s: float, progress: Progress
-) -> Run:
+def measure(cluster: Cluster, mode: Mode, jobs: Sequence[Job], pace: Pace, progress: Progress) -> Run:
     """Run the workload on a running cluster."""
 
     async def work() -> Run:
         with opened(_pipe(cluster)) as umbilical:
-            return await run_all(site(cluster, mode, umbilical, heartbeat_s), jobs, limit_s, progress)
+            return await run_all(site(cluster, mode, umbilical, pace), jobs, pace.limit_s, progress)
 
     return asyncio.run(work())
 
 
 def measure_alone(
-    cluster: Cluster, mode: Mode, scale: Scale, times: int, heartbeat_s: float, progress: Progress
+    cluster: Cluster, mode: Mode, scale: Scale, times: int, pace: Pace, progress: Progress
 ) -> dict[str, list[float]]:
     """Run one job of each class alone, `times` times (the longest once). Raises BenchError."""
 
     async def work() -> dict[str, list[float]]:
         with opened(_pipe(cluster)) as umbilical:
-            return await alone(site(cluster, mode, umbilical, heartbeat_s), scale, times, progress)
+            return await alone(site(cluster, mode, umbilical, pace), scale, times, progress)
 
     return asyncio.run(work())
 

@@ -136,5 +136,5 @@ def test_container_names_are_yarns() -> None:
 def test_las_is_the_thesis_setting_scaled() -> None:
     mode = modes.las(Scale())
     assert mode.policies is not None
-    assert mode.policies["preempt"] == {"policy": "las", "settings": {"quantum_s": 2.5, "extra": 4}}
+    assert mode.policies["preempt"] == {"policy": "las", "settings": {"quantum_s": 2.75, "extra": 4}}
     assert (mode.vcores, mode.cores, modes.fifo(Scale()).vcores) == (6, 2, 2)

@@ -51,9 +51,10 @@ def test_a_workload_runs_in_stages_and_leaves_nothing_behind(stock: Cluster) -> 
     stages = (Stage(20, 3, 0.3), Stage(10, 1, 0.2))
     jobs = [Job(number, "small", 0.5 * number, stages) for number in range(3)]
     fifo = modes.fifo(SCALE)  # the same cluster, but guaranteed containers are asked for
-    run = workload.measure(stock, fifo, jobs, WAIT_S, 1.0, lambda _: None)
+    run = workload.measure(stock, fifo, jobs, workload.Pace(limit_s=WAIT_S), lambda _: None)
     for one in run.outcomes:
         assert (one.broken, one.counts["granted"], one.counts["killed"], one.counts["failed"]) == ("", 4, 0, 0)
+        assert one.counts["opportunistic"] == 0
         maps, reduce = one.tasks[:3], one.tasks[3]
         assert reduce["began_s"] > max(task["ended_s"] for task in maps)
         assert one.completion_s is not None and 0.5 < one.completion_s < WAIT_S
@@ -64,9 +65,10 @@ def test_a_workload_runs_in_stages_and_leaves_nothing_behind(stock: Cluster) -> 
 
 def test_what_is_not_over_in_time_is_told(stock: Cluster) -> None:
     jobs = [Job(1, "small", 0.0, (Stage(20, 1, 0.2),)), Job(2, "long", 0.0, (Stage(20, 1, 1e6),))]
-    run = workload.measure(stock, MODE, jobs, 8.0, 0.2, lambda _: None)
+    run = workload.measure(stock, MODE, jobs, workload.Pace(0.2, 0.0, 8.0), lambda _: None)
     small, long = run.outcomes
     assert small.broken == "" and small.completion_s is not None
+    assert small.counts["opportunistic"] == 1
     assert (long.broken, long.completion_s) == ("not over in time", None)
     assert wait_for_none(stock)
 
@@ -142,4 +144,4 @@ def test_a_guaranteed_start_on_a_full_stock_node_kills_an_opportunistic_one(stoc
 
 async def _with_site(cluster: Cluster, main: Callable[[Site], Awaitable[T]]) -> T:
     with opened(cluster.spec.workdir / "tasks.pipe") as umbilical:
-        return await main(workload.site(cluster, MODE, umbilical, 0.2))
+        return await main(workload.site(cluster, MODE, umbilical, workload.Pace(0.2, 0.0)))
