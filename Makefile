@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check fmt gridmix spark bench-relay protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-fast check fmt gridmix spark bench-relay bench-las bench-resize protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -18,7 +18,7 @@ test: setup-test ## all tests, on a real Hadoop cluster where they need one
 	$(PYTHON) -m pytest
 
 test-fast: setup-test ## the tests that start neither Hadoop nor a database
-	$(PYTHON) -m pytest -m "not hadoop and not cgroup and not docker and not postgres"
+	$(PYTHON) -m pytest -m "not hadoop and not cgroup and not docker and not postgres and not vm"
 
 check: setup-test ## lint, types and import contracts
 	.venv/bin/ruff format --check .
@@ -41,6 +41,12 @@ setup-spark: setup
 
 bench-relay: setup ## empty allocates direct and through the proxy
 	@$(PYTHON) -m bench.relay $(ARGS)
+
+bench-las: setup ## jobs of five classes on one node: FIFO, opportunistic containers, least attained service
+	@$(PYTHON) -m bench.las $(ARGS)
+
+bench-resize: setup ## what resizing a container costs, and a sidecar with 200 of them
+	@$(PYTHON) -m bench.resize $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
@@ -48,7 +49,10 @@ class SidecarSettings(BaseModel):
     memory_mb: int | None = Field(None, ge=1)
     """Memory that containers may use; default: yarn.nodemanager.resource.memory-mb."""
     vcores: int | None = Field(None, ge=1)
-    """Vcores that containers may use; default: yarn.nodemanager.resource.cpu-vcores (set it where those are raised)."""
+    """Vcores that containers may use; default: yarn.nodemanager.resource.cpu-vcores (set it where those are raised).
+
+    Where containers share the CPU, the default is no more than the machine has.
+    """
     count_vcores: bool = True
     """Whether vcores bound what runs; DefaultResourceCalculator gives a guaranteed container 1, whatever it asked."""
     reserve_mb: int = Field(512, ge=0)
@@ -158,6 +162,11 @@ class SidecarSettings(BaseModel):
             nm_vcores=nm_vcores,
             am_vcores=self.am_vcores,
         )
+
+    def cores(self, capacity: Resources) -> Resources:
+        """Return what containers that share the CPU may use: no more vcores than there are, unless `vcores` says so."""
+        there = os.cpu_count() or 1
+        return capacity if self.vcores else Resources(capacity.memory_mb, min(capacity.vcores, there))
 
     def guard_rules(self, total_mb: int) -> GuardRules:
         """Return the memory guard's rules on a machine of `total_mb`. Raises SettingsError where they contradict."""

@@ -67,7 +67,8 @@ class Sidecar:
         self.boot = secrets.token_hex(8)
         self.metrics = SidecarMetrics()
         shrinking = policies.shrinking() if chosen.resizer is not None else None
-        rules = settings.rules(place.capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
+        capacity = place.capacity if shrinking is None else settings.cores(place.capacity)
+        rules = settings.rules(capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
         sharing = Sharing(shrinking, rules)
         self.node = Node(rules, self._order_key, self._victims, sharing)
         self._chosen = chosen

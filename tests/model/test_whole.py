@@ -24,7 +24,7 @@ ROUTES: list[dict[str, Any]] = [
     {"policy": "only_g"},
 ]
 QUOTAS: list[dict[str, Any]] = [{"policy": "none"}, {"policy": "absolute", "settings": {"max_q": 3}}]
-PLACES = ["least_queue", "topk_wait", "random"]
+PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
 
@@ -44,7 +44,7 @@ class Whole(RuleBasedStateMachine):
     @initialize(
         route=st.integers(0, 2),
         quota=st.integers(0, 1),
-        place=st.integers(0, 2),
+        place=st.integers(0, 3),
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
         seed=st.integers(0, 9),
@@ -156,7 +156,7 @@ class Whole(RuleBasedStateMachine):
     @rule(
         route=st.integers(0, 2),
         quota=st.integers(0, 1),
-        place=st.integers(0, 2),
+        place=st.integers(0, 3),
         mode=st.sampled_from(["active", "active", "shadow"]),
     )
     def policies_change(self, route: int, quota: int, place: int, mode: str) -> None:

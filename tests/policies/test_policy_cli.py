@@ -23,7 +23,7 @@ def test_list() -> None:
     assert all(row["usable"] and row["package"].startswith("quicksilver ") for row in rows)
     code, out, _ = run("list", "--slot", "place")
     assert code == 0
-    assert [line.split()[1] for line in out.splitlines()[1:]] == ["least_queue", "random", "topk_wait"]
+    assert [line.split()[1] for line in out.splitlines()[1:]] == ["least_queue", "random", "topk_wait", "variance"]
 
 
 def test_show_has_unit_default_range_and_source() -> None:

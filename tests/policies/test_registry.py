@@ -64,7 +64,7 @@ def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownPolicyError) as caught:
         Registry().get("place", "topk")
     assert str(caught.value) == (
-        "unknown place policy 'topk'; did you mean topk_wait? known: least_queue, random, topk_wait"
+        "unknown place policy 'topk'; did you mean topk_wait? known: least_queue, random, topk_wait, variance"
     )
 
 
