@@ -81,6 +81,8 @@ class SidecarSettings(BaseModel):
     """What makes running containers smaller; auto: the first that works of cgroup2, cgroup1, signals."""
     cgroup: str = Field("quicksilver", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@/-]*$")
     """Control group for the containers of all sidecars of this machine, below the mount of each controller."""
+    docker_url: str | None = None
+    """Docker's socket for `resizer: docker`; default: unix:///var/run/docker.sock."""
     measure_s: float = Field(1.0, gt=0, le=10)
     """How often the CPU that running containers were given is read."""
     am_vcores: float | None = Field(None, ge=0)

@@ -21,7 +21,7 @@ def take_hands(settings: SidecarSettings, place: Place, policies: Policies, conf
     if policies.shrinking() is None:
         return Chosen(None)
     clean_up(settings, place, conf)
-    chosen = choose(settings.resizer, parent=place.group(settings.cgroup), conf=conf)
+    chosen = choose(settings.resizer, parent=place.group(settings.cgroup), conf=conf, docker_url=settings.docker_url)
     if chosen.resizer is None and settings.resizer not in ("auto", "none"):
         raise SettingsError(
             f"it does not work here: {'; '.join(chosen.why_not.values())}",

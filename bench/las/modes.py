@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from bench.las.jobs import THESIS_QUANTUM_S, Scale
 from bench.las.master import MEMORY_MB
+from bench.las.umbilical import Launcher, in_docker
 from cluster import Cluster, ClusterSpec
 from quicksilver.stack import Stack
 
@@ -43,6 +44,15 @@ class Mode:
     policies: Mapping[str, Any] | None = None
     cores: int = 2
     """What containers may use, as the sidecar has it."""
+    sidecar: Mapping[str, Any] = field(default_factory=dict)
+    """More of that section of quicksilver.yaml."""
+    launcher: Launcher | None = None
+    """How tasks are run in their containers, where it is not as they are."""
+
+    def in_docker(self, url: str, image: str) -> Mode:
+        """Return this mode with all tasks as Docker containers."""
+        sidecar = {"resizer": "docker", "docker_url": url} if self.policies is not None else {}
+        return replace(self, sidecar=sidecar, launcher=in_docker(url, image))
 
     def spec(self, workdir: Path, base_port: int, queues: Mapping[str, int]) -> ClusterSpec:
         """Return its cluster of one node."""
@@ -123,7 +133,7 @@ def _stack(mode: Mode, cluster: Cluster) -> Iterator[None]:
     if mode.policies is None:
         yield
         return
-    stack = Stack(cluster, mode.policies, sidecar={"vcores": mode.cores})
+    stack = Stack(cluster, mode.policies, sidecar={"vcores": mode.cores} | dict(mode.sidecar))
     stack.start()
     try:
         yield

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import signal
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from bench.las.jobs import TABLE, Job, Scale, counts, draw, gap_s, thesis_load
 from bench.las.modes import Mode, Progress
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
+from workloads.dockerd import running_dockerd
 
 MODES: Final = ("fifo", "opportunistic", "kill_newest", "las")
 GSTART: Final = "gstart"
@@ -45,6 +47,8 @@ class Plan:
     alone: int = 2
     g_starts: int = 40
     limit_s: float = 900.0
+    docker: bool = False
+    """All tasks are Docker containers."""
 
     @property
     def scale(self) -> Scale:
@@ -96,6 +100,17 @@ class Found:
 
 def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress) -> None:
     """Run all parts of the plan. Raises QuicksilverError; `found` keeps what was measured before."""
+    if not plan.docker:
+        _measure(plan, found, workdir, base_port, progress, lambda mode: mode)
+        return
+    with tempfile.TemporaryDirectory(prefix="qs-") as folder, running_dockerd(Path(folder) / "docker") as dockerd:
+        image = dockerd.import_image()
+        _measure(plan, found, workdir, base_port, progress, lambda mode: mode.in_docker(dockerd.url, image))
+
+
+def _measure(
+    plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress, dress: Callable[[Mode], Mode]
+) -> None:
     scale = plan.scale
     kinds: dict[str, Mode] = {
         "fifo": modes.fifo(scale),
@@ -104,7 +119,7 @@ def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: P
         "las": modes.las(scale),
     }
     for name in (name for name in MODES if name in plan.parts):
-        mode, pace = kinds[name], workload.Pace(plan.heartbeat_s, plan.setup_s, plan.limit_s)
+        mode, pace = dress(kinds[name]), workload.Pace(plan.heartbeat_s, plan.setup_s, plan.limit_s)
         with modes.running(mode, workdir, base_port, progress) as cluster:
             found.alone[name] = workload.measure_alone(cluster, mode, scale, plan.alone, pace, progress)
             run = workload.measure(cluster, mode, found.jobs, pace, progress)
@@ -154,6 +169,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
 @click.option("--load", default=round(thesis_load(), 2), show_default=True, type=click.FloatRange(0.1), help="Offered.")
 @click.option("--parts", default=",".join(DEFAULT), show_default=True, callback=_parts, help="What to run.")
+@click.option("--docker", is_flag=True, help="Run all tasks as Docker containers, with a daemon of its own.")
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
@@ -164,6 +180,7 @@ def las(
     seed: int,
     load: float,
     parts: tuple[str, ...],
+    docker: bool,
     g_starts: int,
     workdir: Path,
     folder: Path,
@@ -173,7 +190,11 @@ def las(
 
     The last line is one JSON object (docs/benchmarks.md).
     """
-    plan = Plan(parts, _QUICK_JOBS if quick else jobs, seed, load, alone=1 if quick else 2, g_starts=g_starts)
+    if docker:
+        parts = tuple(part for part in parts if part != GSTART)  # its tasks are no containers of Docker's
+    plan = Plan(
+        parts, _QUICK_JOBS if quick else jobs, seed, load, alone=1 if quick else 2, g_starts=g_starts, docker=docker
+    )
     start_s = time.monotonic()
 
     def progress(text: str) -> None:
@@ -188,8 +209,9 @@ def las(
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
-    result = {"benchmark": "las", **found.result(), **about}
-    path = results.write("las", result, found.raw(), folder)
+    name = "las-docker" if docker else "las"
+    result = {"benchmark": name, **found.result(), **about}
+    path = results.write(name, result, found.raw(), folder)
     progress(f"written to {path}")
     if found.runs:
         picture = path.with_suffix(".png")

@@ -148,7 +148,7 @@ def measure(cluster: Cluster, mode: Mode, jobs: Sequence[Job], pace: Pace, progr
     """Run the workload on a running cluster."""
 
     async def work() -> Run:
-        with opened(_pipe(cluster)) as umbilical:
+        with opened(_pipe(cluster), mode.launcher) as umbilical:
             return await run_all(site(cluster, mode, umbilical, pace), jobs, pace.limit_s, progress)
 
     return asyncio.run(work())
@@ -160,7 +160,7 @@ def measure_alone(
     """Run one job of each class alone, `times` times (the longest once). Raises BenchError."""
 
     async def work() -> dict[str, list[float]]:
-        with opened(_pipe(cluster)) as umbilical:
+        with opened(_pipe(cluster), mode.launcher) as umbilical:
             return await alone(site(cluster, mode, umbilical, pace), scale, times, progress)
 
     return asyncio.run(work())
