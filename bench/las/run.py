@@ -169,6 +169,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
 @click.option("--load", default=round(thesis_load(), 2), show_default=True, type=click.FloatRange(0.1), help="Offered.")
 @click.option("--parts", default=",".join(DEFAULT), show_default=True, callback=_parts, help="What to run.")
+@click.option("--alone", type=click.IntRange(1), help="How often each class runs alone.  [default: 2; quick: 1]")
 @click.option("--docker", is_flag=True, help="Run all tasks as Docker containers, with a daemon of its own.")
 @click.option("--g-starts", default=40, show_default=True, type=click.IntRange(1), help="Guaranteed starts per mode.")
 @click.option("--dir", "workdir", default="run/bench-las", show_default=True, type=click.Path(path_type=Path))
@@ -180,6 +181,7 @@ def las(
     seed: int,
     load: float,
     parts: tuple[str, ...],
+    alone: int | None,
     docker: bool,
     g_starts: int,
     workdir: Path,
@@ -193,7 +195,13 @@ def las(
     if docker:
         parts = tuple(part for part in parts if part != GSTART)  # its tasks are no containers of Docker's
     plan = Plan(
-        parts, _QUICK_JOBS if quick else jobs, seed, load, alone=1 if quick else 2, g_starts=g_starts, docker=docker
+        parts,
+        _QUICK_JOBS if quick else jobs,
+        seed,
+        load,
+        alone=alone or (1 if quick else 2),
+        g_starts=g_starts,
+        docker=docker,
     )
     start_s = time.monotonic()
 
