@@ -2,6 +2,8 @@
 
 It behaves as MapReduce's: heartbeats at a fixed interval, asks go with the next heartbeat, the tasks themselves say
 when they are done, containers that the system killed are asked for again, a task may fail four times by its own fault.
+It unregisters when YARN has seen the end of its containers too: an application that goes before may make the
+ResourceManager take all opportunistic containers of the node for lost (RMNodeImpl.findLostContainers).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ _KILLED: Final = frozenset({-100, -102, -106, -108})
 _MOST_FAILURES: Final = 4
 _TOKEN_S: Final = 600.0
 _UNREGISTER_POLL_S: Final = 0.1
+_LINGER_BEATS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,8 @@ class Master:
         self._wanted = [task for task in self.tasks if task.stage == 0]
         self._told: dict[int, int] = {}
         self._running: dict[str, Task] = {}
+        self._open: set[str] = set()
+        """Containers that were started and whose end YARN has not told yet."""
         self._release: list[yarn_pb2.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
         self._nodes: dict[tuple[str, int], NmClient] = {}
@@ -151,6 +156,7 @@ class Master:
             async with AmClient(*self._site.scheduler, token) as am:
                 await am.register()
                 await self._work(am)
+                await self._linger(am)
                 status = yarn_pb2.APP_FAILED if self.broken else yarn_pb2.APP_SUCCEEDED
                 await unregister(am, status, self.broken)
             finished = True
@@ -180,6 +186,15 @@ class Master:
                     await self._over.wait()
             except TimeoutError:
                 continue  # the next heartbeat is due
+
+    async def _linger(self, am: AmClient) -> None:
+        """Wait for YARN to tell the end of containers whose tasks are done."""
+        for _ in range(_LINGER_BEATS):
+            if not self._open - self._running.keys():
+                return
+            await asyncio.sleep(self._site.heartbeat_s)
+            ended = (await am.allocate()).completed_container_statuses
+            self._open -= {container_name(status.container_id) for status in ended}
 
     def _request(self) -> yarn_pb2.AllocateRequestProto:
         done = sum(task.ended_s is not None for task in self.tasks)
@@ -214,6 +229,7 @@ class Master:
         name = container_name(container.id)
         task.began_s = None
         self._running[name] = task
+        self._open.add(name)
         self._site.umbilical.listen(name, lambda note: self._note(name, note))
         try:
             node = await self._node(container.nodeId)
@@ -222,6 +238,7 @@ class Master:
             self.counts.refused += 1
             self.counts.reasons.append(str(error)[:300])
             self._release.append(container.id)
+            self._open.discard(name)
             self._lost(name)
 
     async def _node(self, node_id: yarn_pb2.NodeIdProto) -> NmClient:
@@ -252,6 +269,7 @@ class Master:
 
     def _completed(self, status: yarn_pb2.ContainerStatusProto) -> None:
         name = container_name(status.container_id)
+        self._open.discard(name)
         task = self._running.get(name)
         if task is None:
             return  # its end was told before, or it was released

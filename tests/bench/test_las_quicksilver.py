@@ -15,7 +15,7 @@ from cluster.testing import free_base_port
 pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup, pytest.mark.timeout(300)]
 
 SCALE = Scale()
-SIDE_BY_SIDE = {"kill": SCALE.cores}
+SIDE_BY_SIDE = {"kill": SCALE.cores, "las": SCALE.cores + EXTRA}
 """Queueable tasks that run side by side on the full node."""
 
 
