@@ -19,6 +19,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from sidecar.resizer.give_back import remove_group
+
 DEAF_TO: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 Undoing = Callable[[Mapping[str, object]], None]
 _MODULES: Final = {
@@ -34,7 +36,9 @@ _MODULES: Final = {
 class Records:
     """What has to be undone."""
 
-    def __init__(self) -> None:
+    def __init__(self, label: str = "") -> None:
+        """Prepare. label: the parent group, as the last folders of those in `clean`."""
+        self._label = Path(label.strip("/"))
         self.undo: dict[str, Mapping[str, object]] = {}
         self.clean: list[Path] = []
 
@@ -64,11 +68,28 @@ class Records:
             else:
                 tell(f"{container_id}: full limits again, the sidecar is gone")
         for group in self.clean:
+            failed += self._sweep(group)
             try:
                 group.rmdir()
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.EBUSY, errno.ENOTEMPTY):
                     tell(f"{group}: not removed: {error}")
+        return failed
+
+    def _sweep(self, parent: Path) -> int:
+        """Empty and remove groups of containers that were being attached: nothing was told of them yet.
+
+        Nothing limits them; their processes go to where the parent group is. Returns how many failed.
+        """
+        levels, failed = len(self._label.parts), 0
+        if not levels or parent.parts[-levels:] != self._label.parts or not parent.is_dir():
+            return 0
+        for group in sorted(parent.glob("container_*")):
+            try:
+                remove_group(group, parent.parents[levels - 1], group.name)
+            except Exception as error:  # noqa: BLE001  as above
+                failed += 1
+                tell(f"{group}: not removed: {error}")
         return failed
 
 
@@ -95,7 +116,7 @@ def main() -> int:
         Path("/proc/self/oom_score_adj").write_text("-900")
     except OSError as error:
         tell(f"not spared when memory is short: {error}")
-    records = Records()
+    records = Records(sys.argv[1] if len(sys.argv) > 1 else "")
     for line in sys.stdin:
         records.take(line)
     return 1 if records.finish() else 0

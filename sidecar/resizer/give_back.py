@@ -90,8 +90,7 @@ def give_back(was: Taken) -> None:
         attempt(was.groups["cpu"] / "cpu.shares", was.shares)
     for group, origin in was.back.items():
         try:
-            _empty(group, origin, was.container_id)
-            files.remove(group, was.container_id, _REMOVED_WITHIN_S)
+            remove_group(group, origin, was.container_id)
         except ResizeRefusedError as error:
             refusals.append(error)
     if refusals:
@@ -102,6 +101,12 @@ def remove_parents(back: Mapping[Path, Path], levels: int) -> None:
     """Remove `levels` of parents above each group where they are empty."""
     for group in back:
         files.remove_empty(group.parents[:levels])
+
+
+def remove_group(group: Path, origin: Path, container_id: str) -> None:
+    """Move the processes of a group to where they came from, and remove it. Raises ResizeRefusedError."""
+    _empty(group, origin, container_id)
+    files.remove(group, container_id, _REMOVED_WITHIN_S)
 
 
 def _empty(group: Path, origin: Path, container_id: str) -> None:

@@ -150,6 +150,22 @@ def test_a_guardian_that_dies_is_replaced_and_told_all() -> None:
     asyncio.run(main())
 
 
+@pytest.mark.cgroup
+@pytest.mark.usefixtures("no_groups_left")
+def test_a_container_that_was_being_attached_is_moved_back_too() -> None:
+    async def main() -> None:
+        guardian, resizer = Guardian(LABEL), Cgroup1(LABEL)
+        guardian.start()
+        with container() as leader:
+            before = groups_of(leader.pid)
+            resizer.attach(NAME, leader)
+            guardian.clean(resizer.parents())  # of another one; the sidecar dies before it has put this one
+            await guardian.close(20)
+            assert groups_of(leader.pid) == before
+
+    asyncio.run(main())
+
+
 def test_a_guardian_is_deaf_from_its_first_moment() -> None:
     async def main() -> None:
         guardian, resizer = Guardian(LABEL), Signals()
