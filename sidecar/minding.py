@@ -60,11 +60,18 @@ class Minder:
         """Look at the machine's memory and do what the guard says; return what is free, in MB."""
         now = self._gauge.read()
         self._metrics.set_stalls(now.memory_stall_ratio, now.cpu_stall_ratio)
-        for command in self.guard.handle(Memory(time.time(), now.free_mb, now.memory_stall_ratio, self._held())):
+        free_mb = min([now.free_mb, *self._room_mb()])
+        for command in self.guard.handle(Memory(time.time(), free_mb, now.memory_stall_ratio, self._held())):
             self._obey(command)
         if self.resizing is not None:
             self._keep_fence(self.resizing, now.free_mb)
-        return now.free_mb
+        return free_mb
+
+    def _room_mb(self) -> list[int]:
+        """Return what is left of the bounds of memory around the containers."""
+        parents = self.resizing.resizer.parents() if self.resizing is not None else []
+        found = map(group_memory, map(Path, parents))
+        return [memory.room_mb for memory in found if memory is not None and memory.room_mb is not None]
 
     def lift_fence(self) -> None:
         """Take the fence away."""

@@ -1,0 +1,56 @@
+"""The look at memory once a second, on a real group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from policies.model import Resources
+from policies.settings import Policies
+from shell.address import Address
+from sidecar.config import Place, SidecarSettings
+from sidecar.guard import MemoryGuard
+from sidecar.minding import Minder
+from sidecar.pressure import Gauge
+from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizing import Resizing
+from sidecar.server import Sidecar
+from tests.sidecar.resizer.containers import NAME, PARENT, container, groups_left, needs_cgroup1
+
+NOBODY = Address("127.0.0.1", 1)
+
+
+class NoGuardian:
+    """Undoes nothing; the test does."""
+
+    def put(self, container_id: str, undo: Mapping[str, object]) -> bool:
+        return True
+
+    def drop(self, container_id: str) -> None: ...
+
+    def clean(self, groups: Sequence[str]) -> None: ...
+
+
+@pytest.mark.cgroup
+def test_what_the_fence_leaves_is_what_is_free() -> None:
+    needs_cgroup1()
+    machine_mb = psutil.virtual_memory().available >> 20
+    if machine_mb < 4000:
+        pytest.skip("too little memory for a fence well below it")
+    settings = SidecarSettings(fence_memory=True, fence_keep_mb=machine_mb - 1500)
+    place = Place(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY, "", "", "n", Resources(2048, 2), (Path("/nowhere"),))
+    sidecar = Sidecar(settings, place, Policies.load(None), "http://127.0.0.1:1")
+    resizer = Cgroup1(PARENT)
+    resizing = Resizing(resizer, NoGuardian(), sidecar.metrics, sidecar.runtime.tell)
+    guard = MemoryGuard(settings.guard_rules(24_000))
+    minder = Minder(sidecar.runtime, resizing, guard, Gauge(), NoGuardian())
+    with container("sleep 1000") as leader:
+        resizer.attach(NAME, leader)
+        first_mb, then_mb = minder.look(), minder.look()
+        minder.lift_fence()
+        resizer.close()
+    assert then_mb < 3000 < first_mb  # the fence is made at the end of the first look
+    assert groups_left() == []
