@@ -73,7 +73,7 @@ def test_limits_are_what_the_kernel_has(resizer: Cgroup1) -> None:
         resizer.attach(NAME, leader)
         group = group_of(resizer)
         resizer.shrink(NAME, 1.5)
-        assert (quota(group), (group / "cpu.shares").read_text()) == ("150000", "2\n")
+        assert (quota(group), (group / "cpu.shares").read_text()) == ("150000", "1536\n")
         resizer.shrink(NAME, 0.0001)
         assert quota(group) == "1000"
         resizer.restore(NAME)
@@ -362,7 +362,7 @@ class TestGroupsOfTheNodeManager:
             self.enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             resizer.shrink(NAME, 0.1)
-            assert (quota(top / NAME), (top / NAME / "cpu.shares").read_text()) == ("10000", "2\n")
+            assert (quota(top / NAME), (top / NAME / "cpu.shares").read_text()) == ("10000", "102\n")
             assert resizer.holds(NAME)
             assert resizer.usage(NAME).cpu_s is not None
             resizer.detach(NAME)
@@ -378,7 +378,7 @@ class TestGroupsOfTheNodeManager:
             (top / NAME / "cpu.shares").write_text("4096")
             assert not resizer.holds(NAME)
             resizer.reassert(NAME)
-            assert (top / NAME / "cpu.shares").read_text() == "2\n"
+            assert (top / NAME / "cpu.shares").read_text() == "102\n"
             assert resizer.undo(NAME)["shares"] == "4096"
             resizer.restore(NAME)
             assert (top / NAME / "cpu.shares").read_text() == "4096\n"

@@ -57,7 +57,7 @@ def test_attach_shrink_restore_detach(kernel: Kernel2, leader: Leader) -> None:
     assert kernel.pids(NM) == {10}
     assert kernel.text("quicksilver/cpu.weight") == str(100 * (os.cpu_count() or 1))
     ours.shrink(CID, 0.05)
-    assert limits(kernel) == ("5000 100000", "1", "max")
+    assert limits(kernel) == ("5000 100000", "5", "max")
     ours.shrink(CID, 0.001)
     assert limits(kernel)[0] == "1000 100000"
     assert ours.holds(CID)
@@ -339,7 +339,7 @@ def test_memory_is_bounded_and_reclaimed_when_asked_for(kernel: Kernel2, leader:
     for fine in (0, errno.EAGAIN, errno.ENOENT):
         kernel.errors["memory.reclaim"] = [fine]
         ours.shrink(CID, 0.5)
-        assert limits(kernel) == ("50000 100000", "1", "204800")
+        assert limits(kernel) == ("50000 100000", "50", "204800")
         assert ours.holds(CID)
     assert (f"{OURS}/memory.reclaim", "102400") in kernel.written
     kernel.errors["memory.reclaim"] = [errno.EIO]
@@ -446,11 +446,11 @@ def test_group_of_the_nodemanager(kernel: Kernel2) -> None:
     ours.attach(CID, leader)
     assert ours.usage(CID).cpu_s == 0
     ours.shrink(CID, 0.5)
-    assert limits(kernel, group) == ("25000 50000", "1", "max")
+    assert limits(kernel, group) == ("25000 50000", "50", "max")
     kernel.write(kernel.mount / group / "cpu.weight", "9", "")  # the NodeManager, at an update of the container
     assert not ours.holds(CID)
     ours.reassert(CID)
-    assert limits(kernel, group) == ("25000 50000", "1", "max")
+    assert limits(kernel, group) == ("25000 50000", "50", "max")
     assert ours.undo(CID)["cpu.weight"] == "9"
     assert ours.parents() == []
     ours.close()
