@@ -18,7 +18,7 @@ import click
 
 from bench import results
 from bench.las import figures, gstart, modes, plot, workload
-from bench.las.jobs import TABLE, Job, Scale, counts, draw, gap_s, thesis_load
+from bench.las.jobs import LOAD, TABLE, Job, Scale, counts, draw, gap_s
 from bench.las.modes import Mode, Progress
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
@@ -38,7 +38,7 @@ class Plan:
     parts: tuple[str, ...] = DEFAULT
     jobs: int = 100
     seed: int = 2018
-    load: float = 1.0
+    load: float = LOAD
     time: float = 0.055
     cores: int = 2
     setup_s: float = 0.5
@@ -167,7 +167,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--quick", is_flag=True, help=f"{_QUICK_JOBS} jobs, each class once alone: 5 minutes per mode.")
 @click.option("--jobs", default=100, show_default=True, type=click.IntRange(5), help="Jobs of the workload.")
 @click.option("--seed", default=2018, show_default=True, help="Of order and arrivals.")
-@click.option("--load", default=round(thesis_load(), 2), show_default=True, type=click.FloatRange(0.1), help="Offered.")
+@click.option("--load", default=LOAD, show_default=True, type=click.FloatRange(0.1), help="Offered.")
 @click.option("--parts", default=",".join(DEFAULT), show_default=True, callback=_parts, help="What to run.")
 @click.option("--alone", type=click.IntRange(1), help="How often each class runs alone.  [default: 2; quick: 1]")
 @click.option("--docker", is_flag=True, help="Run all tasks as Docker containers, with a daemon of its own.")
