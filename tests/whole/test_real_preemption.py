@@ -1,4 +1,4 @@
-"""Preemption by resizing under real YARN, when things go wrong: a sidecar that stops, a frozen one, a meddler."""
+"""Preemption by resizing under real YARN, when things go wrong: a sidecar that dies, a hog, a frozen one, a meddler."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from bench.las.modes import las, las_policies
 from cluster.cluster import Cluster
 from cluster.testing import free_base_port
 from quicksilver.stack import Stack
+from rm_proxy.exit_codes import PREEMPTED
 from sidecar.resizer.processes import groups_of
 from tests.sidecar.resizer.containers import needs_cgroup1
-from tests.whole.requester import Requester, burner, requester
+from tests.whole.requester import Requester, burner, python, requester
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup]
 MOUNTS = Path("/sys/fs/cgroup")
@@ -34,6 +35,13 @@ SETTINGS: dict[str, Any] = {"vcores": 2, "cgroup": PARENT, "resizer": "cgroup1"}
 FULL_WITHIN_S = 5.0
 GONE_WITHIN_S = 30.0
 """Groups may take longer: the kernel waits for each process that moves, beside six burners that run freely again."""
+HOG = """
+import time
+held = []
+while True:
+    held.append(bytes(range(256)) * (32 << 10))
+    time.sleep(0.1)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +107,10 @@ class Node:
         url = f"{self.address.loopback_web.url}/ws/v1/node/containers"
         return requests.get(url, timeout=5).json()
 
+    def rm_state(self) -> str:
+        nodes = requests.get(f"{self.cluster.rm_rest}/ws/v1/cluster/nodes", timeout=5).json()
+        return str(nodes["nodes"]["node"][0]["state"])
+
 
 @asynccontextmanager
 async def story(cluster: Cluster, preempt: str = "las", **settings: Any) -> AsyncIterator[tuple[Node, Requester]]:
@@ -134,6 +146,27 @@ async def six(node: Node, am: Requester, cpu_s: float) -> tuple[list[str], list[
     names = await am.run(*[burner(cpu_s)] * 6)
     await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "half of six are shrunk")
     return names, [node.pid(name) for name in names]
+
+
+def test_a_killed_sidecar_s_containers_are_free_soon_and_the_next_one_takes_them_over(cluster: Cluster) -> None:
+    async def run() -> None:
+        async with story(cluster) as (node, am):
+            names, pids = await six(node, am, 7.0)
+            assert node.limited(pids)
+            node.sidecar.kill()
+            took_s = await until(lambda: not node.limited(pids), "full limits", FULL_WITHIN_S)
+            cleaned_s = took_s + await until(lambda: not node.groups(), "no groups", GONE_WITHIN_S)
+            print(f"SIGKILL: full limits after {took_s:.3f} s, no group after {cleaned_s:.3f} s")
+            node.sidecar.wait()
+            assert all(psutil.pid_exists(pid) for pid in pids)
+            node.stack.start_sidecar(node.address)
+            await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "they are shrunk again", 30)
+            shown = {row["container_id"]: row["state"] for row in node.get("/v1/containers")}
+            assert set(shown) == set(names)
+            await am.until_ended(*names)
+            assert [am.ended[name].exit_status for name in names] == [0] * 6
+
+    asyncio.run(run())
 
 
 def test_a_stopped_sidecar_gives_everything_back_first(cluster: Cluster) -> None:
@@ -197,5 +230,34 @@ def test_a_frozen_container_ends_promptly(cluster: Cluster, way: str) -> None:
                 await asyncio.sleep(0.05)
             print(f"{way}: a frozen container was gone after {time.monotonic() - begun_s:.2f} s, states {set(words)}")
             await am.until_ended(victim, within_s=15)
+
+    asyncio.run(run())
+
+
+def test_a_memory_hog_is_killed_and_nobody_else(cluster: Cluster) -> None:
+    free_mb = psutil.virtual_memory().available >> 20
+    settings = {
+        "fence_memory": True,
+        "fence_keep_mb": free_mb - 900,
+        "reserve_mb": 450,
+        "guard_last_resort_mb": 250,
+    }
+
+    async def run() -> None:
+        async with story(cluster, **settings) as (node, am):
+            others = await am.run(*[burner(6.0)] * 4)
+            await until(lambda: len(node.shrunk()) >= 2, "two of four are shrunk")
+            (hog,) = await am.run(python(HOG))
+            await am.until_ended(hog, within_s=40)
+            status = am.ended[hog]
+            print(f"the hog: {status.exit_status}: {status.diagnostics}")
+            assert status.exit_status == PREEMPTED
+            log = node.stack.log("node1").read_text()
+            assert "memory is short" in log
+            assert "and asked for 256 MB" in log
+            assert node.rm_state() == "RUNNING"
+            await am.until_ended(*others)
+            assert [am.ended[name].exit_status for name in others] == [0] * 4
+            assert "last resort" in status.diagnostics, status
 
     asyncio.run(run())
