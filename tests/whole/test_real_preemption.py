@@ -33,7 +33,7 @@ SCALE = Scale(2, 0.02, 0.0, 0.0)
 """Two cores, a quantum of one second."""
 SETTINGS: dict[str, Any] = {"vcores": 2, "cgroup": PARENT, "resizer": "cgroup1"}
 FULL_WITHIN_S = 5.0
-GONE_WITHIN_S = 30.0
+GONE_WITHIN_S = 5.0
 """Groups may take longer: the kernel waits for each process that moves, beside six burners that run freely again."""
 HOG = """
 import time

@@ -28,7 +28,7 @@ from tests.sidecar.resizer.containers import needs_cgroup1
 
 COUNT, SEED = 500, 2018
 CORES, QUANTUM_S = 2, 0.5
-REACTION_S = 2.0
+REACTION_S = 1.0
 """What a sidecar may need, with both cores busy and dozens of processes on them, to carry out what it decided."""
 SCORE = 500
 PARENT = f"quicksilver-test-{os.getpid()}"
