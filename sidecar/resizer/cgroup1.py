@@ -157,8 +157,13 @@ class Cgroup1(Resizer):
         held = self._held.get(container_id)
         if held is None or not held.taken.groups["cpu"].is_dir():
             return Usage(None, None)
-        cpu_s = self._cpu_s(held.taken, held.leader)
-        return Usage(None if cpu_s is None else cpu_s - held.cpu_before_s, self._memory_mb(held))
+        return Usage(self.cpu_s(container_id), self._memory_mb(held))
+
+    def cpu_s(self, container_id: str) -> float | None:
+        """Return the CPU part of `usage` alone: memory takes most of its time."""
+        held = self._held.get(container_id)
+        cpu_s = self._cpu_s(held.taken, held.leader) if held is not None else None
+        return None if held is None or cpu_s is None else cpu_s - held.cpu_before_s
 
     def detach(self, container_id: str) -> None:  # noqa: D102
         held = self._held.get(container_id)

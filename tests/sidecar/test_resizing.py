@@ -150,6 +150,22 @@ def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> No
     run(story)
 
 
+def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out() -> None:
+    async def story(w: World) -> None:
+        vars(w.fake)["cpu_s"] = lambda container_id: w.fake.used[container_id].cpu_s
+        w.resizing.measure()  # the round in which everything is measured goes by
+        await w.attached("a")
+        seen = []
+        for round_ in range(2, 8):
+            w.fake.used = {"a": Usage(float(round_), 100 * round_)}
+            w.resizing.measure()
+            seen.append(w.resizing.usages["a"])
+        assert [usage.cpu_s for usage in seen] == [2, 3, 4, 5, 6, 7]
+        assert [usage.memory_mb for usage in seen] == [200, 200, 200, 200, 600, 600]
+
+    run(story)
+
+
 def test_limits_that_somebody_rewrote_are_written_again() -> None:
     async def story(w: World) -> None:
         await w.attached("a")
