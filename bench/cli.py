@@ -6,6 +6,7 @@ import click
 
 from bench.las.run import las
 from bench.relay import relay
+from bench.resize.run import resize
 
 
 @click.group()
@@ -15,3 +16,4 @@ def bench() -> None:
 
 bench.add_command(relay)
 bench.add_command(las)
+bench.add_command(resize)

@@ -28,6 +28,8 @@ _ATTACH_RETRY_S: Final = 0.2
 _ATTACH_S: Final = 60.0
 _SLOW_ROUND: Final = 5
 """Memory, and what stands still, is measured in every so-many-th round only."""
+_HOLD_ROUNDS: Final = 2
+"""Limits are looked at in every so-many-th round, those of one container in a round of its own turn."""
 _STOP_S: Final = 5.0
 
 
@@ -109,6 +111,8 @@ class Resizing:
         if served:
             self._tell(Served(served, time.time()))
         for container_id in self.small():
+            if (hash(container_id) + self._round) % _HOLD_ROUNDS:
+                continue  # not its turn
             held = self._held[container_id]
             if self.resizer.slow and everything:
                 self._spawn(self._hold_later(container_id, held))
