@@ -320,13 +320,22 @@ def test_the_sidecar_does_not_take_itself(resizer: Cgroup1) -> None:
     assert groups_of(os.getpid()) == before
 
 
+def enter(group: Path, leader: Leader) -> None:
+    """Move a session into a group, with what it forks while it is moved."""
+    while outside := set(session(leader.pid)) - {int(pid) for pid in (group / "cgroup.procs").read_text().split()}:
+        for pid in outside:
+            try:
+                (group / "cgroup.procs").write_text(str(pid))
+            except ProcessLookupError:
+                continue  # it has just ended
+
+
 def test_own_groups_stay_below_the_group_that_the_container_came_from(resizer: Cgroup1) -> None:
     service = CPU / f"{PARENT}-service"
     service.mkdir()
     try:
         with container() as leader:
-            for pid in session(leader.pid):
-                (service / "cgroup.procs").write_text(str(pid))
+            enter(service, leader)
             resizer.attach(NAME, leader)
             assert group_of(resizer) == service / PARENT / "node1" / NAME
             resizer.detach(NAME)
@@ -351,15 +360,11 @@ class TestGroupsOfTheNodeManager:
         (top / NAME).rmdir()
         top.rmdir()
 
-    def enter(self, group: Path, leader: Leader) -> None:
-        for pid in session(leader.pid):
-            (group / "cgroup.procs").write_text(str(pid))
-
     def test_limits_are_written_and_given_back(self, top: Path) -> None:
         resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
         resizer.attempt()
         with container() as leader:
-            self.enter(top / NAME, leader)
+            enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             resizer.shrink(NAME, 0.1)
             assert (quota(top / NAME), (top / NAME / "cpu.shares").read_text()) == ("10000", "102\n")
@@ -372,7 +377,7 @@ class TestGroupsOfTheNodeManager:
     def test_what_the_nodemanager_writes_meanwhile_is_given_back_later(self, top: Path) -> None:
         resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
         with container() as leader:
-            self.enter(top / NAME, leader)
+            enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             resizer.shrink(NAME, 0.1)
             (top / NAME / "cpu.shares").write_text("4096")
@@ -389,7 +394,7 @@ class TestGroupsOfTheNodeManager:
         inner.mkdir()
         try:
             with container() as leader:
-                self.enter(inner, leader)
+                enter(inner, leader)
                 resizer.attach(NAME, leader)
                 resizer.shrink(NAME, 0.1)
                 assert (quota(inner), quota(top / NAME)) == ("10000", "-1")
@@ -402,7 +407,7 @@ class TestGroupsOfTheNodeManager:
     def test_freezing_without_a_group_of_the_freezer_is_refused(self, top: Path) -> None:
         resizer = Cgroup1(PARENT, nm_hierarchy=f"/{top.name}")
         with container() as leader:
-            self.enter(top / NAME, leader)
+            enter(top / NAME, leader)
             resizer.attach(NAME, leader)
             with pytest.raises(ResizeRefusedError, match="freezer"):
                 resizer.freeze(NAME)
@@ -414,8 +419,8 @@ class TestGroupsOfTheNodeManager:
         freezer.mkdir(parents=True)
         try:
             with container() as leader:
-                self.enter(top / NAME, leader)
-                self.enter(freezer, leader)
+                enter(top / NAME, leader)
+                enter(freezer, leader)
                 resizer.attach(NAME, leader)
                 resizer.freeze(NAME)
                 assert (freezer / "freezer.state").read_text() == "FROZEN\n"
@@ -439,7 +444,7 @@ class TestGroupsOfTheNodeManager:
         inner.mkdir()
         try:
             with container() as leader:
-                self.enter(inner, leader)
+                enter(inner, leader)
                 resizer.attach(NAME, leader)
                 with pytest.raises(ResizeRefusedError, match="Invalid argument") as caught:
                     resizer.shrink(NAME, 1)
