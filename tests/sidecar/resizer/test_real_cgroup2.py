@@ -63,11 +63,16 @@ def start() -> Iterator[Start]:
 
     yield run
     for process in started:
-        while members := session(process):
-            for pid in members:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            process.wait()
+        end(process)
+
+
+def end(leader: subprocess.Popen[bytes]) -> None:
+    """Kill a container with what it started: a shell forks its command when it finds the time to."""
+    while members := session(leader):
+        for pid in members:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        leader.wait()
 
 
 def session(leader: subprocess.Popen[bytes]) -> set[int]:
@@ -233,9 +238,8 @@ def test_group_of_the_nodemanager_stays(mount: Path, start: Start) -> None:
         assert (group / "cpu.max").read_text() == "max 100000\n"
         assert (group / "cpu.weight").read_text() == "7\n"
         assert group_of(burner.pid) == f"/{TOP}-yarn/{CID}"
-        burner.kill()
-        burner.wait()
     finally:
+        end(burner)
         files.remove(group, CID, 5)
         hierarchy.rmdir()
 
@@ -253,9 +257,8 @@ def test_parent_with_processes_of_its_own_is_refused(mount: Path, start: Start) 
         with pytest.raises(ResizeRefusedError, match="processes are in this group itself"):
             inside.attempt()
         assert [path for path in top.iterdir() if path.is_dir()] == []
-        somebody.kill()
-        somebody.wait()
     finally:
+        end(somebody)
         files.remove(top, CID, 5)
 
 
