@@ -8,7 +8,19 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
-SLOTS: Final = ("route", "place", "order", "preempt", "headroom", "quota")
+SLOTS: Final = (
+    "route",
+    "place",
+    "order",
+    "preempt",
+    "headroom",
+    "quota",
+    "shed",
+    "steal",
+    "correct",
+    "police",
+    "promote",
+)
 """The choices that are open to policies; each is an entry point group `policies.SLOT`."""
 
 

@@ -86,8 +86,12 @@ class Ask:
     blacklist: frozenset[str] = frozenset()
     expected_s: float = 10.0
     """How long the task is expected to run."""
+    spread_s: float = 0.0
+    """Standard deviation of what its siblings took; 0 when not known."""
     retries: int = 0
     """How often this task's queueable containers were shed or killed before."""
+    steer: str = ""
+    """The node for which a `steal` or `correct` policy had it shed; "" for none."""
 
     def tier(self, node: NodeView) -> int | None:
         """Return 0 for node-local, 1 for rack-local, 2 for off-switch, None where the ask may not go.
@@ -134,6 +138,13 @@ class NodeView:
     """How many of them the node starts at once: its cores, and those that it may hold shrunk (N + Q of Kairos)."""
     attained_sd_s: float = 0.0
     """Standard deviation of the service that they have attained (Kairos §4.3.3)."""
+    limit_q: Resources | None = None
+    """What queueable containers may use here by the `police` policy; None: all that guaranteed ones leave."""
+
+    @property
+    def wait_s(self) -> float:
+        """Return how long one more queueable container would wait here: Tq + Tr (Mercury §4.2)."""
+        return self.queued_s + self.remaining_s
 
     def has_room(self, resources: Resources) -> bool:
         """Tell whether one more container of this size could start here now.
@@ -157,6 +168,10 @@ class QueueView:
     used_q: Resources = Resources()
     """By queueable containers, waiting ones included."""
     user_used_q: dict[str, Resources] = field(default_factory=dict)
+    cluster: Resources = Resources()
+    """What the nodes have together that take queueable containers."""
+    cluster_used_q: Resources = Resources()
+    """What the queueable containers of all YARN queues use, waiting ones included."""
     labels: frozenset[str] = frozenset()
     """Labels that the queue may use; `*` for all."""
     default_label: str = ""
@@ -187,6 +202,64 @@ class ContainerView:
     """Resident memory; None when nobody measures."""
     precedence: int = 0
     """What the application needs first has the lower number (see `rm_proxy.frameworks`)."""
+    queue: str = ""
+    user: str = ""
+    spread_s: float = 0.0
+    """Standard deviation of what its siblings took; 0 when not known."""
+    job_remaining_s: float = 0.0
+    """Work that its job has left, by estimates: tasks that wait and run, in task-seconds (SRPT's size)."""
+    bypassed_s: float = 0.0
+    """Expected work of those that came later and were started before it (Eagle §3.4: bypass)."""
+    starts_in_s: float | None = None
+    """For a waiting one: when it will start, by estimates, from now; None when nobody estimated."""
+    sheds: int = 0
+    """How often its task was shed or killed before."""
+
+    @property
+    def remaining_s(self) -> float:
+        """Return how much longer it is expected to run by what it attained, at least a tenth of what was expected."""
+        done_s = self.attained_s or 0.0
+        return max(self.expected_s - done_s, 0.1 * self.expected_s)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeQueue:
+    """A node with its queueable containers, for policies that move some of them."""
+
+    node: NodeView
+    running: tuple[ContainerView, ...] = ()
+    waiting: tuple[ContainerView, ...] = ()
+    """In the order in which they will start."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShedTarget:
+    """How much may wait at a node; what exceeds it is shed from the end of its queue. None: no limit."""
+
+    max_wait_s: float | None = None
+    max_queue: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """What guaranteed containers use of a node: now, lately, and usually at the time that comes."""
+
+    node: str
+    capacity: Resources
+    used_g: Resources
+    recent_g: Resources
+    """The most of the last minutes."""
+    usual_g: Resources | None
+    """What they used at this time of day (and week) before, over the policy's horizon; None while not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What queueable containers may use of a node, with the reason in words."""
+
+    resources: Resources
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,11 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "preempt": signatures.PreemptFunction.__call__,
     "headroom": signatures.HeadroomFunction.__call__,
     "quota": signatures.QuotaFunction.__call__,
+    "shed": signatures.ShedFunction.__call__,
+    "steal": signatures.StealFunction.__call__,
+    "correct": signatures.CorrectFunction.__call__,
+    "police": signatures.PoliceFunction.__call__,
+    "promote": signatures.PromoteFunction.__call__,
 }
 PARAMETERS: Final = {slot: tuple(signature(call).parameters)[1:] for slot, call in _FUNCTIONS.items()}
 """By slot: the parameters that a policy's function takes, in order."""

@@ -139,6 +139,17 @@ class Choice(Section):
     """Settings of the policy (`quicksilver policy show NAME` explains them)."""
 
 
+def _choices(value: object) -> object:
+    """Return one choice as a list of one."""
+    if isinstance(value, Mapping | Choice):
+        return (value,)
+    if isinstance(value, list) and not value:
+        raise ValueError("must name at least one policy (`none` for no limit)")
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be a policy ({policy: NAME}), or a list of them")
+    return tuple(value)
+
+
 class RouteRule(Choice):
     """A route policy for what matches."""
 
@@ -200,8 +211,18 @@ class PoliciesSection(Section):
     """Which queueable containers make room for a guaranteed one."""
     headroom: Choice = Choice(policy="by_framework")
     """The headroom that applications are told."""
-    quota: Choice = Choice(policy="queue_share")
-    """How many queueable containers there may be."""
+    quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)
+    """How many queueable containers there may be: one policy or a list of them, of which each has to allow it."""
+    shed: Choice = Choice(policy="none")
+    """How much may wait at a node; what exceeds it is asked for again."""
+    steal: Choice = Choice(policy="none")
+    """What an idle node takes over from the queues of others."""
+    correct: Choice = Choice(policy="none")
+    """When a waiting container moves to a better node."""
+    police: Choice = Choice(policy="none")
+    """What queueable containers may use of a node."""
+    promote: Choice = Choice(policy="none")
+    """When a running queueable container becomes guaranteed."""
     estimate: Estimate = Estimate()
     """Expected durations of tasks."""
     retries_to_g: int = Field(3, ge=0)

@@ -12,13 +12,28 @@ from typing import Any, Protocol, TypeVar
 
 from policies.check import Path, plain, validate
 from policies.errors import Mistake, PolicyError, PolicyFaultError, SettingsError
-from policies.model import AppView, Ask, ContainerView, Kind, NodeView, Placement, QueueView, Resources, Route
+from policies.model import (
+    AppView,
+    Ask,
+    ContainerView,
+    Kind,
+    Limit,
+    NodeQueue,
+    NodeUse,
+    NodeView,
+    Placement,
+    QueueView,
+    Resources,
+    Route,
+    ShedTarget,
+)
 from policies.registry import Bound, Registry
 from policies.section import Match, Mode, PoliciesSection, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
 
 T = TypeVar("T")
-CHOICES = ("place", "order", "preempt", "headroom", "quota")
+CHOICES = ("place", "order", "preempt", "headroom", "shed", "steal", "correct", "police", "promote")
+"""Slots that one policy fills."""
 
 
 class Estimable(Protocol):
@@ -44,10 +59,17 @@ class Policies:
     A policy that raises, or answers what its slot does not allow, becomes a PolicyFaultError that names it.
     """
 
-    def __init__(self, section: PoliciesSection, choices: Mapping[str, Bound], routes: Sequence[Bound]) -> None:
+    def __init__(
+        self,
+        section: PoliciesSection,
+        choices: Mapping[str, Bound],
+        routes: Sequence[Bound],
+        quotas: Sequence[Bound],
+    ) -> None:
         self.section = section
         self.retries_to_g = section.retries_to_g
         self._choices = dict(choices)
+        self._quotas = tuple(quotas)
         pairs = zip(section.routes, routes, strict=True)
         self._rules = [
             _Rule(f"rule {number} ({rule.match})", match_test(rule.match), bound)
@@ -78,10 +100,11 @@ class Policies:
             _bind(registry, "route", rule, (*path, "routes", number), mistakes)
             for number, rule in enumerate(rules if isinstance(rules, list) else [])
         ]
+        quotas = _bind_quotas(registry, raw.get("quota"), (*path, "quota"), mistakes)
         if mistakes or section is None:
             raise SettingsError(mistakes)
         bound = {slot: choice for slot, choice in choices.items() if choice is not None}
-        return cls(section, bound, [route for route in routes if route is not None])
+        return cls(section, bound, [route for route in routes if route is not None], quotas)
 
     def listed(self, queue: str) -> bool:
         """Tell whether containers of this YARN queue may be queueable."""
@@ -139,9 +162,49 @@ class Policies:
         """Return None when the container may be queueable, else why not; the queue's labels are checked here too."""
         if ask.label and not queue.labels & {"*", ask.label}:
             return f"queue {queue.name} may not use the node label {ask.label}"
-        bound = self._choices["quota"]
-        answer: str | None = _call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
+        for bound in self._quotas:
+            answer: str | None = _call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
+            if answer is not None:
+                return answer
+        return None
+
+    def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
+        """Return how much may wait at each node, by node id; no limit for those that are not named."""
+        bound = self._choices["shed"]
+        answer: Mapping[str, ShedTarget] = _call(bound, Mapping, nodes, bound.cfg, now_s)  # type: ignore[type-abstract]
         return answer
+
+    def steal(self, thief: NodeView, others: Sequence[NodeQueue], rng: Random, now_s: float) -> list[str]:
+        """Return ids of waiting containers, all of one node, that the idle node takes over."""
+        bound = self._choices["steal"]
+        answer = _call(bound, list, thief, others, bound.cfg, rng, now_s)
+        if answer and not any(set(answer) <= {c.id for c in other.waiting} for other in others):
+            raise PolicyFaultError(f"{bound}: chose {answer}, which do not wait together at one node")
+        return answer
+
+    def correct(self, waiting: ContainerView, here: NodeQueue, best: NodeView, now_s: float) -> str | None:
+        """Return why a waiting container should move from `here` to `best`, or None to leave it."""
+        bound = self._choices["correct"]
+        answer: str | None = _call(bound, str | None, waiting, here, best, bound.cfg, now_s)  # type: ignore[arg-type]
+        return answer
+
+    def police(self, use: NodeUse, now_s: float) -> Limit | None:
+        """Return what queueable containers may use of a node; None for no limit."""
+        bound = self._choices["police"]
+        answer: Limit | None = _call(bound, Limit | None, use, bound.cfg, now_s)  # type: ignore[arg-type]
+        return answer
+
+    def promote(self, running: ContainerView, app: AppView, queue: QueueView, now_s: float) -> str | None:
+        """Return why a running queueable container should become guaranteed, or None to leave it."""
+        bound = self._choices["promote"]
+        answer: str | None = _call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
+        return answer
+
+    def chosen(self, slot: str) -> str:
+        """Return the name of the policy in a slot, for records; all of them for `quota`, "rules" for `route`."""
+        if slot == "quota":
+            return "+".join(bound.name for bound in self._quotas)
+        return self._choices[slot].name if slot in self._choices else "rules"
 
     def mode(self, app: AppView) -> Mode:
         """Return how the proxy treats an application: active, shadow or bypass."""
@@ -177,6 +240,7 @@ class Policies:
         described: dict[str, Any] = self.section.model_dump(mode="json")
         for slot, bound in self._choices.items():
             described[slot] = _shown(bound)
+        described["quota"] = [_shown(bound) for bound in self._quotas]
         for rule, shown in zip(self._rules, described["routes"], strict=True):
             shown.update(_shown(rule.bound))
         return described
@@ -200,6 +264,17 @@ def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list
     except PolicyError as error:
         mistakes.append(Mistake((*path, "policy"), str(error)))
     return None
+
+
+def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
+    """Bind one quota policy or a list of them."""
+    if isinstance(raw, list):
+        found = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
+        return [bound for bound in found if bound is not None]
+    if raw is not None:
+        bound = _bind(registry, "quota", raw, path, mistakes)
+        return [bound] if bound is not None else []
+    return [registry.bind("quota", choice.policy) for choice in PoliciesSection().quota]
 
 
 def _call(bound: Bound, wanted: type[T], *arguments: object) -> T:

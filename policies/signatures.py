@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol, TypeVar
 
 from policies.base import PolicyConfig
-from policies.model import AppView, Ask, ContainerView, NodeView, Placement, QueueView, Resources, Route
+from policies.model import (
+    AppView,
+    Ask,
+    ContainerView,
+    Limit,
+    NodeQueue,
+    NodeUse,
+    NodeView,
+    Placement,
+    QueueView,
+    Resources,
+    Route,
+    ShedTarget,
+)
 
 C = TypeVar("C", bound=PolicyConfig, contravariant=True)
 
@@ -46,3 +59,42 @@ class QuotaFunction(Protocol[C]):
     """Return None when the queueable container may be asked for, or the reason why not (it then goes guaranteed)."""
 
     def __call__(self, ask: Ask, queue: QueueView, cfg: C) -> str | None: ...  # noqa: D102
+
+
+class ShedFunction(Protocol[C]):
+    """Return how much may wait at each node, by node id; a node that is not named has no limit.
+
+    `nodes` are the usable ones. Called each round (Mercury §4.2: the Coordinator sends targets); damping comes later.
+    """
+
+    def __call__(self, nodes: Sequence[NodeView], cfg: C, now_s: float) -> Mapping[str, ShedTarget]: ...  # noqa: D102
+
+
+class StealFunction(Protocol[C]):
+    """Return ids of waiting containers, all of one of `others`, that the idle node `thief` takes over; may be empty."""
+
+    def __call__(  # noqa: D102
+        self, thief: NodeView, others: Sequence[NodeQueue], cfg: C, rng: Random, now_s: float
+    ) -> list[str]: ...
+
+
+class CorrectFunction(Protocol[C]):
+    """Return why a waiting container should move from `here` to `best` (both without it), or None to leave it."""
+
+    def __call__(  # noqa: D102
+        self, waiting: ContainerView, here: NodeQueue, best: NodeView, cfg: C, now_s: float
+    ) -> str | None: ...
+
+
+class PoliceFunction(Protocol[C]):
+    """Return what queueable containers may use of a node, or None for no limit."""
+
+    def __call__(self, use: NodeUse, cfg: C, now_s: float) -> Limit | None: ...  # noqa: D102
+
+
+class PromoteFunction(Protocol[C]):
+    """Return why a running queueable container should become guaranteed, or None to leave it."""
+
+    def __call__(  # noqa: D102
+        self, running: ContainerView, app: AppView, queue: QueueView, cfg: C, now_s: float
+    ) -> str | None: ...

@@ -16,9 +16,11 @@ from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
 from rm_proxy.estimator import Estimator, worked_s
 from rm_proxy.ids import app_of_attempt, app_of_container
+from rm_proxy.moves import Mover
 from rm_proxy.nodes import Node
 from rm_proxy.records import AppRecord
 from rm_proxy.shortlist import Shortlist
+from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld, Effect
 from rm_proxy.yarn_json import YarnNode, YarnQueue
@@ -63,6 +65,10 @@ class Coordinator:
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
         self._shortlist = Shortlist(self.nodes)
+        self.targets = TargetSetter()
+        self.mover = Mover()
+        self._promoted: dict[str, list[str]] = {}
+        self._effects: list[Effect] = []
 
     # What YARN says
 
@@ -141,10 +147,13 @@ class Coordinator:
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
+        self._effects += self.targets.round(self.policies, self.nodes, now_s)
+        self._effects += self.mover.round(self.policies, self.nodes, self.rng, now_s)
 
     def take_effects(self) -> list[Effect]:
         """Return what attempts want done outside of an answer: drops of held starts, records."""
-        return [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
+        own, self._effects = self._effects, []
+        return own + [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
 
     # Sidecars
 
@@ -158,7 +167,14 @@ class Coordinator:
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
         drops = self._drops.pop(node_id, {})
-        return Ack(events_to=self._acked[node_id][1], drop=list(drops), drop_reason=next(iter(drops.values()), ""))
+        return Ack(
+            events_to=self._acked[node_id][1],
+            drop=list(drops),
+            drop_reason=next(iter(drops.values()), ""),
+            targets=self.targets.of(node_id),
+            shed=self.mover.take(node_id),
+            promoted=self._promoted.pop(node_id, []),
+        )
 
     def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
         """Return the events of a report that were not taken in before."""
@@ -195,6 +211,10 @@ class Coordinator:
         """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""
         self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
 
+    def promoted(self, node_id: str, container_id: str) -> None:
+        """Have a sidecar told that a container of its node is guaranteed now."""
+        self._promoted.setdefault(node_id, []).append(container_id)
+
     # World
 
     def app(self, app_id: str) -> AppView | None:
@@ -224,7 +244,15 @@ class Coordinator:
         if yarn is None:
             return None
         used, by_user = self._use.of(yarn.path)
-        return QueueView(yarn.path, yarn.max_capacity, yarn.used, used, by_user, yarn.labels, yarn.default_label)
+        return QueueView(
+            name=yarn.path,
+            max_capacity=yarn.max_capacity,
+            used_g=yarn.used,
+            used_q=used,
+            user_used_q=by_user,
+            labels=yarn.labels,
+            default_label=yarn.default_label,
+        )
 
     def charge(self, attempt_id: str, used_q: Resources) -> None:
         """Note what the queueable containers of an attempt use, those that wait or are wanted included."""

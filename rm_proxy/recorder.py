@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from policies.model import NodeView
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.records import AppRecord, ChangeRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.rows import NodeEvent, NodeSeen, Row, table_of
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
@@ -87,6 +87,18 @@ class Recorder:
     def application(self, record: AppRecord) -> None:
         """Keep an application, or what changed of it."""
         self._put(record)
+
+    def decision(self, record: DecisionRecord) -> None:
+        """Keep a decision."""
+        self._put(record)
+
+    def change(self, record: ChangeRecord) -> None:
+        """Keep a change of the settings."""
+        self._put(record)
+
+    def keep(self, row: Row) -> None:
+        """Keep any other row."""
+        self._put(row)
 
     def event(self, node_id: str, boot: str, event: ContainerEvent) -> None:
         """Keep what a sidecar reported; the same (node, boot, seq) twice is kept once."""

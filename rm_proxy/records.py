@@ -34,6 +34,81 @@ class GrantRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A decision beside those of delivered containers, which `GrantRecord` has; times are Unix seconds."""
+
+    id: str
+    """Unique for ever: what made it, the proxy's start, a number."""
+    at_s: float
+    slot: str
+    """Of the policy: route, place, quota, shed, steal, correct, police, promote ..."""
+    policy: str
+    app_id: str
+    container_id: str
+    """"" when it concerns no single container, or one that is not granted yet."""
+    node_id: str
+    """The node that was chosen or concerned; "" for none."""
+    chosen: str
+    """What was decided, in few words: Q, G, a node id, shed, moved, 4096 MB ..."""
+    reason: str
+    scores: tuple[tuple[str, float], ...] = ()
+    """Candidates, best first."""
+    unit: str = ""
+    alternative: str = ""
+    """Name of the alternative that decided in shadow; "" for the active policy's decision."""
+    other: str = ""
+    """For an alternative: what it would have chosen in place of `chosen`; equal to it when they agree."""
+    weight: int = 1
+    """How many decisions of its kind this one stands for, where they were sampled."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRecord:
+    """A change of the settings in force, or an attempt at one: who, when, what, from which value."""
+
+    id: str
+    at_s: float
+    who: str
+    how: str
+    """start, sighup, rest, command, window."""
+    ok: bool
+    path: str
+    """The setting, by its keys: policies.place.settings.k; "" for a file that was refused."""
+    before: str
+    """The value as JSON; "" when it was not set."""
+    after: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UseRecord:
+    """What guaranteed containers used of a node at a time of the week, of all weeks so far."""
+
+    node_id: str
+    slot: int
+    """Quarter of an hour of the week, 0 is Monday 00:00 of the proxy's time zone: 0..671."""
+    count: int
+    mean_mb: float
+    peak_mb: float
+    mean_vcores: float
+    peak_vcores: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class DurationRecord:
+    """How long the tasks of one job name and request priority ran (Welford: count, mean, sum of squared deviations)."""
+
+    app_type: str
+    app_name: str
+    priority: int
+    count: int
+    mean_s: float
+    m2: float
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CompletionRecord:
     """One container's end as the application master was told."""
 

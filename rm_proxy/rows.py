@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.model import Resources
-from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.records import (
+    AppRecord,
+    ChangeRecord,
+    CompletionRecord,
+    DecisionRecord,
+    DurationRecord,
+    GrantRecord,
+    UseRecord,
+)
 from shell.messages import ContainerEvent
 
 
@@ -31,13 +39,27 @@ class NodeSeen:
     at_s: float
 
 
-Row = GrantRecord | CompletionRecord | AppRecord | NodeEvent | NodeSeen
+Row = (
+    GrantRecord
+    | CompletionRecord
+    | AppRecord
+    | NodeEvent
+    | NodeSeen
+    | DecisionRecord
+    | ChangeRecord
+    | UseRecord
+    | DurationRecord
+)
 _TABLES: Final[dict[type, str]] = {
     GrantRecord: "grants",
     CompletionRecord: "completions",
     AppRecord: "applications",
     NodeEvent: "container_events",
     NodeSeen: "nodes",
+    DecisionRecord: "decisions",
+    ChangeRecord: "changes",
+    UseRecord: "node_use",
+    DurationRecord: "durations",
 }
 
 

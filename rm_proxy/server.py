@@ -25,7 +25,7 @@ from rm_proxy.recorder import Recorder
 from rm_proxy.refresh import Refresher
 from rm_proxy.state import ApiState
 from rm_proxy.store import Store
-from rm_proxy.world import Announce, Completed, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from rm_proxy.world import Announce, Completed, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
@@ -136,6 +136,8 @@ class Proxy:
                 self.recorder.completion(effect.record)
                 origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
                 self.metrics.completions.labels(origin).inc()
+            elif isinstance(effect, Decided):
+                self.recorder.decision(effect.record)
             elif isinstance(effect, Announce):
                 messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
                 self.coordinator.announced(effect.node_id, effect.grant.app_id, effect.grant.container_id)

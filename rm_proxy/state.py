@@ -147,6 +147,10 @@ class ApiState:
             for slot, chosen in described.items()
             if isinstance(chosen, dict) and "policy" in chosen
         ]
+        active += [
+            ActivePolicy(slot="quota", name=chosen["policy"], settings=chosen["settings"])
+            for chosen in described["quota"]
+        ]
         active.insert(0, ActivePolicy(slot="route", name="by rules", rules=described["routes"]))
         available = {slot: self._registry.names(slot) for slot in SLOTS}
         return PoliciesInfo(active=active, available=available, source=self._proxy.policies_source)

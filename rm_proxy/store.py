@@ -38,9 +38,17 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
 from rm_proxy.recorder import BadRowError, StoreUnavailableError
-from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.records import (
+    AppRecord,
+    ChangeRecord,
+    CompletionRecord,
+    DecisionRecord,
+    DurationRecord,
+    GrantRecord,
+    UseRecord,
+)
 from rm_proxy.rows import NodeEvent, NodeSeen, Row, table_of
-from rm_proxy.tables import Application, Base, Completion, Event, Grant, Node
+from rm_proxy.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
 from shell.errors import SettingsError
 
 _MAX_TEXT: Final = 10_000
@@ -48,7 +56,12 @@ _PRUNE_ROWS: Final = 5_000
 _LOCK_WAIT_S: Final = 5.0
 _UNFINISHED_S: Final = 90 * 86400.0
 _TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
-_UPDATED: Final[dict[str, tuple[str, ...]]] = {"applications": (), "nodes": ("first_seen_s",)}
+_UPDATED: Final[dict[str, tuple[str, ...]]] = {
+    "applications": (),
+    "nodes": ("first_seen_s",),
+    "node_use": (),
+    "durations": (),
+}
 """Tables whose rows are updated, and the columns that are kept nevertheless."""
 _SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
@@ -213,12 +226,14 @@ def _values(row: Row) -> dict[str, Any]:
     match row:
         case GrantRecord():
             values = _plain(row) | {"memory_mb": row.resources.memory_mb, "vcores": row.resources.vcores}
-            values["scores"] = [[node, score if math.isfinite(score) else None] for node, score in row.scores]
+            values["scores"] = _scores(row.scores)
             del values["resources"]
         case AppRecord():
             values = _plain(row) | {"tags": list(row.tags)}
-        case CompletionRecord():
+        case CompletionRecord() | ChangeRecord() | UseRecord() | DurationRecord():
             values = _plain(row)
+        case DecisionRecord():
+            values = _plain(row) | {"scores": _scores(row.scores)}
         case NodeEvent():
             values = row.event.model_dump(mode="json") | {"node_id": row.node_id, "boot": row.boot}
         case NodeSeen():
@@ -228,7 +243,13 @@ def _values(row: Row) -> dict[str, Any]:
     return {name: _clean(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
-def _plain(row: GrantRecord | AppRecord | CompletionRecord) -> dict[str, Any]:
+def _scores(scores: Sequence[tuple[str, float]]) -> list[list[Any]]:
+    return [[node, score if math.isfinite(score) else None] for node, score in scores]
+
+
+def _plain(
+    row: GrantRecord | AppRecord | CompletionRecord | DecisionRecord | ChangeRecord | UseRecord | DurationRecord,
+) -> dict[str, Any]:
     return {field.name: getattr(row, field.name) for field in fields(row)}
 
 
@@ -247,6 +268,10 @@ def _old(before_s: float) -> list[tuple[Table, ColumnElement[bool]]]:
         (_TABLES["container_events"], Event.at_s < before_s),
         (_TABLES["applications"], or_(ended, forgotten)),
         (_TABLES["nodes"], Node.last_seen_s < before_s),
+        (_TABLES["decisions"], Choice.at_s < before_s),
+        (_TABLES["changes"], Change.at_s < unfinished_s),
+        (_TABLES["node_use"], NodeUse.at_s < unfinished_s),
+        (_TABLES["durations"], Duration.at_s < unfinished_s),
     ]
 
 

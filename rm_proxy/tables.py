@@ -91,6 +91,8 @@ class Event(Base):
     ran_s: Mapped[float | None]
     attained_s: Mapped[float | None]
     times_shrunk: Mapped[int] = mapped_column(server_default=text("0"))
+    cause: Mapped[str] = mapped_column(server_default=text("''"))
+    saved_s: Mapped[float] = mapped_column(server_default=text("0"))
 
 
 class Node(Base):
@@ -106,3 +108,69 @@ class Node(Base):
     vcores: Mapped[float]
     first_seen_s: Mapped[float]
     last_seen_s: Mapped[float] = mapped_column(index=True)
+
+
+class Choice(Base):
+    """A decision beside those of `grants`, see `records.DecisionRecord`."""
+
+    __tablename__ = "decisions"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    at_s: Mapped[float] = mapped_column(index=True)
+    slot: Mapped[str]
+    policy: Mapped[str]
+    app_id: Mapped[str] = mapped_column(index=True)
+    container_id: Mapped[str] = mapped_column(index=True)
+    node_id: Mapped[str]
+    chosen: Mapped[str]
+    reason: Mapped[str]
+    scores: Mapped[list[Any]]
+    unit: Mapped[str]
+    alternative: Mapped[str]
+    other: Mapped[str]
+    weight: Mapped[int]
+
+
+class Change(Base):
+    """A change of the settings in force, see `records.ChangeRecord`."""
+
+    __tablename__ = "changes"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    at_s: Mapped[float] = mapped_column(index=True)
+    who: Mapped[str]
+    how: Mapped[str]
+    ok: Mapped[bool]
+    path: Mapped[str]
+    before: Mapped[str]
+    after: Mapped[str]
+    error: Mapped[str]
+
+
+class NodeUse(Base):
+    """What guaranteed containers used of a node at a time of the week, see `records.UseRecord`."""
+
+    __tablename__ = "node_use"
+
+    node_id: Mapped[str] = mapped_column(primary_key=True)
+    slot: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    count: Mapped[int]
+    mean_mb: Mapped[float]
+    peak_mb: Mapped[float]
+    mean_vcores: Mapped[float]
+    peak_vcores: Mapped[float]
+    at_s: Mapped[float] = mapped_column(index=True)
+
+
+class Duration(Base):
+    """How long the tasks of one job name and request priority ran, see `records.DurationRecord`."""
+
+    __tablename__ = "durations"
+
+    app_type: Mapped[str] = mapped_column(primary_key=True)
+    app_name: Mapped[str] = mapped_column(primary_key=True)
+    priority: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    count: Mapped[int]
+    mean_s: Mapped[float]
+    m2: Mapped[float]
+    at_s: Mapped[float] = mapped_column(index=True)

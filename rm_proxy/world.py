@@ -9,7 +9,7 @@ from typing import Protocol
 
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
 from policies.settings import Policies
-from rm_proxy.records import CompletionRecord, GrantRecord
+from rm_proxy.records import CompletionRecord, DecisionRecord, GrantRecord
 from shell.messages import Grant
 
 
@@ -102,4 +102,11 @@ class Faulted:
     fault: str
 
 
-Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that is kept for `quicksilver explain`."""
+
+    record: DecisionRecord
+
+
+Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted | Decided

@@ -33,6 +33,12 @@ class Grant(Message):
     job_submitted_s: float = 0.0
     """Unix time."""
     expected_s: float = 10.0
+    spread_s: float = Field(0.0, ge=0)
+    """Standard deviation of what its siblings took; 0 when not known."""
+    job_remaining_s: float = Field(0.0, ge=0)
+    """Task-seconds that the job has left, by estimates."""
+    sheds: int = Field(0, ge=0)
+    """How often its task was shed or killed before."""
     memory_mb: int = Field(ge=0)
     vcores: float = Field(ge=0)
     max_hold_s: float = Field(gt=0)
@@ -76,12 +82,19 @@ class ContainerEvent(Message):
     kind: EventKind
     at_s: float
     reason: str = ""
+    cause: str = ""
+    """Who wanted it, in one word.
+
+    For SHED: hold, full, drain, shed, steal, correct, quota, proxy; for KILLED: room, memory.
+    """
     waited_s: float = 0.0
     ran_s: float | None = None
     """Wall time from start to end, for ENDED and KILLED."""
     attained_s: float | None = None
     """CPU seconds that it was given by then; None when nobody measured."""
     times_shrunk: int = Field(0, ge=0)
+    saved_s: float = Field(0.0, ge=0)
+    """CPU seconds that kills in place of its shrinks would have lost, for ENDED."""
 
 
 class ContainerState(StrEnum):
@@ -108,6 +121,10 @@ class ContainerReport(Message):
     since_s: float = 0.0
     """Seconds in this state."""
     expected_s: float = 0.0
+    starts_in_s: float | None = None
+    """For a waiting one: when it will start, by estimates, from now."""
+    bypassed_s: float = 0.0
+    """Expected work of later ones that were started before it."""
     why: str = ""
     """For a waiting one: what it waits for; for a shrunk one: why."""
     attained_s: float | None = None
@@ -154,6 +171,31 @@ class Report(Message):
     """What this sidecar cannot do here and why (not root, no pid files ...)."""
 
 
+class Targets(Message):
+    """What the coordinator wants of a node until the next answer; None: no limit (Mercury §3, the Coordinator)."""
+
+    max_wait_s: float | None = Field(None, ge=0)
+    """What would start later than this, by estimates, is shed from the end of the queue."""
+    max_queue: int | None = Field(None, ge=0)
+    """What waits beyond this number is shed from the end of the queue."""
+    shed_reason: str = ""
+    limit_q_mb: int | None = Field(None, ge=0)
+    """Queueable containers start only while they use no more memory than this."""
+    limit_q_vcores: float | None = Field(None, ge=0)
+    limit_reason: str = ""
+    job_remaining_s: dict[str, float] = {}
+    """Task-seconds that the applications have left that wait here, by application id."""
+
+
+class Shed(Message):
+    """A waiting container that is to be shed, so that its task can start elsewhere or as guaranteed."""
+
+    container_id: str
+    cause: str
+    """steal, correct or quota."""
+    reason: str = ""
+
+
 class Ack(Message):
     """The proxy's answer to a report."""
 
@@ -161,3 +203,8 @@ class Ack(Message):
     """Events with a `seq` up to here are kept by the proxy and need not be sent again."""
     drop: list[str] = []
     drop_reason: str = ""
+    targets: Targets | None = None
+    """None when the proxy has none for this node (yet); the sidecar keeps what it had for `targets_keep_s`."""
+    shed: list[Shed] = []
+    promoted: list[str] = []
+    """Containers that the ResourceManager made guaranteed."""

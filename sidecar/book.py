@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from policies.model import Resources
-from shell.messages import ContainerEvent, ContainerState, EventKind, Grant
+from shell.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
 from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
 from sidecar.queue import OrderKey, WaitingQueue
@@ -29,6 +29,8 @@ class Book:
         """Why nothing is held; "" when not draining."""
         self.squeezed = ""
         """Why no container is started although there would be room; "" when physical memory is well."""
+        self.targets: Targets | None = None
+        """What the proxy wants of this node; None before it said so."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
         self.seq = 0
@@ -115,7 +117,7 @@ class Book:
         young = (e for e in self.using() if e.sent_s is not None and now_s - e.sent_s < self.rules.settle_s)
         return self.free_physical_mb - sum(e.start.resources.memory_mb for e in young)
 
-    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
+    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         self.seq += 1
         begun_s = entry.sent_s if entry.sent_s is not None else now_s
         over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
@@ -128,6 +130,7 @@ class Book:
                     kind=kind,
                     at_s=now_s,
                     reason=reason,
+                    cause=cause,
                     waited_s=max(0.0, begun_s - entry.arrived_s),
                     ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
                     attained_s=round(share.attained_s, 3) if share is not None else None,

@@ -120,6 +120,11 @@ class Entry:
             attained_s=attained_s,
             memory_used_mb=memory_used_mb,
             precedence=grant.precedence if grant else 0,
+            queue=grant.queue if grant else "",
+            user=grant.user if grant else "",
+            spread_s=grant.spread_s if grant else 0.0,
+            job_remaining_s=grant.job_remaining_s if grant else 0.0,
+            sheds=grant.sheds if grant else 0,
         )
 
 

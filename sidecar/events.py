@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.model import Resources
-from shell.messages import ContainerEvent, Grant
+from shell.messages import ContainerEvent, Grant, Shed, Targets
 from sidecar.las_events import LasCommand, Ready, Resized, Served, Squeezed
 
 
@@ -153,6 +153,16 @@ class Physical:
 
 
 @dataclass(frozen=True, slots=True)
+class Targeted:
+    """The proxy answered a report: its targets for this node, and waiting containers that it wants shed."""
+
+    targets: Targets | None
+    shed: tuple[Shed, ...]
+    promoted: tuple[str, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Hold nothing any more (or again): what waits is shed, new queueable containers too."""
 
@@ -199,6 +209,7 @@ Event = (
     | SessionLost
     | Adopted
     | Physical
+    | Targeted
     | Drain
     | Dying
     | KillAsked

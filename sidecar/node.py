@@ -41,6 +41,7 @@ from sidecar.events import (
     Settled,
     Start,
     StopAsked,
+    Targeted,
     Tick,
     Unwatch,
     Warn,
@@ -105,6 +106,8 @@ class Node(Book):
                 self._adopted(event)
             case Physical():
                 self.free_physical_mb = event.free_mb
+            case Targeted():
+                self._targeted(event)
             case Drain():
                 self._drain(event)
             case Squeezed():
@@ -176,7 +179,7 @@ class Node(Book):
         self._out.append(Hold(entry.id))
         refusal = self._refusal(entry)
         if refusal:
-            self._finish(entry, EventKind.SHED, refusal, now_s)
+            self._finish(entry, EventKind.SHED, refusal, now_s, "drain" if self.draining else "full")
             return
         entry.until_s = min(start.expires_s - self.rules.expiry_margin_s, entry.arrived_s + grant.max_hold_s)
         entry.enter(Phase.WAITING, now_s)
@@ -340,11 +343,18 @@ class Node(Book):
         elif entry.phase is Phase.KILLING and entry.kill_over:
             self._forget(entry, now_s)
 
-    def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float) -> None:
+    def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         """End a start that waits; nothing happens to what does not."""
         entry = self.entries.get(container_id)
         if entry is not None and entry.phase is Phase.WAITING:
-            self._finish(entry, kind, reason, now_s)
+            self._finish(entry, kind, reason, now_s, cause)
+
+    def _targeted(self, event: Targeted) -> None:
+        """Take in the proxy's targets, and shed what it wants shed."""
+        if event.targets is not None:
+            self.targets = event.targets
+        for shed in event.shed:
+            self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
 
     def _session_lost(self, attempt_id: str, now_s: float) -> None:
         self.sessions.discard(attempt_id)
@@ -355,12 +365,13 @@ class Node(Book):
         self.draining = event.reason if event.on else ""
         if event.on:
             for waiting in self.queue.in_order(event.now_s):
-                self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s)
+                self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")
 
     def _tick(self, now_s: float) -> None:
         for waiting in self.queue.expired(now_s):
             waited = now_s - waiting.view.arrived_s
-            self._give_up(waiting.view.id, EventKind.SHED, f"hold limit reached after {waited:.1f} s", now_s)
+            why = f"hold limit reached after {waited:.1f} s"
+            self._give_up(waiting.view.id, EventKind.SHED, why, now_s, "hold")
         for entry in list(self.entries.values()):
             if entry.phase is Phase.UNANNOUNCED and entry.until_s <= now_s:
                 self._forward(entry, now_s)
@@ -379,9 +390,9 @@ class Node(Book):
         self._out.extend(self.sharing.join(entry, event.now_s))
         self._out.append(Watch(entry.id, entry.start.app_id))
 
-    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float) -> None:
+    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         """Report the last thing of a container, and forget it."""
-        self._tell(entry, kind, reason, now_s)
+        self._tell(entry, kind, reason, now_s, cause)
         self._forget(entry, now_s)
 
     def _forget(self, entry: Entry, now_s: float) -> None:

@@ -23,7 +23,7 @@ from shell.messages import Ack, ContainerEvent, Report
 from shell.rest import RestClient, bound_socket, serve
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
-from sidecar.events import Drain, Dropped, Ended, Physical
+from sidecar.events import Drain, Dropped, Ended, Physical, Targeted
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
 from sidecar.links import ClientSide
@@ -288,6 +288,8 @@ class Sidecar:
     def _acknowledged(self, ack: Ack) -> None:
         if ack.drop:
             self.runtime.tell(Dropped(tuple(ack.drop), ack.drop_reason, time.time()))
+        if ack.targets is not None or ack.shed or ack.promoted:
+            self.runtime.tell(Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), time.time()))
 
     def _oom_score(self, container_id: str) -> int:
         entry = self.node.entries.get(container_id)

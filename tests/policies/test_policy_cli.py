@@ -58,7 +58,15 @@ def test_show_of_all() -> None:
 
 
 def test_show_a_name_of_several_slots() -> None:
-    assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == ["preempt", "quota"]
+    assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == [
+        "preempt",
+        "quota",
+        "shed",
+        "steal",
+        "correct",
+        "police",
+        "promote",
+    ]
     assert [shown["slot"] for shown in json.loads(run("show", "none", "--slot", "quota", "--json")[1])] == ["quota"]
 
 

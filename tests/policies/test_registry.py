@@ -74,7 +74,7 @@ def test_name_of_another_slot_is_told() -> None:
 
 
 def test_unknown_slot() -> None:
-    with pytest.raises(UnknownPolicyError, match=r"unknown slot 'plac'; did you mean place\?"):
+    with pytest.raises(UnknownPolicyError, match=r"unknown slot 'plac'; did you mean place or police\?"):
         Registry().get("plac", "random")
 
 

@@ -185,7 +185,7 @@ def test_all_mistakes_at_once() -> None:
         "policies.routes[2]: must be a mapping (key: value), got 'only_q'",
         "policies.place.settings.k: must be a whole number, got true (topk_wait: nodes to draw from, 1..)",
         "policies.order.policy: is missing",
-        "policies.quota: must be a mapping (key: value), got 'none'",
+        "policies.quota: must be a policy ({policy: NAME}), or a list of them, got 'none'",
         "policies.modes[0].percent: must be >= 0, got -1",
         "policies.estimate.default_s: must be finite, got Infinity",
         "policies.estimate.rules[0].expected_s: is missing",
@@ -209,10 +209,13 @@ def test_notes_on_what_is_hardly_meant() -> None:
 def with_fault(slot: str, decide: Callable[..., Any]) -> Policies:
     bound = Bound(slot, "odd", "acme 2.0", NoSettings(), decide)
     choices = {at: REGISTRY.bind(at, getattr(PoliciesSection(), at).policy) for at in CHOICES}
+    quotas = [REGISTRY.bind("quota", "none")]
     if slot == "route":
         section = PoliciesSection.model_validate({"queues": "*", "routes": [{"policy": "odd"}]})
-        return Policies(section, choices, [bound])
-    return Policies(PoliciesSection(), choices | {slot: bound}, [])
+        return Policies(section, choices, [bound], quotas)
+    if slot == "quota":
+        return Policies(PoliciesSection(), choices, [], [bound])
+    return Policies(PoliciesSection(), choices | {slot: bound}, [], quotas)
 
 
 def test_a_policy_that_raises_is_named() -> None:

@@ -296,7 +296,14 @@ def test_explaining_what_an_ended_one_was_given(client: TestClient, state: State
 def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) -> None:
     event = {"seq": 7, "container_id": "c", "kind": "held", "at_s": 1.0}
     answer = client.post("/v1/nodes/n1:1/report", json=report(events=[event]))
-    assert answer.json() == {"events_to": 7, "drop": ["container_x"], "drop_reason": ""}
+    assert answer.json() == {
+        "events_to": 7,
+        "drop": ["container_x"],
+        "drop_reason": "",
+        "targets": None,
+        "shed": [],
+        "promoted": [],
+    }
     assert state.reports[0].events[0].kind is EventKind.HELD
 
 

@@ -291,11 +291,17 @@ def test_hold_limit_and_token_expiry_shed() -> None:
         limited,
         (
             Tick(60),
-            [told(7, "q8", EventKind.SHED, 60, reason="hold limit reached after 50.0 s", waited_s=50), Settled("q8")],
+            [
+                told(7, "q8", EventKind.SHED, 60, reason="hold limit reached after 50.0 s", cause="hold", waited_s=50),
+                Settled("q8"),
+            ],
         ),
         (
             Tick(70),
-            [told(8, "q9", EventKind.SHED, 70, reason="hold limit reached after 60.0 s", waited_s=60), Settled("q9")],
+            [
+                told(8, "q9", EventKind.SHED, 70, reason="hold limit reached after 60.0 s", cause="hold", waited_s=60),
+                Settled("q9"),
+            ],
         ),
     )
 
@@ -309,7 +315,7 @@ def test_full_queue_sheds_at_once_and_never_refuses_the_master() -> None:
         full.handle(Granted((grant("a"),), 0))
         assert full.handle(arrived("a", 1)) == [
             Hold("a"),
-            told(1, "a", EventKind.SHED, 1, reason=words),
+            told(1, "a", EventKind.SHED, 1, reason=words, cause="full"),
             Released(ATTEMPT),
         ]
 
@@ -319,7 +325,12 @@ def test_what_never_fits_is_shed() -> None:
     small.handle(Granted((grant("a", memory_mb=4096),), 0))
     commands = small.handle(arrived("a", 1, resources=Resources(4096, 1)))
     assert commands[1] == told(
-        1, "a", EventKind.SHED, 1, reason="it never fits: 4096 MB, 1 vcores wanted, the node has 2048 MB, 2 vcores"
+        1,
+        "a",
+        EventKind.SHED,
+        1,
+        reason="it never fits: 4096 MB, 1 vcores wanted, the node has 2048 MB, 2 vcores",
+        cause="full",
     )
 
 
@@ -329,9 +340,15 @@ def test_draining_sheds_what_waits_and_what_comes() -> None:
         (arrived("q8", 2), [Hold("q8"), told(5, "q8", EventKind.HELD, 2)]),
         (
             Drain(True, "node is decommissioned", 3),
-            [told(6, "q8", EventKind.SHED, 3, reason="node is decommissioned", waited_s=1), Settled("q8")],
+            [
+                told(6, "q8", EventKind.SHED, 3, reason="node is decommissioned", cause="drain", waited_s=1),
+                Settled("q8"),
+            ],
         ),
-        (arrived("q9", 4), [Hold("q9"), told(7, "q9", EventKind.SHED, 4, reason="node is decommissioned")]),
+        (
+            arrived("q9", 4),
+            [Hold("q9"), told(7, "q9", EventKind.SHED, 4, reason="node is decommissioned", cause="drain")],
+        ),
         (Drain(False, "", 5), []),
     )
 
