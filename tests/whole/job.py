@@ -1,0 +1,182 @@
+"""An application for tests of policies: tasks that sleep, asked for again when the system took them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bench.las.master import APP_TYPE, USER, container_name, unregister
+from bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
+from cluster import Cluster
+from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.protos.rpc_pb2 import TokenProto
+
+MEMORY_MB = 256
+_HEARTBEAT_S = 0.2
+_SETUP_S = 1.2
+"""From the registration to the first ask: the proxy finds out meanwhile whose it is, as with masters that set up."""
+SYSTEM = frozenset({-100, -102})
+"""Exit codes by which the system says that it was not the task's fault."""
+
+
+@dataclass(slots=True)
+class Task:
+    """One task: its containers in order; the last one is the one that counts."""
+
+    seconds: float
+    priority: int = 20
+    memory_mb: int = MEMORY_MB
+    containers: list[str] = field(default_factory=list)
+    exits: list[int] = field(default_factory=list)
+    done: bool = False
+
+
+class Job:
+    """One application that runs sleeping tasks until all are done."""
+
+    def __init__(self, am: AmClient, app_id: str) -> None:
+        self.app_id = app_id
+        self.tasks: list[Task] = []
+        self.errors: list[str] = []
+        self._am = am
+        self._wanted: dict[tuple[int, int], deque[Task]] = {}
+        self._told: dict[tuple[int, int], int] = {}
+        self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._running: dict[str, Task] = {}
+        self._release: list[y.ContainerIdProto] = []
+        self._tokens: dict[tuple[str, int], TokenProto] = {}
+
+    def ask(
+        self, count: int, seconds: float, *, priority: int = 20, hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB
+    ) -> list[Task]:
+        """Want so many more tasks; at first on `hosts` where there are any, later anywhere."""
+        tasks = [Task(seconds, priority, memory_mb) for _ in range(count)]
+        self.tasks += tasks
+        key = priority, memory_mb
+        self._hosts[key] = tuple(hosts)
+        self._wanted.setdefault(key, deque()).extend(tasks)
+        return tasks
+
+    async def until_done(self, tasks: Sequence[Task] | None = None, within_s: float = 90.0) -> None:
+        """Wait until all (or these) tasks are done."""
+        await self.until(lambda: all(task.done for task in tasks or self.tasks), within_s)
+
+    async def until_granted(self, tasks: Sequence[Task], within_s: float = 30.0) -> None:
+        """Wait until all of these have a container."""
+        await self.until(lambda: all(task.containers for task in tasks), within_s)
+
+    async def until(self, true: object, within_s: float) -> None:
+        """Wait for something that must come."""
+        assert callable(true)
+        end_s = time.monotonic() + within_s
+        while not true():
+            assert time.monotonic() < end_s, f"not within {within_s:g} s: {self.errors or self.tasks}"
+            await asyncio.sleep(0.02)
+
+    async def beat(self) -> None:
+        """Send heartbeats, until cancelled."""
+        while True:
+            await self._take(await self._am.allocate(self._request()))
+            await asyncio.sleep(_HEARTBEAT_S)
+
+    def _request(self) -> y.AllocateRequestProto:
+        done = sum(task.done for task in self.tasks)
+        request = y.AllocateRequestProto(progress=done / max(1, len(self.tasks)), release=self._release)
+        self._release = []
+        for key, waiting in self._wanted.items():
+            if self._told.get(key, 0) != len(waiting):
+                request.ask.extend(_rows(key, len(waiting), self._hosts[key]))
+                self._told[key] = len(waiting)
+        return request
+
+    async def _take(self, answer: y.AllocateResponseProto) -> None:
+        for token in answer.nm_tokens:
+            self._tokens[token.nodeId.host, token.nodeId.port] = token.token
+        for status in answer.completed_container_statuses:
+            self._ended(container_name(status.container_id), status)
+        for container in answer.allocated_containers:
+            await self._allocated(container)
+
+    def _ended(self, name: str, status: y.ContainerStatusProto) -> None:
+        task = self._running.pop(name, None)
+        if task is None:
+            self.errors.append(f"{name} ended ({status.exit_status}), but it was over or never given")
+            return
+        task.exits.append(status.exit_status)
+        if status.exit_status == 0:
+            task.done = True
+        elif status.exit_status in SYSTEM:
+            key = task.priority, task.memory_mb
+            self._hosts[key] = ()
+            self._wanted[key].append(task)
+        else:
+            self.errors.append(f"{name}: exit {status.exit_status}: {status.diagnostics[:300]}")
+
+    async def _allocated(self, container: y.ContainerProto) -> None:
+        name = container_name(container.id)
+        key = container.priority.priority, container.resource.memory
+        waiting = self._wanted.get(key)
+        if container.execution_type != y.GUARANTEED:
+            self.errors.append(f"{name} came as OPPORTUNISTIC, asked for was GUARANTEED")
+        if not waiting:
+            self._release.append(container.id)
+            return
+        self._told[key] -= 1
+        task = waiting.popleft()
+        task.containers.append(name)
+        self._running[name] = task
+        address = container.nodeId.host, container.nodeId.port
+        try:
+            async with NmClient(*address, self._tokens[address]) as node:
+                await node.start(container, f"exec sleep {task.seconds:g}")
+        except ContainerRefusedError as error:
+            self.errors.append(str(error))
+
+
+def _rows(key: tuple[int, int], count: int, hosts: Sequence[str]) -> list[y.ResourceRequestProto]:
+    rows = []
+    for name in (*hosts, "/default-rack", "*") if hosts else ("*",):
+        row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
+        row.priority.priority = key[0]
+        row.capability.memory, row.capability.virtual_cores = key[1], 1
+        row.execution_type_request.execution_type = y.GUARANTEED
+        rows.append(row)
+    return rows
+
+
+def app_name(app_id: y.ApplicationIdProto) -> str:
+    """Return an application id as text."""
+    return f"application_{app_id.cluster_timestamp}_{app_id.id:04d}"
+
+
+@asynccontextmanager
+async def job(cluster: Cluster, name: str, *, queue: str = "default") -> AsyncIterator[Job]:
+    """Run an application for the time of a with block; it must have had no errors, and ends well."""
+    spec = cluster.spec
+    async with RmClient(*spec.rm_client, user=USER) as rm:
+        app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue)
+        token = await rm.am_rm_token(app_id, timeout_s=60)
+    async with AmClient(*spec.scheduler, token) as am:
+        await am.register()
+        made = Job(am, app_name(app_id))
+        beating = asyncio.create_task(made.beat())
+        ended = False
+        try:
+            await asyncio.sleep(_SETUP_S)
+            yield made
+            ended = True
+        finally:
+            beating.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await beating  # raises what broke it
+            if ended:
+                await unregister(am, y.APP_SUCCEEDED)
+            else:
+                async with RmClient(*spec.rm_client, user=USER) as rm:
+                    await rm.kill(app_id, diagnostics="the test is over")
+    assert made.errors == []
