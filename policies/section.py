@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from fnmatch import translate
 from hashlib import blake2b
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 
@@ -169,9 +169,12 @@ class ModeRule(Section):
 
     def takes(self, app_id: str) -> bool:
         """Tell whether an application is in this rule's part; raising `percent` keeps those that were."""
-        key = f"{self.mode} {' '.join(self.queue)} {app_id}".encode()
-        drawn = int.from_bytes(blake2b(key, digest_size=8).digest()) / 2**64
-        return drawn * 100 < self.percent
+        return _drawn(f"{self.mode} {' '.join(self.queue)} {app_id}") < self.percent
+
+
+def _drawn(key: str) -> float:
+    """Return a percentage below 100 that depends on the key alone."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2**64 * 100
 
 
 class Hint(Section):
@@ -192,8 +195,8 @@ class Estimate(Section):
     """Hints; the first that matches counts."""
 
 
-class PoliciesSection(Section):
-    """The `policies:` section."""
+class PolicySet(Section):
+    """Policies that go together: the `policies:` section without its alternatives, or one of those."""
 
     queues: Globs = ()
     """YARN queues whose containers may be queueable, as globs; an empty list for none, "*" for all."""
@@ -227,3 +230,62 @@ class PoliciesSection(Section):
     """Expected durations of tasks."""
     retries_to_g: int = Field(3, ge=0)
     """A task whose queueable containers were shed or killed more often than this is asked for as guaranteed."""
+
+
+_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,59}$"
+Name = Annotated[str, Field(pattern=_NAME)]
+"""A letter, then letters, digits, `_`, `.` or `-`; 60 characters at most."""
+MAX_ALTERNATIVES: Final = 20
+
+
+class Rollout(Section):
+    """An alternative for the applications of some queues, or for a part of them."""
+
+    queue: Globs = ("*",)
+    """YARN queues, as globs; a queue stands for those below it too."""
+    percent: float = Field(100.0, ge=0, le=100)
+    """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
+    use: str
+    """Name of the alternative (a key of policies.alternatives)."""
+
+    def takes(self, app_id: str) -> bool:
+        """Tell whether an application is in this part; raising `percent` keeps those that were."""
+        return _drawn(f"rollout {self.use} {' '.join(self.queue)} {app_id}") < self.percent
+
+
+def _cron(value: object) -> object:
+    if isinstance(value, str) and len(value.split()) != 5:
+        raise ValueError("must have five fields (minute hour day month weekday), such as '0 20 * * mon-fri'")
+    return value
+
+
+class Window(Section):
+    """A time in which an alternative is in force."""
+
+    name: Name
+    """What records and metrics call it."""
+    cron: Annotated[str, BeforeValidator(_cron)]
+    """When it begins, as crontab has it: minute, hour, day, month, weekday (0 and 7 are Sunday, or mon to sun)."""
+    length_s: float = Field(gt=0, le=366 * 86400.0)
+    """How long it lasts; a begin within it prolongs it."""
+    drain_s: float = Field(0.0, ge=0, le=86400.0)
+    """So long ahead of its begin and of its end, nothing becomes queueable that what follows would not allow."""
+    queue: Globs = ("*",)
+    """YARN queues, as globs; choices that concern a node as a whole change only in a window of all queues (`*`)."""
+    use: str
+    """Name of the alternative (a key of policies.alternatives)."""
+
+
+class PoliciesSection(PolicySet):
+    """The `policies:` section."""
+
+    alternatives: dict[Name, dict[str, Any]] = Field({}, max_length=MAX_ALTERNATIVES)
+    """By name: keys of this section that replace those of the base; used by rollout, windows and shadow."""
+    rollout: tuple[Rollout, ...] = ()
+    """Alternatives for some applications; the first entry that takes an application counts."""
+    windows: tuple[Window, ...] = ()
+    """Alternatives for some times; of those that are open, the first that has the application's queue counts."""
+    time_zone: str = ""
+    """Time zone of the windows, such as Europe/Berlin; empty for the machine's own."""
+    shadow: tuple[str, ...] = ()
+    """Alternatives whose decisions are computed beside the real ones, which they never change."""

@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
 from random import Random
 from typing import Any, Protocol, TypeVar
 
-from policies.check import Path, plain, validate
-from policies.errors import Mistake, PolicyError, PolicyFaultError, SettingsError
+from policies.binding import bind, bind_alternatives, misnamed
+from policies.check import Path, plain
+from policies.errors import PolicyFaultError, SettingsError
 from policies.model import (
     AppView,
     Ask,
@@ -28,12 +33,11 @@ from policies.model import (
     ShedTarget,
 )
 from policies.registry import Bound, Registry
-from policies.section import Match, Mode, PoliciesSection, Test, full_queue, match_test, queue_test
+from policies.section import Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
+from policies.windows import Coming, Hours
 
 T = TypeVar("T")
-CHOICES = ("place", "order", "preempt", "headroom", "shed", "steal", "correct", "police", "promote")
-"""Slots that one policy fills."""
 
 
 class Estimable(Protocol):
@@ -56,18 +60,27 @@ class _Rule:
 class Policies:
     """All policies of one quicksilver.yaml; its methods are pure, and fast enough to be called for each container.
 
-    A policy that raises, or answers what its slot does not allow, becomes a PolicyFaultError that names it.
+    A policy that raises, or answers what its slot does not allow, becomes a PolicyFaultError that names it. It never
+    changes: settings that are read anew, and windows that open, make another one. What concerns an application is
+    decided by `for_app` of it, what concerns a node by `for_nodes`; the methods see to that themselves.
     """
 
     def __init__(
         self,
-        section: PoliciesSection,
+        section: PolicySet,
         choices: Mapping[str, Bound],
         routes: Sequence[Bound],
         quotas: Sequence[Bound],
+        alternatives: Mapping[str, Policies] | None = None,
+        name: str = "",
     ) -> None:
         self.section = section
-        self.retries_to_g = section.retries_to_g
+        self.name = name
+        """Of an alternative; "" for the base."""
+        self.alternatives = dict(alternatives or {})
+        self.number = 1
+        whole = section if isinstance(section, PoliciesSection) else PoliciesSection()
+        self.windows, self.shadow, self.time_zone = whole.windows, whole.shadow, whole.time_zone
         self._choices = dict(choices)
         self._quotas = tuple(quotas)
         pairs = zip(section.routes, routes, strict=True)
@@ -78,6 +91,9 @@ class Policies:
         self._listed = queue_test(section.queues)
         self._modes = [(queue_test(rule.queue), rule) for rule in section.modes]
         self._hints = [(match_test(hint.match), hint.expected_s) for hint in section.estimate.rules]
+        self._rollouts = [(queue_test(rollout.queue), rollout) for rollout in whole.rollout]
+        self._later: list[tuple[Coming, Policies]] = []
+        self._enter(Hours())
 
     @classmethod
     def load(cls, data: Mapping[str, Any] | None, registry: Registry | None = None, path: Path = ()) -> Policies:
@@ -86,25 +102,81 @@ class Policies:
         Raises SettingsError with all mistakes: of the section's shape, of policies' names and of their settings.
         """
         registry = registry or Registry()
-        section, mistakes = validate(PoliciesSection, data, path)
         raw: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
-        defaults = PoliciesSection()
-        choices = {
-            slot: _bind(registry, slot, raw[slot], (*path, slot), mistakes)
-            if slot in raw
-            else registry.bind(slot, getattr(defaults, slot).policy)
-            for slot in CHOICES
-        }
-        rules = raw.get("routes")
-        routes = [
-            _bind(registry, "route", rule, (*path, "routes", number), mistakes)
-            for number, rule in enumerate(rules if isinstance(rules, list) else [])
-        ]
-        quotas = _bind_quotas(registry, raw.get("quota"), (*path, "quota"), mistakes)
-        if mistakes or section is None:
+        base, mistakes = bind(PoliciesSection, raw, registry, path)
+        alternatives, wrong = bind_alternatives(raw, registry, path)
+        mistakes += wrong
+        if base is not None and isinstance(base.section, PoliciesSection):
+            mistakes += misnamed(raw, base.section, path)
+        if mistakes or base is None:
             raise SettingsError(mistakes)
-        bound = {slot: choice for slot, choice in choices.items() if choice is not None}
-        return cls(section, bound, [route for route in routes if route is not None], quotas)
+        others = {name: cls(a.section, a.choices, a.routes, a.quotas, name=name) for name, a in alternatives.items()}
+        return cls(base.section, base.choices, base.routes, base.quotas, others)
+
+    # Which policies hold
+
+    @property
+    def version(self) -> str:
+        """The number of the settings, a digest of them, and the windows that are open: `3-1f00ba5e9c+night`."""
+        return "+".join((f"{self.number}-{self.digest}", *self.hours.open))
+
+    def numbered(self, number: int) -> Policies:
+        """Return these policies as the settings of this number."""
+        new = copy(self)
+        new.number = number
+        return new
+
+    def at(self, hours: Hours) -> Policies:
+        """Return these policies as they are while these windows are open."""
+        if hours == self.hours:
+            return self
+        new = copy(self)
+        new._enter(hours)
+        return new
+
+    def _enter(self, hours: Hours) -> None:
+        open_now = [window for window in self.windows if window.name in hours.open]
+        self.hours = hours
+        self._in_window = [(queue_test(window.queue), self.alternatives[window.use]) for window in open_now]
+        of_all = (self.alternatives[window.use] for window in open_now if "*" in window.queue)
+        self._of_nodes = next(of_all, None)
+        self._later = [(change, self.at(Hours(change.open))) for change in hours.coming]
+
+    def for_app(self, app: AppView) -> Policies:
+        """Return the policies that decide on this application: of an open window, of a roll-out, or the base."""
+        for in_queue, alternative in self._in_window:
+            if in_queue(app.queue):
+                return alternative
+        for in_queue, rollout in self._rollouts:
+            if in_queue(app.queue) and rollout.takes(app.id):
+                return self.alternatives[rollout.use]
+        return self
+
+    @property
+    def for_nodes(self) -> Policies:
+        """The policies that decide on nodes as a whole: of an open window of all queues, or the base."""
+        return self._of_nodes or self
+
+    def keeping(self, slot: str, other: Policies) -> Policies:
+        """Return these policies with the policy that `other` has in a slot, in alternatives too."""
+        new = copy(self)
+        new.__dict__.pop("digest", None)
+        new._choices = {**self._choices, slot: other.for_nodes._choices[slot]}
+        new.alternatives = {name: alternative.keeping(slot, other) for name, alternative in self.alternatives.items()}
+        new._enter(self.hours)
+        return new
+
+    def differs(self, other: Policies, slot: str) -> bool:
+        """Tell whether another set of policies has something else in a slot (see `policies.base.SLOTS`)."""
+        if slot == "route":
+            mine, its = self.section, other.section
+            same = (mine.queues, mine.retries_to_g) == (its.queues, its.retries_to_g)
+            return not same or [rule.bound for rule in self._rules] != [rule.bound for rule in other._rules]
+        if slot == "quota":
+            return self._quotas != other._quotas
+        return self._choices[slot] != other._choices[slot]
+
+    # Applications
 
     def listed(self, queue: str) -> bool:
         """Tell whether containers of this YARN queue may be queueable."""
@@ -112,20 +184,45 @@ class Policies:
 
     def route(self, ask: Ask, rng: Random) -> Route:
         """Decide whether one wanted container is guaranteed or queueable, and say by which rule."""
-        if not self._listed(ask.app.queue):
+        own = self.for_app(ask.app)
+        limit = own.section.retries_to_g
+        if not own.listed(ask.app.queue):
             return Route(Kind.GUARANTEED, f"queue {full_queue(ask.app.queue)} is not listed in policies.queues")
-        if ask.retries > self.retries_to_g:
-            why = f"its queueable containers were shed or killed {ask.retries} times, more than {self.retries_to_g}"
+        if ask.retries > limit:
+            why = f"its queueable containers were shed or killed {ask.retries} times, more than {limit}"
             return Route(Kind.GUARANTEED, why)
-        for rule in self._rules:
+        for rule in own._rules:
             if rule.test(ask.app, ask.priority):
                 answer = _call(rule.bound, Route, ask, rule.bound.cfg, rng)
                 return Route(answer.kind, f"{rule.text}: {answer.reason}")
         return Route(Kind.GUARANTEED, "no rule of policies.routes matches")
 
+    def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
+        """Decide on one wanted container by route, quota and what comes: the whole decision."""
+        chosen = self.route(ask, rng)
+        if chosen.kind is Kind.GUARANTEED:
+            return chosen
+        over = self.quota(ask, queue) or self.drained(ask, queue, rng, now_s)
+        return chosen if over is None else Route(Kind.GUARANTEED, over)
+
+    def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
+        """Return why a container may not be queueable now that could be still, when a window begins or ends.
+
+        What is expected to end before is none of its business.
+        """
+        own = self.for_app(ask.app)
+        for change, policies in self._later:
+            later = policies.for_app(ask.app)
+            if later is own or now_s + ask.expected_s <= change.at_s:
+                continue
+            why = _forbidden(own, later, ask, queue, rng)
+            if why is not None:
+                return f"{change} in {max(0.0, change.at_s - now_s):.0f} s and would not allow it: {why}"
+        return None
+
     def place(self, ask: Ask, nodes: Sequence[NodeView], rng: Random) -> Placement:
         """Choose the node where a queueable container waits; None when no node may take it."""
-        bound = self._choices["place"]
+        bound = self.for_app(ask.app)._choices["place"]
         answer = _call(bound, Placement, ask, nodes, bound.cfg, rng)
         if answer.node is None:
             return answer
@@ -136,12 +233,12 @@ class Policies:
 
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         """Return the sort key of a waiting container: the lowest starts first; break ties by container id."""
-        bound = self._choices["order"]
+        bound = self.for_nodes._choices["order"]
         return _call(bound, tuple, waiting, bound.cfg, now_s)
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Choose running queueable containers that make room for `need`; empty when they cannot, or need not."""
-        bound = self._choices["preempt"]
+        bound = self.for_nodes._choices["preempt"]
         answer = _call(bound, list, need, running, bound.cfg, now_s)
         if not set(answer) <= {c.id for c in running if c.kind is Kind.QUEUEABLE}:
             raise PolicyFaultError(f"{bound}: chose {answer}, but only running queueable containers may be killed")
@@ -149,12 +246,12 @@ class Policies:
 
     def shrinking(self) -> Shrinking | None:
         """Return the settings of the policy that lets containers give way by shrinking them, None under any other."""
-        cfg = self._choices["preempt"].cfg
+        cfg = self.for_nodes._choices["preempt"].cfg
         return cfg if isinstance(cfg, Shrinking) else None
 
     def headroom(self, limit: Resources, app: AppView) -> Resources:
         """Return the headroom that the application is told, never negative."""
-        bound = self._choices["headroom"]
+        bound = self.for_app(app)._choices["headroom"]
         answer = _call(bound, Resources, limit, app, bound.cfg)
         return Resources(max(0, answer.memory_mb), max(0, answer.vcores))
 
@@ -162,7 +259,7 @@ class Policies:
         """Return None when the container may be queueable, else why not; the queue's labels are checked here too."""
         if ask.label and not queue.labels & {"*", ask.label}:
             return f"queue {queue.name} may not use the node label {ask.label}"
-        for bound in self._quotas:
+        for bound in self.for_app(ask.app)._quotas:
             answer: str | None = _call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
             if answer is not None:
                 return answer
@@ -170,13 +267,13 @@ class Policies:
 
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""
-        bound = self._choices["shed"]
+        bound = self.for_nodes._choices["shed"]
         answer: Mapping[str, ShedTarget] = _call(bound, Mapping, nodes, bound.cfg, now_s)  # type: ignore[type-abstract]
         return answer
 
     def steal(self, thief: NodeView, others: Sequence[NodeQueue], rng: Random, now_s: float) -> list[str]:
         """Return ids of waiting containers, all of one node, that the idle node takes over."""
-        bound = self._choices["steal"]
+        bound = self.for_nodes._choices["steal"]
         answer = _call(bound, list, thief, others, bound.cfg, rng, now_s)
         if answer and not any(set(answer) <= {c.id for c in other.waiting} for other in others):
             raise PolicyFaultError(f"{bound}: chose {answer}, which do not wait together at one node")
@@ -184,19 +281,19 @@ class Policies:
 
     def correct(self, waiting: ContainerView, here: NodeQueue, best: NodeView, now_s: float) -> str | None:
         """Return why a waiting container should move from `here` to `best`, or None to leave it."""
-        bound = self._choices["correct"]
+        bound = self.for_nodes._choices["correct"]
         answer: str | None = _call(bound, str | None, waiting, here, best, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
     def police(self, use: NodeUse, now_s: float) -> Limit | None:
         """Return what queueable containers may use of a node; None for no limit."""
-        bound = self._choices["police"]
+        bound = self.for_nodes._choices["police"]
         answer: Limit | None = _call(bound, Limit | None, use, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
     def promote(self, running: ContainerView, app: AppView, queue: QueueView, now_s: float) -> str | None:
         """Return why a running queueable container should become guaranteed, or None to leave it."""
-        bound = self._choices["promote"]
+        bound = self.for_app(app)._choices["promote"]
         answer: str | None = _call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
@@ -208,17 +305,19 @@ class Policies:
 
     def mode(self, app: AppView) -> Mode:
         """Return how the proxy treats an application: active, shadow or bypass."""
-        for in_queue, rule in self._modes:
+        own = self.for_app(app)
+        for in_queue, rule in own._modes:
             if in_queue(app.queue) and rule.takes(app.id):
                 return rule.mode
-        return self.section.mode
+        return own.section.mode
 
     def expected_s(self, ask: Estimable) -> float:
         """Return the expected duration (s) of what nothing is known about: by the first hint that matches."""
-        for matches, expected_s in self._hints:
+        own = self.for_app(ask.app)
+        for matches, expected_s in own._hints:
             if matches(ask.app, ask.priority):
                 return expected_s
-        return self.section.estimate.default_s
+        return own.section.estimate.default_s
 
     def notes(self) -> list[str]:
         """Return what is allowed but probably not meant, one line each."""
@@ -233,6 +332,9 @@ class Policies:
             f"routes[{number}] is never reached: routes[{all_at - 1}] matches everything"
             for number in range(all_at, len(routes))
         )
+        if isinstance(self.section, PoliciesSection):
+            used = {*self.shadow, *(r.use for r in self.section.rollout), *(w.use for w in self.windows)}
+            found.extend(f"alternative {name} is used nowhere" for name in self.alternatives if name not in used)
         return found
 
     def describe(self) -> dict[str, Any]:
@@ -243,38 +345,33 @@ class Policies:
         described["quota"] = [_shown(bound) for bound in self._quotas]
         for rule, shown in zip(self._rules, described["routes"], strict=True):
             shown.update(_shown(rule.bound))
+        if isinstance(self.section, PoliciesSection):
+            described["alternatives"] = {
+                name: {key: self.alternatives[name].describe()[key] for key in own}
+                for name, own in self.section.alternatives.items()
+            }
         return described
+
+    @cached_property
+    def digest(self) -> str:
+        """Ten hexadecimal digits that depend on all settings."""
+        text = json.dumps(self.describe(), sort_keys=True, default=str)
+        return blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def _forbidden(own: Policies, later: Policies, ask: Ask, queue: QueueView, rng: Random) -> str | None:
+    """Return why `later` policies keep a container from being queueable, where they differ from `own`."""
+    if own.mode(ask.app) == "active" and later.mode(ask.app) != "active":
+        return f"{later.mode(ask.app)} mode"
+    if own.differs(later, "route"):
+        route = later.route(ask, rng)
+        if route.kind is Kind.GUARANTEED:
+            return route.reason
+    return later.quota(ask, queue) if own.differs(later, "quota") else None
 
 
 def _shown(bound: Bound) -> dict[str, Any]:
     return {"policy": bound.name, "package": bound.package, "settings": plain(bound.cfg.model_dump(mode="json"))}
-
-
-def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list[Mistake]) -> Bound | None:
-    """Bind one choice; add to `mistakes` what is wrong with its name and settings (its shape is checked elsewhere)."""
-    if not isinstance(raw, Mapping) or not isinstance(raw.get("policy"), str):
-        return None
-    settings = raw.get("settings")
-    try:
-        return registry.bind(
-            slot, raw["policy"], settings if isinstance(settings, Mapping) else {}, (*path, "settings")
-        )
-    except SettingsError as error:
-        mistakes.extend(error.mistakes)
-    except PolicyError as error:
-        mistakes.append(Mistake((*path, "policy"), str(error)))
-    return None
-
-
-def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
-    """Bind one quota policy or a list of them."""
-    if isinstance(raw, list):
-        found = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
-        return [bound for bound in found if bound is not None]
-    if raw is not None:
-        bound = _bind(registry, "quota", raw, path, mistakes)
-        return [bound] if bound is not None else []
-    return [registry.bind("quota", choice.policy) for choice in PoliciesSection().quota]
 
 
 def _call(bound: Bound, wanted: type[T], *arguments: object) -> T:

@@ -215,6 +215,10 @@ class Coordinator:
         """Have a sidecar told that a container of its node is guaranteed now."""
         self._promoted.setdefault(node_id, []).append(container_id)
 
+    def use(self, policies: Policies, now_s: float) -> None:
+        """Go on with these policies: one assignment, so that each decision is made by the old or the new ones alone."""
+        self.policies = policies
+
     # World
 
     def app(self, app_id: str) -> AppView | None:

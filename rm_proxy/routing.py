@@ -104,7 +104,7 @@ class Router:
             retries = self._retries(size)
             if retries != ask.retries:
                 ask = replace(ask, retries=retries)
-            chosen = self._choose(ask, queue)
+            chosen = self._choose(ask, queue, now_s)
             if chosen.kind is Kind.QUEUEABLE:
                 queue = _with(queue, app.user, size)
                 app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
@@ -117,16 +117,13 @@ class Router:
                 entry.add_g(1, chosen.reason, now_s)
         return count
 
-    def _choose(self, ask: Ask, queue: QueueView) -> Route:
+    def _choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
         """Return the route of one container."""
-        policies = self._world.policies
         try:
-            chosen = policies.route(ask, self._world.rng)
-            over = policies.quota(ask, queue) if chosen.kind is Kind.QUEUEABLE else None
+            return self._world.policies.choose(ask, queue, self._world.rng, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")
-        return chosen if over is None else Route(Kind.GUARANTEED, over)
 
     def _retries(self, size: Resources) -> int:
         credits = self._credits.get(size)
