@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import Kind, Resources
+from policies.model import Kind
 from rm_proxy import exit_codes, ids
 from rm_proxy.live import Live, LiveContainers
 from rm_proxy.records import CompletionRecord
@@ -23,7 +23,7 @@ _LOST: Final = {EventKind.SHED, EventKind.LOST}
 class Ends:
     """Completions that the ResourceManager tells, completions that the proxy makes, and releases of its own.
 
-    lost: told the size and the retries of a queueable container that has to be asked for again.
+    lost: told of a queueable container that has to be asked for again.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Ends:
         world: World,
         live: LiveContainers,
         emit: Callable[[Effect], None],
-        lost: Callable[[Resources, int], None],
+        lost: Callable[[Live], None],
     ) -> None:
         self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
         self._releases: list[y.ContainerIdProto] = []
@@ -127,7 +127,7 @@ class Ends:
             if killed:
                 diagnostics = f"Preempted by quicksilver on {live.node_id}: {live.killed}. {diagnostics}"
             if not live.released and (killed or exit_codes.by_the_system(was)):
-                self._lost(live.resources, live.retries)
+                self._lost(live)
         changed = exit_status != was or diagnostics != status.diagnostics
         if changed:
             status.exit_status, status.diagnostics = exit_status, diagnostics
@@ -167,7 +167,7 @@ class Ends:
         app = self._world.app(self._app_id)
         self._end(live, exit_codes.preempted_status(app.type if app else ""), diagnostics, now_s)
         if not live.released:
-            self._lost(live.resources, live.retries)
+            self._lost(live)
 
     def _end(self, live: Live, exit_status: int, diagnostics: str, now_s: float) -> None:
         """Make the completion of a container that never started, and give it back with the next request."""

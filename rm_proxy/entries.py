@@ -49,6 +49,8 @@ class Reason:
     """How often their tasks were shed or killed before."""
     tries: int = 0
     """Nodes that were asked for each and did not grant it."""
+    follows: str = ""
+    """The container that was shed or killed before and for which this one is asked; "" for none."""
 
 
 @dataclass(slots=True, eq=False)
@@ -140,16 +142,16 @@ class Entry:
 
     # Shares
 
-    def add_g(self, count: int, reason: str, now_s: float, shadow: Kind | None = None) -> None:
-        """Put wanted containers into the guaranteed share."""
-        self._set_g(self.g_share + count)
-        _append(self.g_reasons, Reason(reason, now_s, count, shadow))
+    def add_g(self, reason: Reason) -> None:
+        """Put `reason.count` wanted containers into the guaranteed share."""
+        self._set_g(self.g_share + reason.count)
+        _append(self.g_reasons, reason)
 
-    def add_q(self, count: int, reason: str, now_s: float, retries: int = 0, tries: int = 0) -> None:
-        """Put wanted containers into the queueable share, to be placed."""
+    def add_q(self, reason: Reason) -> None:
+        """Put `reason.count` wanted containers into the queueable share, to be placed."""
         self.rewrite()
-        self._set_q(self.q_wanted + count)
-        _append(self.q_reasons, Reason(reason, now_s, count, None, retries, tries))
+        self._set_q(self.q_wanted + reason.count)
+        _append(self.q_reasons, reason)
 
     def rewrite(self) -> None:
         """From now on send what the shares say, not what the application sends."""

@@ -31,14 +31,17 @@ class GrantRecord:
     granted_s: float
     shadow: Kind | None = None
     """In shadow mode: what the route policy would have made of it."""
+    retries: int = 0
+    """How often its task was shed or killed before."""
+    follows: str = ""
+    """The container that was shed or killed before and for which this one was asked, as far as can be told: the next
+    ask of the same size counts as its retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """A decision beside those of delivered containers, which `GrantRecord` has; times are Unix seconds."""
 
-    id: str
-    """Unique for ever: what made it, the proxy's start, a number."""
     at_s: float
     slot: str
     """Of the policy: route, place, quota, shed, steal, correct, police, promote ..."""
@@ -60,6 +63,8 @@ class DecisionRecord:
     """For an alternative: what it would have chosen in place of `chosen`; equal to it when they agree."""
     weight: int = 1
     """How many decisions of its kind this one stands for, where they were sampled."""
+    id: str = ""
+    """Unique for ever; given when it is kept (`rm_proxy.decisions`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -12,7 +12,7 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy import frameworks, ids
 from rm_proxy.asks import AskTable, Entry, QPlacement, Reason
-from rm_proxy.live import LiveContainers
+from rm_proxy.live import Live, LiveContainers
 from rm_proxy.sizes import beyond_memory_and_cpu, resources_of
 from rm_proxy.world import Effect, Faulted, FellBack, World
 
@@ -28,6 +28,19 @@ GUARD_WAIT_S: Final = 10.0
 NO_IDS: Final = "too many of its placements were not granted"
 
 
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """A task whose container was shed or killed, and that will be asked for again."""
+
+    retries: int = 0
+    """How often it was lost so far."""
+    follows: str = ""
+    """The container that was lost last."""
+
+
+_NO_CREDIT: Final = Credit()
+
+
 class Router:
     """The choices for one application attempt; it changes the shares of its ask table."""
 
@@ -41,7 +54,7 @@ class Router:
         self.unrouted: dict[int, Entry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
         self._world, self._live, self._emit = world, live, emit
-        self._credits: dict[Resources, deque[int]] = {}
+        self._credits: dict[Resources, deque[Credit]] = {}
         self._full: set[tuple[str, Resources]] = set()
         """Labels and sizes for which this request has found all nodes full."""
 
@@ -66,10 +79,10 @@ class Router:
         """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
         self._world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
 
-    def remember_loss(self, resources: Resources, retries: int) -> None:
+    def remember_loss(self, live: Live) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
-        credits = self._credits.setdefault(resources, deque(maxlen=MAX_CREDITS))
-        credits.append(retries + 1)
+        credits = self._credits.setdefault(live.resources, deque(maxlen=MAX_CREDITS))
+        credits.append(Credit(live.retries + 1, live.id))
 
     def route(self, entries: list[Entry], now_s: float) -> None:
         """Decide on containers that have no share yet, or take back what is no longer wanted."""
@@ -91,30 +104,32 @@ class Router:
         app = self.app
         always = self._always_guaranteed(entry, app)
         if app is None or always is not None:
-            entry.add_g(entry.undecided, always or "the application is not known yet", now_s)
+            entry.add_g(Reason(always or "the application is not known yet", now_s, entry.undecided))
             return 0
         if entry.key.opportunistic:
-            entry.add_q(entry.undecided, "the application asked for an OPPORTUNISTIC container", now_s)
+            entry.add_q(Reason("the application asked for an OPPORTUNISTIC container", now_s, entry.undecided))
             return 0
         self.charge()
         queue = self._world.queue(app.queue) or QueueView(app.queue)
         mode = self._world.policies.mode(app)
         ask, size = self.ask(entry, app), entry.resources
         for _ in range(count):
-            retries = self._retries(size)
-            if retries != ask.retries:
-                ask = replace(ask, retries=retries)
+            credit = self._credit(size)
+            if credit.retries != ask.retries:
+                ask = replace(ask, retries=credit.retries)
             chosen = self._choose(ask, queue, now_s)
             if chosen.kind is Kind.QUEUEABLE:
                 queue = _with(queue, app.user, size)
                 app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
                 ask = replace(ask, app=app)
+            reason = Reason(chosen.reason, now_s, 1, retries=credit.retries, follows=credit.follows)
             if mode == "shadow":
-                entry.add_g(1, f"shadow mode: {chosen.kind} ({chosen.reason})", now_s, chosen.kind)
+                text = f"shadow mode: {chosen.kind} ({chosen.reason})"
+                entry.add_g(replace(reason, text=text, shadow=chosen.kind))
             elif chosen.kind is Kind.QUEUEABLE:
-                entry.add_q(1, chosen.reason, now_s, ask.retries)
+                entry.add_q(reason)
             else:
-                entry.add_g(1, chosen.reason, now_s)
+                entry.add_g(reason)
         return count
 
     def _choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
@@ -125,9 +140,9 @@ class Router:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")
 
-    def _retries(self, size: Resources) -> int:
+    def _credit(self, size: Resources) -> Credit:
         credits = self._credits.get(size)
-        return credits.popleft() if credits else 0
+        return credits.popleft() if credits else _NO_CREDIT
 
     def _always_guaranteed(self, entry: Entry, app: AppView | None) -> str | None:
         """Return why no policy may make this key queueable; None when it may."""
@@ -250,7 +265,7 @@ class Router:
 
     def _without_id(self, entry: Entry, reason: Reason) -> bool:
         if entry.key.opportunistic:
-            entry.add_q(1, reason.text, reason.asked_s, reason.retries)
+            entry.add_q(replace(reason, tries=0))
             return False
         self._fall_back(entry, reason, NO_IDS)
         return True
@@ -271,7 +286,7 @@ class Router:
                 return
             if placement.wait:
                 self.table.park(q)
-                q.entry.add_q(1, q.reason.text, q.reason.asked_s, q.reason.retries, q.tries)
+                q.entry.add_q(replace(q.reason, tries=q.tries))
                 return
         self.table.park(q)
         self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it")
@@ -279,12 +294,12 @@ class Router:
     def back_to_wanted(self, entry: Entry, reason: Reason, why: str) -> None:
         """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
         if entry.key.opportunistic:
-            entry.add_q(1, reason.text, reason.asked_s, reason.retries)
+            entry.add_q(replace(reason, tries=0))
         else:
             self._fall_back(entry, reason, why)
 
     def _fall_back(self, entry: Entry, reason: Reason, why: str) -> None:
-        entry.add_g(1, f"fell back to guaranteed: {why} (routed Q: {reason.text})", reason.asked_s)
+        entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
         self._emit(FellBack(self.app_id, why))
 
 

@@ -40,7 +40,10 @@ class Grant(Base):
     """A container as it was delivered, with the reasons of its kind and place."""
 
     __tablename__ = "grants"
-    __table_args__ = (Index(None, "app_id", "granted_s"),)
+    __table_args__ = (
+        Index(None, "app_id", "granted_s"),
+        Index(None, "follows", sqlite_where=text("follows <> ''"), postgresql_where=text("follows <> ''")),
+    )
 
     container_id: Mapped[str] = mapped_column(primary_key=True)
     app_id: Mapped[str]
@@ -59,6 +62,8 @@ class Grant(Base):
     asked_s: Mapped[float]
     granted_s: Mapped[float] = mapped_column(index=True)
     shadow: Mapped[str | None]
+    retries: Mapped[int] = mapped_column(server_default=text("0"))
+    follows: Mapped[str] = mapped_column(server_default=text("''"))
 
 
 class Completion(Base):

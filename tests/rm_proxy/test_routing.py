@@ -9,7 +9,8 @@ from policies.errors import PolicyFaultError
 from policies.model import Resources
 from policies.settings import Policies
 from rm_proxy import routing
-from rm_proxy.world import DropHeld, Faulted
+from rm_proxy.records import GrantRecord
+from rm_proxy.world import DropHeld, Faulted, Granted
 from rm_proxy.yarn_json import YarnQueue
 from shell.messages import EventKind
 from tests.rm_proxy.yarn import (
@@ -247,3 +248,20 @@ def test_guard_leaves_other_frameworks_alone() -> None:
     am.attempt.guard(1000.0)
     am.attempt.take_effects()
     assert len(am.attempt.live) == 2
+
+
+def test_the_grant_after_a_loss_names_what_it_follows() -> None:
+    am = Am(coordinator(nodes=1))
+    am.asks(row("*", 2))
+    am.gets(*q_grants(am))
+    assert [(r.retries, r.follows) for r in records(am)] == [(0, ""), (0, "")]
+    am.attempt.on_event(event(2, EventKind.SHED, reason="hold limit"), 1.0)
+    am.asks()
+    am.gets()
+    am.asks(row("*", 2))
+    am.gets(*q_grants(am, first=3))
+    assert [(r.container_id, r.retries, r.follows) for r in records(am)] == [(cid(3), 1, cid(2)), (cid(4), 0, "")]
+
+
+def records(am: Am) -> list[GrantRecord]:
+    return [effect.record for effect in am.effects if isinstance(effect, Granted)]
