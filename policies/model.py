@@ -96,9 +96,13 @@ class Ask:
     def tier(self, node: NodeView) -> int | None:
         """Return 0 for node-local, 1 for rack-local, 2 for off-switch, None where the ask may not go.
 
-        Respects blacklists, node labels (exclusive partitions), node state and the size of the node.
+        Respects blacklists (of hosts and of racks, SchedulerAppUtils), node labels (exclusive partitions), node state
+        and the size of the node. Off its hosts and racks it goes only where relaxLocality on ANY lets it
+        (LocalityAppPlacementAllocator.canDelayTo), even when it names none.
         """
-        if not node.usable or node.host in self.blacklist or node.label != self.label:
+        if not node.usable or node.label != self.label:
+            return None
+        if self.blacklist and not self.blacklist.isdisjoint((node.host, node.rack, node.id)):
             return None
         if not self.resources.fits(node.capacity):
             return None
@@ -106,9 +110,7 @@ class Ask:
             return 0
         if node.rack in self.racks:
             return 1
-        if self.anywhere or not (self.hosts or self.racks):
-            return 2
-        return None
+        return 2 if self.anywhere else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,5 +281,7 @@ class Placement:
     """(node id, score) of the best candidates, best first; lower is better; seconds or containers, as `unit` says."""
     unit: str = "s"
     reason: str = ""
+    wait_s: float | None = None
+    """How long the node's queue was at that time, in seconds; the coordinator fills it in."""
     wait: bool = False
     """Without a node: nodes that may take the ask are full now; it stays wanted until one of them is not."""

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.locality import by_tier, draw, nearest, nowhere
-from policies.model import Ask, NodeView, Placement
+from policies.model import Ask, NodeView, Placement, Resources
 
 
 class TopKWait(PolicyConfig):
@@ -23,9 +23,15 @@ class TopKWait(PolicyConfig):
     """How much longer a nearer node's queuing delay may be than that of the best node farther away."""
 
 
-def rank_s(node: NodeView) -> float:
-    """Return R = Tq + Tr + Tl, in seconds: queued work, work still running, time since a queueable last ran."""
-    return node.queued_s + node.remaining_s + node.since_queueable_s
+def rank_s(node: NodeView, wanted: Resources | None = None) -> float:
+    """Return R = Tq + Tr + Tl, in seconds: queued work, work still running, time since a queueable last ran.
+
+    Tl is there because a node that ran no queueable for long has no room for them; it is left out where `wanted` could
+    start now. Else a node that nobody needed for an hour would count as the busiest.
+    """
+    if wanted is not None and node.queue_length == 0 and node.has_room(wanted):
+        return node.wait_s
+    return node.wait_s + node.since_queueable_s
 
 
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Placement:
@@ -33,7 +39,8 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Pl
 
     Ties in R go to the node with the smaller used share, then by node id. Scores are R in seconds.
     """
-    candidates, tier = nearest(by_tier(ask, nodes, rank_s), cfg.locality_wait_s)
+    tiers = by_tier(ask, nodes, lambda node: rank_s(node, ask.resources))
+    candidates, tier = nearest(tiers, cfg.locality_wait_s)
     if not candidates:
         return nowhere(ask, nodes)
     node, scores = draw(candidates, cfg.k, cfg.max_ratio, rng)

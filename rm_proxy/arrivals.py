@@ -170,8 +170,11 @@ class Arrivals:
         self._live.add(live)
         self.given.append(live.id)
         self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
+        if kind is not Kind.QUEUEABLE:
+            return
+        self._world.given(live, q)
         app = self._world.app(self._router.app_id)
-        if kind is Kind.QUEUEABLE and app is not None:
+        if app is not None:
             self._emit(
                 Announce(live.node_id, announcement(live, self._router.attempt_id, app, self._world.hold_limit_s(app)))
             )

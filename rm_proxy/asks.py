@@ -135,8 +135,14 @@ class AskTable:
 
     def granted(self, q: QPlacement) -> None:
         """Forget a placement whose container came; the ResourceManager has dropped the id by itself."""
+        q.over = True
         q.entry.detach(q)
         self.by_private.pop(q.private_id, None)
+
+    def close(self) -> None:
+        """Take in that nothing of this table is asked for any more."""
+        for q in self.by_private.values():
+            q.over = True
 
     def unpark(self, private: int) -> None:
         """Forget that an id is parked, and what was to be zeroed for it; nothing happens to one that is not."""

@@ -111,6 +111,7 @@ class Attempt:
         self._start_over()
 
     def _start_over(self) -> None:
+        self.table.close()
         self.table = self._router.table = AskTable(self.table.serial)
         self._router.unrouted.clear()
         self._router.blacklist.clear()

@@ -14,8 +14,10 @@ from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
+from rm_proxy.entries import QPlacement
 from rm_proxy.estimator import Estimator, worked_s
 from rm_proxy.ids import app_of_attempt, app_of_container
+from rm_proxy.live import Live
 from rm_proxy.moves import Mover
 from rm_proxy.nodes import Node
 from rm_proxy.records import AppRecord
@@ -85,7 +87,7 @@ class Coordinator:
             node = self.nodes.setdefault(node_id, Node(node_id))
             node.yarn, node.unusable = yarn, False
         for node in self.nodes.values():
-            node.refresh(now_s, self.limits.report_fresh_s)
+            self._refresh(node, now_s)
         self._shortlist.changed()
 
     def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
@@ -126,6 +128,12 @@ class Coordinator:
             self.attempts.pop(attempt.id, None)
             self._use.charge(attempt.id, "", "", Resources())
 
+    def _refresh(self, node: Node, now_s: float) -> None:
+        node.refresh(now_s, self.limits.report_fresh_s, self._held)
+
+    def _held(self, container_id: str) -> bool:
+        return self._holder(container_id) is not None
+
     # Attempts
 
     def attempt(self, attempt_id: str) -> Attempt:
@@ -143,7 +151,7 @@ class Coordinator:
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
         for node in self.nodes.values():
-            node.refresh(now_s, self.limits.report_fresh_s)
+            self._refresh(node, now_s)
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
@@ -163,7 +171,7 @@ class Coordinator:
         for event in self.new_events(node_id, report):
             self._on_event(event, now_s)
         node.confirm(report, now_s)
-        node.refresh(now_s, self.limits.report_fresh_s)
+        self._refresh(node, now_s)
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
         drops = self._drops.pop(node_id, {})
@@ -200,12 +208,6 @@ class Coordinator:
         """Return the attempt that holds a container: its own one, or a later one that took it over."""
         of_app = self._of_app.get(app_of_container(container_id), ())
         return next((attempt for attempt in reversed(of_app) if container_id in attempt.live), None)
-
-    def announced(self, node_id: str, app_id: str, container_id: str) -> None:
-        """Note which container a placement on a node became."""
-        node = self.nodes.get(node_id)
-        if node is not None:
-            node.name(app_id, container_id)
 
     def undelivered(self, drop: DropHeld) -> None:
         """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""
@@ -276,13 +278,23 @@ class Coordinator:
             return set_by_admin
         return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
 
-    def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
-        """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
+    def place(self, ask: Ask, avoid: Set[str]) -> Placement:
+        """Choose a node for a queueable container, none of `avoid`."""
         views = self._shortlist.candidates(ask, avoid, self.rng)
         try:
             placement = self.policies.place(ask, views, self.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
-        if placement.node is not None:
-            self.nodes[placement.node].place(ask, now_s)
-        return placement
+        if placement.node is None:
+            return placement
+        return replace(placement, wait_s=self.nodes[placement.node].view.wait_s)
+
+    def asked(self, q: QPlacement) -> None:
+        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
+        self.nodes[q.node_id].asked(q)
+
+    def given(self, live: Live, q: QPlacement | None) -> None:
+        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
+        node = self.nodes.get(live.node_id)
+        if node is not None:
+            node.given(live, q)

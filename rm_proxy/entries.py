@@ -68,6 +68,8 @@ class QPlacement:
     tries: int = 1
     tried: set[str] = field(default_factory=set)
     """Node ids that were asked for it."""
+    over: bool = False
+    """Whether it is asked for no longer: granted, given up, or forgotten."""
 
 
 @dataclass(slots=True)
@@ -126,9 +128,18 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """The node label that the application named; "" when none."""
+        """The node label that the application named; "" when none, or when it named the default partition."""
         row = self.rows.get(ANY)
         return row.node_label_expression.strip() if row is not None else ""
+
+    @property
+    def names_label(self) -> bool:
+        """Whether the application named a label, if only the default partition: then the queue's default is not taken.
+
+        DefaultAMSProcessor and SchedulerUtils.normalizeNodeLabelExpressionInRequest fill in what is null, not "".
+        """
+        row = self.rows.get(ANY)
+        return row is not None and row.HasField("node_label_expression")
 
     @property
     def anywhere(self) -> bool:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from policies.model import Ask, NodeView, Resources
+from policies.model import NodeView, Resources
+from rm_proxy.entries import QPlacement
+from rm_proxy.live import Live
 from rm_proxy.yarn_json import YarnNode
 from shell.messages import Report
 
-UNCONFIRMED_S: Final = 5.0
-"""How long a placement counts at a node whose sidecar has not mentioned the container yet."""
-MAX_UNCONFIRMED: Final = 10_000
+MAX_OWN: Final = 10_000
+"""Own containers that are counted at one node; of more the oldest are forgotten."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Own:
-    """A placement that the node's sidecar has not confirmed yet."""
+    """A container that the node's sidecar has not mentioned yet, though it is on its way there."""
 
-    at_s: float
-    app_id: str
     resources: Resources
     expected_s: float
-    container_id: str | None = None
+    reserved: bool = False
+    """Room kept for a container that moves here; whoever reserved it gives it up."""
 
 
 @dataclass(slots=True)
@@ -36,7 +37,8 @@ class Node:
     reported_s: float = 0.0
     unusable: bool = False
     """An answer of the ResourceManager said so, and its REST has not been read again yet."""
-    own: deque[Own] = field(default_factory=lambda: deque(maxlen=MAX_UNCONFIRMED))
+    own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
+    """By what is asked for, or by container id once it is granted."""
     view: NodeView = field(default_factory=lambda: NodeView(""))
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
@@ -53,10 +55,14 @@ class Node:
             return f"its sidecar's last report is {now_s - self.reported_s:.0f} s old"
         return "its sidecar is draining" if self.report.draining else None
 
-    def refresh(self, now_s: float, fresh_s: float) -> None:
-        """Compute the view anew; placements that are too old to be unconfirmed are dropped."""
-        while self.own and now_s - self.own[0].at_s > UNCONFIRMED_S:
-            self.own.popleft()
+    def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
+        """Compute the view anew, without own containers that come no more.
+
+        held: whether an application still holds a container that was granted.
+        """
+        for key, own in list(self.own.items()):
+            if not own.reserved and not (held(key) if isinstance(key, str) else self._asks(key)):
+                del self.own[key]
         yarn, report = self.yarn, self.report
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
@@ -80,29 +86,46 @@ class Node:
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
         )
-        for own in self.own:
+        for own in self.own.values():
             view = _with(view, own.resources, own.expected_s)
         self.view = view
 
-    def place(self, ask: Ask, now_s: float) -> None:
-        """Count a placement that has just been made."""
-        self.own.append(Own(now_s, ask.app.id, ask.resources, ask.expected_s))
-        self.view = _with(self.view, ask.resources, ask.expected_s)
+    def _asks(self, q: QPlacement) -> bool:
+        return not q.over and q.node_id == self.id
 
-    def name(self, app_id: str, container_id: str) -> None:
-        """Note which container a placement became."""
-        for own in self.own:
-            if own.container_id is None and own.app_id == app_id:
-                own.container_id = container_id
-                return
+    def asked(self, q: QPlacement) -> None:
+        """Count a container that is being asked for here."""
+        self._count(q, Own(q.ask.resources, q.ask.expected_s))
+
+    def given(self, live: Live, q: QPlacement | None) -> None:
+        """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
+        asked = self.own.pop(q, None) if q is not None else None
+        own = Own(live.resources, live.expected_s)
+        if asked is None:
+            self._count(live.id, own)
+        else:
+            self.own[live.id] = own
+
+    def reserve(self, container_id: str, resources: Resources, expected_s: float) -> None:
+        """Keep room for a container that is to move here."""
+        self._count(container_id, Own(resources, expected_s, reserved=True))
+
+    def unreserve(self, container_id: str) -> None:
+        """Give up what was kept; the view shows it from the next refresh on."""
+        self.own.pop(container_id, None)
+
+    def _count(self, key: QPlacement | str, own: Own) -> None:
+        self.own[key] = own
+        if len(self.own) > MAX_OWN:
+            self.own.popitem(last=False)
+        self.view = _with(self.view, own.resources, own.expected_s)
 
     def confirm(self, report: Report, now_s: float) -> None:
-        """Take in a report; placements that it mentions are no longer counted on top."""
+        """Take in a report; containers that it mentions are no longer counted on top."""
         self.report, self.reported_s = report, now_s
         if self.own:
-            mentioned = {c.container_id for c in report.containers} | {e.container_id for e in report.events}
-            kept = [own for own in self.own if own.container_id not in mentioned]
-            self.own = deque(kept, maxlen=MAX_UNCONFIRMED)
+            for container_id in [c.container_id for c in report.containers] + [e.container_id for e in report.events]:
+                self.own.pop(container_id, None)
 
 
 def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:
@@ -111,7 +134,8 @@ def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:
     The queue moves as fast as the cores work, whether containers share them or not.
     """
     if view.queue_length == 0 and view.has_room(resources):
-        return replace(view, used_q=view.used_q + resources, containers=view.containers + 1)
+        used_q = view.used_q + resources
+        return replace(view, used_q=used_q, containers=view.containers + 1, since_queueable_s=0.0)
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
     queued_s = view.queued_s + expected_s / max(1.0, min(by_memory, by_cpu))

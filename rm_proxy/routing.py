@@ -169,7 +169,7 @@ class Router:
         return None
 
     def _label(self, entry: Entry, app: AppView) -> str:
-        if entry.label:
+        if entry.names_label:
             return entry.label
         queue = self._world.queue(app.queue)
         return queue.default_label if queue is not None else ""
@@ -209,7 +209,7 @@ class Router:
                 if left <= 0:
                     break
                 left -= 1
-                self._steer(q, app, now_s)
+                self._steer(q, app)
         for entry in self._unplaced(app):
             while left > 0 and entry.q_wanted and (entry.label, entry.resources) not in self._full:
                 left -= 1
@@ -231,7 +231,7 @@ class Router:
         if app is None or not self._active(entry, app):
             return self._all_guaranteed(entry)
         ask = self.ask(entry, app)
-        placement = self._world.place(ask, frozenset(), now_s)
+        placement = self._world.place(ask, frozenset())
         if placement.wait and ask.anywhere:
             self._full.add((entry.label, entry.resources))
         stuck = placement.wait and self._stuck(entry, app, now_s)
@@ -245,8 +245,10 @@ class Router:
             return True
         node = self._world.node(placement.node)
         assert node is not None
-        if self.table.place(entry, ask, placement, node.host, node.rack, reason) is None:
+        q = self.table.place(entry, ask, placement, node.host, node.rack, reason)
+        if q is None:
             return self._without_id(entry, reason)
+        self._world.asked(q)
         return True
 
     def _stuck(self, entry: Entry, app: AppView, now_s: float) -> bool:
@@ -270,7 +272,7 @@ class Router:
         self._fall_back(entry, reason, NO_IDS)
         return True
 
-    def _steer(self, q: QPlacement, app: AppView | None, now_s: float) -> None:
+    def _steer(self, q: QPlacement, app: AppView | None) -> None:
         """Steer a container to a node that was not asked yet; after MAX_TRIES it goes guaranteed."""
         if not self._active(q.entry, app):
             self.table.park(q)
@@ -278,11 +280,12 @@ class Router:
             return
         if q.tries < MAX_TRIES:
             q.ask = replace(q.ask, blacklist=frozenset(self.blacklist))
-            placement = self._world.place(q.ask, q.tried, now_s)
+            placement = self._world.place(q.ask, q.tried)
             if placement.node is not None:
                 node = self._world.node(placement.node)
                 assert node is not None
                 self.table.steer(q, placement, node.host, node.rack)
+                self._world.asked(q)
                 return
             if placement.wait:
                 self.table.park(q)

@@ -140,7 +140,6 @@ class Proxy:
                 self.recorder.decision(effect.record)
             elif isinstance(effect, Announce):
                 messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
-                self.coordinator.announced(effect.node_id, effect.grant.app_id, effect.grant.container_id)
             elif isinstance(effect, DropHeld):
                 message = messages.setdefault(effect.node_id, Grants())
                 message.drop.append(effect.container_id)

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
 from policies.settings import Policies
+from rm_proxy.entries import QPlacement
+from rm_proxy.live import Live
 from rm_proxy.records import CompletionRecord, DecisionRecord, GrantRecord
 from shell.messages import Grant
 
@@ -37,8 +39,14 @@ class World(Protocol):
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
 
-    def place(self, ask: Ask, avoid: Set[str], now_s: float) -> Placement:
-        """Choose a node for a queueable container, none of `avoid`, and count it there until the node reports it."""
+    def place(self, ask: Ask, avoid: Set[str]) -> Placement:
+        """Choose a node for a queueable container, none of `avoid`."""
+
+    def asked(self, q: QPlacement) -> None:
+        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
+
+    def given(self, live: Live, q: QPlacement | None) -> None:
+        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
 
     def has_room(self, resources: Resources) -> bool:
         """Tell whether a queueable container of this size could start on some node now."""

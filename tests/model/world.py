@@ -160,7 +160,6 @@ class Run:
     def carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Announce):
-                self.coordinator.announced(effect.node_id, effect.grant.app_id, effect.grant.container_id)
                 if not self.lose_announcements:
                     self.sites[effect.node_id].announce(effect.grant)
             elif isinstance(effect, DropHeld):

@@ -30,11 +30,21 @@ def place(name: str, wanted: Ask, nodes: list[NodeView], seed: int = 1, **chosen
 
 
 def test_least_delay_wins_on_a_small_cluster() -> None:
-    nodes = [node("a", queued_s=4), node("b", queued_s=1, remaining_s=1), node("c", since_queueable_s=3)]
+    full = Resources(0, 8)
+    nodes = [node("a", queued_s=4), node("b", queued_s=1, remaining_s=1), node("c", since_queueable_s=3, used_g=full)]
     answer = place("topk_wait", ask(), nodes)
     assert answer.node == "b:8041"
     assert answer.scores == (("b:8041", 2), ("c:8041", 3), ("a:8041", 4))
     assert answer.unit == "s"
+
+
+def test_a_node_that_nobody_needed_for_long_is_not_busy() -> None:
+    """Tl says that guaranteed containers leave no room; it says nothing of a node where the next one finds room."""
+    busy = {"queued_s": 30.0, "queue_length": 4, "used_q": Resources(8192, 8)}
+    nodes = [node("idle", since_queueable_s=3600), node("busy", **busy)]
+    assert place("topk_wait", ask(), nodes).node == "idle:8041"
+    held_by_g = node("g", since_queueable_s=3600, used_g=Resources(8192, 8))
+    assert place("topk_wait", ask(), [held_by_g, nodes[1]]).node == "busy:8041"
 
 
 def test_equal_delays_go_to_the_emptier_node_then_by_id() -> None:
@@ -59,6 +69,34 @@ def test_rack_comes_before_off_switch() -> None:
 def test_strict_locality_waits_at_its_host_however_long() -> None:
     nodes = [node("a", queued_s=1000), node("b")]
     assert place("topk_wait", ask("a", anywhere=False), nodes).node == "a:8041"
+
+
+@pytest.mark.parametrize("place_named", ["h1", "/r1", "h1:8041"])
+def test_hosts_and_racks_are_blacklisted_by_any_name_that_yarn_knows(place_named: str) -> None:
+    """SchedulerAppUtils.isPlaceBlacklisted: node name (with its port, where YARN is set so) and rack name."""
+    wanted = ask("h1", racks=("/r1",), blacklist=frozenset({place_named}))
+    assert wanted.tier(node("h1")) is None
+    assert wanted.tier(node("h2", "/r2")) == 2
+
+
+@pytest.mark.parametrize(
+    ("hosts", "racks", "anywhere", "tiers"),
+    [
+        ((), (), True, (2, 2, 2)),
+        (("a",), (), True, (0, 2, 2)),
+        (("a",), ("/r1",), True, (0, 1, 2)),
+        (("a",), (), False, (0, None, None)),  # the rack's row is relaxed off: it is no hint
+        (("a",), ("/r1",), False, (0, 1, None)),
+        ((), ("/r1",), False, (1, 1, None)),
+        ((), (), False, (None, None, None)),  # relaxLocality off on ANY, and no row is left: nowhere
+    ],
+)
+def test_relax_locality(
+    hosts: tuple[str, ...], racks: tuple[str, ...], anywhere: bool, tiers: tuple[int | None, ...]
+) -> None:
+    """Tiers of a (on /r1), b (on /r1) and c (on /r2), as RegularContainerAllocator would look at them."""
+    wanted = ask(*hosts, racks=racks, anywhere=anywhere)
+    assert tuple(wanted.tier(n) for n in (node("a"), node("b"), node("c", "/r2"))) == tiers
 
 
 @pytest.mark.parametrize(("name", "settings"), ALL)

@@ -71,10 +71,7 @@ def grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
 
 def deliver(am: Am, first: int = 1) -> None:
     """Grant all that the last request asked for, and announce it to the sidecars as the proxy does."""
-    given = grants(am, first)
-    am.gets(*given)
-    for number, one in enumerate(given, first):
-        am.world.announced(f"{one.nodeId.host}:8041", APP, cid(number))
+    am.gets(*grants(am, first))
 
 
 def test_what_finds_no_slot_waits_and_takes_the_first_that_a_report_frees() -> None:
@@ -274,8 +271,8 @@ def test_waits_are_estimated_with_slots_as_without() -> None:
         world.report(node_id(1), report(1, vcores=4, slots=slots), 0.0)
         its = world.nodes[node_id(1)]
         seen[slots] = []
-        for _ in range(8):
-            its.place(ask, 0.0)
+        for number in range(8):
+            its.reserve(cid(number), ask.resources, ask.expected_s)
             seen[slots].append((its.view.queue_length, its.view.queued_s, its.view.used_q.vcores))
     nothing = [(0, 0.0, n) for n in range(1, 7)]
     assert seen[6] == [*nothing, (1, 2.0, 6), (2, 4.0, 6)]

@@ -3,6 +3,8 @@
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, Resources
 from rm_proxy import shortlist
@@ -13,12 +15,14 @@ from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld
 from shell.messages import ContainerReport, ContainerState, EventKind
 from tests.rm_proxy.yarn import (
+    ALL_Q,
     APP,
     ATTEMPT,
     Am,
     cid,
     container,
     coordinator,
+    ended,
     event,
     granted_rows,
     node_id,
@@ -116,19 +120,77 @@ def test_nodes_that_take_nothing() -> None:
     assert reasons[3] == "its sidecar's last report is 8 s old"
 
 
+def runs(number: int) -> ContainerReport:
+    return ContainerReport(
+        container_id=cid(number), app_id=APP, kind="Q", state=ContainerState.RUNNING, memory_mb=1024, vcores=1
+    )
+
+
 def test_placements_count_until_the_sidecar_tells_of_them() -> None:
     am = holding(3)
     node = am.world.nodes[node_id(1)]
     assert node.view.used_q == Resources(3072, 3)
-    for number in (1, 2, 3):
-        am.world.announced(node_id(1), APP, cid(number))
-    known = ContainerReport(
-        container_id=cid(1), app_id=APP, kind="Q", state=ContainerState.RUNNING, memory_mb=1024, vcores=1
-    )
-    am.world.report(node_id(1), report(1, used_q_mb=1024, used_q_vcores=1, containers=[known]), 1.0)
+    told = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [runs(1)]}
+    am.world.report(node_id(1), report(1, **told), 1.0)
     assert node.view.used_q == Resources(3072, 3), "one by the report, two on top"
-    am.world.report(node_id(1), report(1, used_q_mb=1024, used_q_vcores=1, containers=[known]), 7.0)
-    assert node.view.used_q == Resources(1024, 1), "after 5 s they have gone elsewhere"
+    am.world.report(node_id(1), report(1, **told), 60.0)
+    assert node.view.used_q == Resources(3072, 3), "however long the application master takes to start them"
+    am.world.report(node_id(1), report(1, **told, events=[event(2, EventKind.ENDED, ran_s=1.0)]), 61.0)
+    assert node.view.used_q == Resources(2048, 2), "it came and went between two reports"
+    am.asks()
+    am.gets(completed=[ended(3, -100)])
+    am.world.round(61.0)
+    assert node.view.used_q == Resources(1024, 1), "one was never started"
+    assert not node.own
+
+
+def test_what_is_asked_for_counts_until_it_is_asked_for_no_longer() -> None:
+    world = coordinator(nodes=2)
+    am = Am(world)
+    am.asks(row("*", 4))
+    first, second = world.nodes[node_id(1)], world.nodes[node_id(2)]
+    assert [len(n.own) for n in (first, second)] == [2, 2]
+    on_first = [r for r in granted_rows(am.sent.ask).values() if r.resource_name == "host1"]
+    on_second = [r for r in granted_rows(am.sent.ask).values() if r.resource_name == "host2"]
+    am.gets(container(1, 1, on_first[0]), container(2, 1, on_second[0]))
+    world.round(3.0)
+    assert [len(n.own) for n in (first, second)] == [3, 1], "one came to another node than it was asked for"
+    am.asks()
+    world.round(4.0)
+    assert [len(n.own) for n in (first, second)] == [3, 1], "what was not granted was asked of the other node"
+    am.asks(row("*", 0))
+    world.round(5.0)
+    assert [len(n.own) for n in (first, second)] == [2, 0], "the application takes its ask back"
+    am.attempt.on_finished()
+    world.round(6.0)
+    assert not first.own and not second.own
+
+
+def test_own_containers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rm_proxy.nodes.MAX_OWN", 3)
+    am = holding(5)
+    assert list(am.world.nodes[node_id(1)].own) == [cid(3), cid(4), cid(5)]
+
+
+@pytest.mark.parametrize("taken", [0, 6])
+@given(nodes=st.integers(2, 12), count=st.integers(1, 60), seed=st.integers(0, 9))
+@settings(max_examples=30, deadline=None)
+def test_a_batch_spreads_over_equal_nodes(taken: int, nodes: int, count: int, seed: int) -> None:
+    """Of a batch no node gets two more than another when each goes to the best node; few more when k are drawn from."""
+    spread = {}
+    for k in (1, 50):
+        world = coordinator({**ALL_Q, "place": {"policy": "topk_wait", "settings": {"k": k}}}, nodes=nodes)
+        world.rng.seed(seed)
+        for number in range(1, nodes + 1):
+            world.report(node_id(number), report(number, used_g_mb=1024 * taken, used_g_vcores=taken), 0.0)
+        am = Am(world)
+        am.asks(row("*", count))
+        got = [len(node.own) for node in world.nodes.values()]
+        assert sum(got) == count
+        spread[k] = max(got) - min(got)
+    assert spread[1] <= 1
+    pool = -(-nodes // 5)
+    assert spread[50] <= 1 if pool == 1 else spread[50] <= 6
 
 
 def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,4 +300,4 @@ def test_unknown_containers_and_nodes_are_ignored() -> None:
     assert not world.nodes["elsewhere:1"].view.usable
     world.node_changed("nowhere:1", True)
     assert world.queue("root.nope") is None
-    assert Coordinator(world.policies, Random(1)).place(Ask(AppView(APP), 1, Resources(1, 1)), set(), 0.0).node is None
+    assert Coordinator(world.policies, Random(1)).place(Ask(AppView(APP), 1, Resources(1, 1)), set()).node is None

@@ -93,6 +93,8 @@ def test_default_label_of_the_queue_is_the_asks() -> None:
     am = Am(world)
     am.asks(row("*", 1))
     assert {r.resource_name for r in granted_rows(am.sent.ask).values()} == {"host1"}
+    am.asks(row("*", 1, priority=3, label=""))
+    assert "host2" in {r.resource_name for r in granted_rows(am.sent.ask).values()}, "the default partition by name"
 
 
 def test_shadow_changes_nothing_and_records() -> None:
