@@ -270,6 +270,8 @@ class Route:
 
     kind: Kind
     reason: str
+    slot: str = "route"
+    """Whose decision it is: route, or quota (window) for one that a route had made queueable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,8 +202,11 @@ class Policies:
         chosen = self.route(ask, rng)
         if chosen.kind is Kind.GUARANTEED:
             return chosen
-        over = self.quota(ask, queue) or self.drained(ask, queue, rng, now_s)
-        return chosen if over is None else Route(Kind.GUARANTEED, over)
+        over = self.quota(ask, queue)
+        if over is not None:
+            return Route(Kind.GUARANTEED, over, "quota")
+        soon = self.drained(ask, queue, rng, now_s)
+        return chosen if soon is None else Route(Kind.GUARANTEED, soon, "window")
 
     def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
         """Return why a container may not be queueable now that could be still, when a window begins or ends.

@@ -116,7 +116,7 @@ class Arrivals:
         if q is not None:
             reason = q.reason
             if refusal is not None:
-                self._router.back_to_wanted(entry, reason, refusal)
+                self._router.back_to_wanted(entry, reason, refusal, now_s)
                 return refusal
         elif refusal is not None:
             return refusal

@@ -78,6 +78,12 @@ class ProxySettings(BaseModel):
     """Rows of one transaction."""
     keep_days: float = Field(14.0, gt=0)
     """How long the store keeps its rows."""
+    decisions_per_s: int = Field(200, ge=1, le=100_000)
+    """Decisions of one slot within a second that are all kept, those beside delivered containers (own)."""
+    decisions_one_of: int = Field(100, ge=1, le=1_000_000)
+    """Of decisions beyond `decisions_per_s`, one of so many is kept and counts for all of them (own)."""
+    decisions_recent: int = Field(2000, ge=0, le=1_000_000)
+    """Decisions that are kept in memory, for REST without the store (own)."""
 
     def endpoints(self, conf: HadoopConf) -> Endpoints:
         """Return all addresses, with what is not set taken from Hadoop's configuration.

@@ -20,7 +20,7 @@ def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -
         route_reason=reason.text,
         node_id=live.node_id,
         wanted_node=q.node_id if q else None,
-        place_reason=q.placement.reason if q else "",
+        place_reason=_why_there(q) if q else "",
         scores=q.placement.scores if q else (),
         unit=q.placement.unit if q else "",
         priority=live.priority,
@@ -32,6 +32,13 @@ def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -
         retries=reason.retries,
         follows=reason.follows,
     )
+
+
+def _why_there(q: QPlacement) -> str:
+    """Return why a container was steered to its node, with the nodes that did not grant it before."""
+    others = sorted(q.tried - {q.node_id})
+    before = f"{', '.join(others)} did not grant it" if others else ""
+    return "; ".join(text for text in (before, q.placement.reason) if text)
 
 
 def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float) -> Grant:

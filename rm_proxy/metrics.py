@@ -56,6 +56,10 @@ class ProxyMetrics:
         self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
         self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
         self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
+        self.decisions = self._counter("decisions", "Decisions beside those of delivered containers, by slot.", "slot")
+        self.decisions_left_out = self._counter(
+            "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
+        )
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -14,7 +14,8 @@ from rm_proxy import frameworks, ids
 from rm_proxy.asks import AskTable, Entry, QPlacement, Reason
 from rm_proxy.live import Live, LiveContainers
 from rm_proxy.sizes import beyond_memory_and_cpu, resources_of
-from rm_proxy.world import Effect, Faulted, FellBack, World
+from rm_proxy.verdicts import Verdicts
+from rm_proxy.world import Effect, Faulted, World
 
 MAX_TRIES: Final = 3
 """Nodes that are asked for one queueable container before it goes guaranteed."""
@@ -55,6 +56,7 @@ class Router:
         """Keys that want more than MAX_ROUTED at once, by identity."""
         self._world, self._live, self._emit = world, live, emit
         self._credits: dict[Resources, deque[Credit]] = {}
+        self._verdicts = Verdicts(self.app_id, world, emit)
         self._full: set[tuple[str, Resources]] = set()
         """Labels and sizes for which this request has found all nodes full."""
 
@@ -113,6 +115,7 @@ class Router:
         queue = self._world.queue(app.queue) or QueueView(app.queue)
         mode = self._world.policies.mode(app)
         ask, size = self.ask(entry, app), entry.resources
+        refusals: Counter[Route] = Counter()
         for _ in range(count):
             credit = self._credit(size)
             if credit.retries != ask.retries:
@@ -122,6 +125,8 @@ class Router:
                 queue = _with(queue, app.user, size)
                 app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
                 ask = replace(ask, app=app)
+            elif chosen.slot != "route":
+                refusals[chosen] += 1
             reason = Reason(chosen.reason, now_s, 1, retries=credit.retries, follows=credit.follows)
             if mode == "shadow":
                 text = f"shadow mode: {chosen.kind} ({chosen.reason})"
@@ -130,6 +135,7 @@ class Router:
                 entry.add_q(reason)
             else:
                 entry.add_g(reason)
+        self._verdicts.refused(app, refusals, now_s)
         return count
 
     def _choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
@@ -209,7 +215,7 @@ class Router:
                 if left <= 0:
                     break
                 left -= 1
-                self._steer(q, app)
+                self._steer(q, app, now_s)
         for entry in self._unplaced(app):
             while left > 0 and entry.q_wanted and (entry.label, entry.resources) not in self._full:
                 left -= 1
@@ -229,7 +235,7 @@ class Router:
         So it does while all nodes are full and the policy lets it wait, and OPPORTUNISTIC by the application's wish.
         """
         if app is None or not self._active(entry, app):
-            return self._all_guaranteed(entry)
+            return self._all_guaranteed(entry, now_s)
         ask = self.ask(entry, app)
         placement = self._world.place(ask, frozenset())
         if placement.wait and ask.anywhere:
@@ -241,13 +247,13 @@ class Router:
         assert reason is not None
         if placement.node is None:
             why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
-            self._fall_back(entry, reason, why or "no node may take it")
+            self._fall_back(entry, reason, why or "no node may take it", now_s)
             return True
         node = self._world.node(placement.node)
         assert node is not None
         q = self.table.place(entry, ask, placement, node.host, node.rack, reason)
         if q is None:
-            return self._without_id(entry, reason)
+            return self._without_id(entry, reason, now_s)
         self._world.asked(q)
         return True
 
@@ -260,23 +266,23 @@ class Router:
             return False
         return frameworks.all_wait_for(app.type, entry.key.priority, self._live.precedences(app.type))
 
-    def _all_guaranteed(self, entry: Entry) -> bool:
+    def _all_guaranteed(self, entry: Entry, now_s: float) -> bool:
         while (reason := entry.take_q()) is not None:
-            self._fall_back(entry, reason, "the mode is active no longer")
+            self._fall_back(entry, reason, "the mode is active no longer", now_s)
         return True
 
-    def _without_id(self, entry: Entry, reason: Reason) -> bool:
+    def _without_id(self, entry: Entry, reason: Reason, now_s: float) -> bool:
         if entry.key.opportunistic:
             entry.add_q(replace(reason, tries=0))
             return False
-        self._fall_back(entry, reason, NO_IDS)
+        self._fall_back(entry, reason, NO_IDS, now_s)
         return True
 
-    def _steer(self, q: QPlacement, app: AppView | None) -> None:
+    def _steer(self, q: QPlacement, app: AppView | None, now_s: float) -> None:
         """Steer a container to a node that was not asked yet; after MAX_TRIES it goes guaranteed."""
         if not self._active(q.entry, app):
             self.table.park(q)
-            self._fall_back(q.entry, q.reason, "the mode is active no longer")
+            self._fall_back(q.entry, q.reason, "the mode is active no longer", now_s)
             return
         if q.tries < MAX_TRIES:
             q.ask = replace(q.ask, blacklist=frozenset(self.blacklist))
@@ -284,6 +290,7 @@ class Router:
             if placement.node is not None:
                 node = self._world.node(placement.node)
                 assert node is not None
+                self._verdicts.steered(q.ask.app, q, placement, now_s)
                 self.table.steer(q, placement, node.host, node.rack)
                 self._world.asked(q)
                 return
@@ -292,18 +299,18 @@ class Router:
                 q.entry.add_q(replace(q.reason, tries=q.tries))
                 return
         self.table.park(q)
-        self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it")
+        self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
 
-    def back_to_wanted(self, entry: Entry, reason: Reason, why: str) -> None:
+    def back_to_wanted(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
         if entry.key.opportunistic:
             entry.add_q(replace(reason, tries=0))
         else:
-            self._fall_back(entry, reason, why)
+            self._fall_back(entry, reason, why, now_s)
 
-    def _fall_back(self, entry: Entry, reason: Reason, why: str) -> None:
+    def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
-        self._emit(FellBack(self.app_id, why))
+        self._verdicts.fell_back(self._world.app(self.app_id), why, now_s)
 
 
 def _with(queue: QueueView, user: str, size: Resources) -> QueueView:

@@ -20,8 +20,10 @@ from rm_proxy.api import create_app
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator, Limits
+from rm_proxy.decisions import Decisions, Sampling
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.recorder import Recorder
+from rm_proxy.records import DecisionRecord
 from rm_proxy.refresh import Refresher
 from rm_proxy.state import ApiState
 from rm_proxy.store import Store
@@ -63,6 +65,8 @@ class Proxy:
         )
         self.open_connections: set[AmSide] = set()
         self.started_s = time.time()
+        sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
+        self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
         self.upstream_down: str | None = None
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
@@ -137,7 +141,7 @@ class Proxy:
                 origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
                 self.metrics.completions.labels(origin).inc()
             elif isinstance(effect, Decided):
-                self.recorder.decision(effect.record)
+                self._decided(effect.record)
             elif isinstance(effect, Announce):
                 messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
             elif isinstance(effect, DropHeld):
@@ -148,6 +152,14 @@ class Proxy:
                 self._count(effect)
         for node_id, message in messages.items():
             self.announcer.send(node_id, message)
+
+    def _decided(self, record: DecisionRecord) -> None:
+        kept = self.decisions.take(record, time.time())
+        self.metrics.decisions.labels(record.slot).inc(record.weight)
+        if kept is None:
+            self.metrics.decisions_left_out.labels(record.slot).inc(record.weight)
+        else:
+            self.recorder.decision(kept)
 
     def _granted(self, effect: Granted) -> None:
         record = effect.record
