@@ -6,20 +6,23 @@ needs first (precedence), then its request priority, then arrival.
 
 from __future__ import annotations
 
-from policies.base import NoSettings, Policy
+from pydantic import Field
+
+from policies.base import Policy
+from policies.bypass import Bypassing, within_job, yarn_first
 from policies.model import ContainerView
 
 
-def key(waiting: ContainerView, cfg: NoSettings, now_s: float) -> tuple[float, ...]:
+class JobSubmission(Bypassing):
+    """Settings of job_submission."""
+
+    bypass_limit_s: float = Field(600.0, ge=0, json_schema_extra={"source": "own; Mercury has no limit"})
+    """Work that may overtake a waiting container, however short it is; `.inf` for no limit."""
+
+
+def key(waiting: ContainerView, cfg: JobSubmission, now_s: float) -> tuple[float, ...]:
     """Return (-queue priority, -application priority, job's submission, precedence, request priority, arrival)."""
-    return (
-        -waiting.queue_priority,
-        -waiting.app_priority,
-        waiting.job_submitted_s,
-        waiting.precedence,
-        waiting.priority,
-        waiting.arrived_s,
-    )
+    return (*yarn_first(waiting), waiting.job_submitted_s, *within_job(waiting))
 
 
-POLICY = Policy("job_submission", NoSettings, key)
+POLICY = Policy("job_submission", JobSubmission, key)

@@ -5,11 +5,9 @@ For mechanisms and applications that cannot do with a sliver of CPU. Kairos susp
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from policies.base import Policy
-from policies.model import ContainerView, Resources, Way
-from policies.shrinking import Shrinking, least_work_lost
+from policies.model import Way
+from policies.shrinking import Shrinking, victims
 
 
 class Freeze(Shrinking):
@@ -18,11 +16,6 @@ class Freeze(Shrinking):
     def own_way(self) -> Way:
         """Return how this policy preempts."""
         return Way.FREEZE
-
-
-def victims(need: Resources, running: Sequence[ContainerView], cfg: Freeze, now_s: float) -> list[str]:
-    """Return who is killed for `need`, see `least_work_lost`."""
-    return least_work_lost(need, running, cfg, now_s)
 
 
 POLICY = Policy("freeze", Freeze, victims)

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any, Protocol, TypeVar
 
 from policies.binding import bind, bind_alternatives, misnamed
+from policies.bypass import Bypassing
 from policies.check import Path, plain
 from policies.errors import PolicyFaultError, SettingsError
 from policies.model import (
@@ -238,6 +239,11 @@ class Policies:
         """Return the sort key of a waiting container: the lowest starts first; break ties by container id."""
         bound = self.for_nodes._choices["order"]
         return _call(bound, tuple, waiting, bound.cfg, now_s)
+
+    def bypass_limit_s(self, waiting: ContainerView) -> float | None:
+        """Return how much expected work (s) may overtake a waiting container; None where the order alone counts."""
+        cfg = self.for_nodes._choices["order"].cfg
+        return cfg.limit_s(waiting) if isinstance(cfg, Bypassing) else None
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Choose running queueable containers that make room for `need`; empty when they cannot, or need not."""

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from policies.base import PolicyConfig
 from policies.model import ContainerView, Kind, Resources, Way
+from policies.victims import Victims, fewest
 
 
 class Shrinking(PolicyConfig):
@@ -31,6 +32,9 @@ class Shrinking(PolicyConfig):
     )
     """How containers of an application type are preempted, where it is not the policy's own way; upper case."""
 
+    victims: Victims = Field(Victims.LEAST_WORK, json_schema_extra={"source": "own"})
+    """Who is killed first when memory is needed, which shrinking does not free."""
+
     def own_way(self) -> Way:
         """Return how this policy preempts."""
         return Way.SHRINK
@@ -42,32 +46,10 @@ class Shrinking(PolicyConfig):
         return self.by_type.get(container.app_type.upper(), self.own_way())
 
 
-def _work_s(container: ContainerView, now_s: float) -> float:
-    """Return what is lost when the container is killed: CPU seconds, else wall time since it was started."""
-    if container.attained_s is not None:
-        return container.attained_s
-    return now_s - (container.arrived_s if container.started_s is None else container.started_s)
-
-
-def least_work_lost(need: Resources, running: Sequence[ContainerView], cfg: Shrinking, now_s: float) -> list[str]:
-    """Return ids of containers that together free `need`, those that lose the least work first.
+def victims(need: Resources, running: Sequence[ContainerView], cfg: Shrinking, now_s: float) -> list[str]:
+    """Return ids of containers that together free `need`, in the order of `cfg.victims`; see `fewest`.
 
     Vcores are asked for only where the NodeManager would kill by itself: for CPU alone containers are shrunk. Never one
-    that is not preempted in any way. Taken until they suffice; then those of them that turn out not to be needed are
-    spared, most work first. Empty when nothing is needed, or when even all of them would not suffice.
+    that is not preempted in any way.
     """
-    preemptible = [c for c in running if cfg.way(c) is not Way.NONE]
-    chosen: list[ContainerView] = []
-    freed = Resources()
-    for container in sorted(preemptible, key=lambda c: (_work_s(c, now_s), c.id)):
-        if need.fits(freed):
-            break
-        chosen.append(container)
-        freed = freed + container.resources
-    if not need.fits(freed):
-        return []
-    for container in chosen[::-1]:
-        if need.fits(freed - container.resources):
-            chosen.remove(container)
-            freed = freed - container.resources
-    return [c.id for c in chosen]
+    return fewest(need, [c for c in running if cfg.way(c) is not Way.NONE], cfg.victims, now_s)

@@ -9,17 +9,23 @@ from policies.model import Resources
 from shell.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
 from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
-from sidecar.queue import OrderKey, WaitingQueue
+from sidecar.queue import BypassLimit, OrderKey, WaitingQueue
 from sidecar.sharing import Sharing
 
 
 class Book:
     """The state of one node; `node.Node` writes it, everybody may read it."""
 
-    def __init__(self, rules: Rules, order_key: OrderKey, sharing: Sharing | None = None) -> None:
+    def __init__(
+        self,
+        rules: Rules,
+        order_key: OrderKey,
+        sharing: Sharing | None = None,
+        bypass_limit: BypassLimit | None = None,
+    ) -> None:
         self.rules = rules
         self.sharing = sharing or Sharing()
-        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes)
+        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes, bypass_limit)
         self.entries: dict[str, Entry] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.sessions: set[str] = set()

@@ -49,7 +49,7 @@ from sidecar.events import (
     Withdrawn,
 )
 from sidecar.las_events import Ready, Resized, Served, Squeezed
-from sidecar.queue import OrderKey, Waiting
+from sidecar.queue import BypassLimit, OrderKey, Waiting
 from sidecar.sharing import Sharing
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
@@ -59,8 +59,15 @@ Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 class Node(Book):
     """One node. `handle(event)` is the only way in; what the book holds is there to be read."""
 
-    def __init__(self, rules: Rules, order_key: OrderKey, victims: Victims, sharing: Sharing | None = None) -> None:
-        super().__init__(rules, order_key, sharing)
+    def __init__(
+        self,
+        rules: Rules,
+        order_key: OrderKey,
+        victims: Victims,
+        sharing: Sharing | None = None,
+        bypass_limit: BypassLimit | None = None,
+    ) -> None:
+        super().__init__(rules, order_key, sharing, bypass_limit)
         self._victims = victims
 
     def deadline_s(self) -> float | None:
@@ -246,7 +253,7 @@ class Node(Book):
             self._launch(self.entries[head.view.id], now_s)
 
     def _launch(self, entry: Entry, now_s: float) -> None:
-        self.queue.remove(entry.id)
+        self.queue.launch(entry.id)
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, payload, entry.payload = now_s, entry.payload, b""
         self._out.extend(self.sharing.join(entry, now_s))
@@ -353,6 +360,7 @@ class Node(Book):
         """Take in the proxy's targets, and shed what it wants shed."""
         if event.targets is not None:
             self.targets = event.targets
+            self.queue.job_sizes(event.targets.job_remaining_s)
         for shed in event.shed:
             self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
 

@@ -85,6 +85,7 @@ def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> Contai
         priority=grant.priority if grant else entry.start.priority,
         since_s=round(max(0.0, now_s - entry.since_s), 3),
         expected_s=entry.expected_s,
+        bypassed_s=round(_bypassed_s(node, entry), 3),
         why=_why(node, entry, place, now_s),
         attained_s=round(share.attained_s, 3) if share is not None else None,
         cores=share.cores if share is not None else None,
@@ -92,6 +93,11 @@ def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> Contai
         shrunk_by=share.last_by if share is not None else "",
         shrunk_ago_s=_ago_s(share, now_s),
     )
+
+
+def _bypassed_s(node: Node, entry: Entry) -> float:
+    waiting = node.queue.get(entry.id)
+    return waiting.view.bypassed_s if waiting is not None else 0.0
 
 
 def _ago_s(share: Share | None, now_s: float) -> float | None:

@@ -1,14 +1,26 @@
-"""The waiting containers of a node, in the order of the `order` policy: bounded in number, bytes and time."""
+"""The waiting containers of a node, in the order of the `order` policy: bounded in number, bytes and time.
+
+Who arrived earlier may be overtaken within a limit (Eagle thesis §3.4.3, see `policies.bypass`), and never runs ahead
+of what its own application needs first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Final
 
+from policies.bypass import work_s
 from policies.model import ContainerView
 
 OrderKey = Callable[[ContainerView, float], tuple[float, ...]]
 """A waiting container and the time to its sort key; the lowest starts first."""
+BypassLimit = Callable[[ContainerView], float | None]
+"""A waiting container to how much expected work may overtake it (s); None: the key alone counts, precedence neither."""
+PLAYED: Final = 100
+"""Starts that `in_order` plays one by one; the rest stands in the order of its keys, which limits hardly change."""
+_EPS: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +33,33 @@ class Waiting:
     size: int
 
 
+@dataclass(slots=True, eq=False)
+class _Place:
+    """One of those that wait, in the order of their arrival."""
+
+    waiting: Waiting
+    key: tuple[tuple[float, ...], float, str]
+    left_s: float
+    """Work that may still overtake it."""
+    limited: bool
+
+
 class WaitingQueue:
     """Held starts by container id.
 
-    max_length: containers; max_bytes: sum of their launch requests.
+    max_length: containers; max_bytes: sum of their launch requests; bypass_limit: None when nothing limits the order.
     """
 
-    def __init__(self, order_key: OrderKey, max_length: int, max_bytes: int) -> None:
+    def __init__(
+        self, order_key: OrderKey, max_length: int, max_bytes: int, bypass_limit: BypassLimit | None = None
+    ) -> None:
         self._order_key = order_key
+        self._bypass_limit = bypass_limit
         self.max_length = max_length
         self.max_bytes = max_bytes
         self.bytes = 0
         self._waiting: dict[str, Waiting] = {}
+        self._job_remaining_s: dict[str, float] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -42,6 +69,10 @@ class WaitingQueue:
 
     def __iter__(self) -> Iterator[Waiting]:
         return iter(self._waiting.values())
+
+    def get(self, container_id: str) -> Waiting | None:
+        """Return a start, None when it does not wait."""
+        return self._waiting.get(container_id)
 
     def refusal(self, size: int) -> str | None:
         """Return why a start of `size` bytes finds no place, or None."""
@@ -58,6 +89,7 @@ class WaitingQueue:
             raise ValueError(refusal or f"{waiting.view.id} waits already")
         self._waiting[waiting.view.id] = waiting
         self.bytes += waiting.size
+        self._resize(waiting)
 
     def remove(self, container_id: str) -> Waiting:
         """Take a start out; raises KeyError when it does not wait."""
@@ -65,13 +97,41 @@ class WaitingQueue:
         self.bytes -= waiting.size
         return waiting
 
+    def launch(self, container_id: str) -> Waiting:
+        """Take out a start that is on its way, and count it for those that it overtakes; KeyError as in `remove`.
+
+        Who waits for it, as another one of its application that is needed later, is not overtaken by it.
+        """
+        urgent = _urgent(self._waiting.values())
+        gone = self.remove(container_id)
+        since = _arrival(gone.view)
+        for waiting in list(self._waiting.values()):
+            view = waiting.view
+            if _arrival(view) < since and view.precedence <= urgent[view.app]:
+                self._put(waiting, replace(view, bypassed_s=view.bypassed_s + work_s(gone.view)))
+        return gone
+
+    def job_sizes(self, job_remaining_s: Mapping[str, float]) -> None:
+        """Take in what applications have left, in task-seconds by id; it goes before what their grants said."""
+        self._job_remaining_s = dict(job_remaining_s)
+        for waiting in list(self._waiting.values()):
+            self._resize(waiting)
+
     def head(self, now_s: float) -> Waiting | None:
         """Return the start that is next; equal keys go by arrival, then by id."""
-        return min(self._waiting.values(), key=lambda w: self._rank(w, now_s), default=None)
+        line = self._line(now_s)
+        return _next(line).waiting if line else None
 
     def in_order(self, now_s: float) -> list[Waiting]:
-        """Return all starts, the next one first."""
-        return sorted(self._waiting.values(), key=lambda w: self._rank(w, now_s))
+        """Return all starts in the order in which they would start if nothing else came, the next one first."""
+        line = self._line(now_s)
+        found: list[Waiting] = []
+        if any(place.limited for place in line):
+            while line and len(found) < PLAYED:
+                first = _next(line)
+                found.append(first.waiting)
+                _overtake(line, first)
+        return found + [place.waiting for place in sorted(line, key=lambda p: p.key)]
 
     def expired(self, now_s: float) -> list[Waiting]:
         """Return the starts whose time to wait is over."""
@@ -81,5 +141,62 @@ class WaitingQueue:
         """Return when the next one expires; None when nothing waits."""
         return min((w.hold_until_s for w in self._waiting.values()), default=None)
 
-    def _rank(self, waiting: Waiting, now_s: float) -> tuple[tuple[float, ...], float, str]:
-        return (self._order_key(waiting.view, now_s), waiting.view.arrived_s, waiting.view.id)
+    def _put(self, waiting: Waiting, view: ContainerView) -> None:
+        self._waiting[view.id] = replace(waiting, view=view)
+
+    def _resize(self, waiting: Waiting) -> None:
+        view = waiting.view
+        left_s = self._job_remaining_s.get(view.app, view.job_remaining_s)
+        if left_s != view.job_remaining_s:
+            self._put(waiting, replace(view, job_remaining_s=left_s))
+
+    def _line(self, now_s: float) -> list[_Place]:
+        return [self._place(w, now_s) for w in sorted(self._waiting.values(), key=lambda w: _arrival(w.view))]
+
+    def _place(self, waiting: Waiting, now_s: float) -> _Place:
+        view = waiting.view
+        limit_s = self._bypass_limit(view) if self._bypass_limit is not None else None
+        left_s = inf if limit_s is None else limit_s - view.bypassed_s
+        return _Place(waiting, (self._order_key(view, now_s), *_arrival(view)), left_s, limit_s is not None)
+
+
+def _arrival(view: ContainerView) -> tuple[float, str]:
+    return view.arrived_s, view.id
+
+
+def _urgent(waiting: Iterable[Waiting]) -> dict[str, int]:
+    """Return the precedence of what each application needs first of what it has here, by its id."""
+    first: dict[str, int] = {}
+    for each in waiting:
+        view = each.view
+        first[view.app] = min(view.precedence, first.get(view.app, view.precedence))
+    return first
+
+
+def _next(line: list[_Place]) -> _Place:
+    """Return who starts next: the first by its key of those that may overtake all that came earlier.
+
+    line: not empty, in the order of arrival. The first of them that does not wait for its own application always may.
+    """
+    urgent = _urgent(place.waiting for place in line)
+    best: _Place | None = None
+    may_s = inf
+    for place in line:
+        view = place.waiting.view
+        if place.limited and view.precedence > urgent[view.app]:
+            continue
+        if work_s(view) <= may_s + _EPS and (best is None or place.key < best.key):
+            best = place
+        may_s = min(may_s, place.left_s)
+    assert best is not None
+    return best
+
+
+def _overtake(line: list[_Place], gone: _Place) -> None:
+    """Take one out that starts, and lower what may still overtake those before it."""
+    urgent = _urgent(place.waiting for place in line)
+    at = line.index(gone)
+    for place in line[:at]:
+        if place.waiting.view.precedence <= urgent[place.waiting.view.app]:
+            place.left_s -= work_s(gone.waiting.view)
+    del line[at]

@@ -70,7 +70,7 @@ class Sidecar:
         capacity = place.capacity if shrinking is None else settings.cores(place.capacity)
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
         sharing = Sharing(shrinking, rules)
-        self.node = Node(rules, self._order_key, self._victims, sharing)
+        self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit)
         self._chosen = chosen
         self._guardian = Guardian(place.group(settings.cgroup))
         self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
@@ -301,6 +301,9 @@ class Sidecar:
         except PolicyFaultError as error:
             self._fault("order", error)
             return ()
+
+    def _bypass_limit(self, waiting: ContainerView) -> float | None:
+        return self.policies.bypass_limit_s(waiting)
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         try:

@@ -112,7 +112,7 @@ class Site:
         """Start the sidecar (anew): it has forgotten everything, the NodeManager has not."""
         self.boots += 1
         rules = Rules(capacity=self.size, reserve_mb=0)
-        self.node = Node(rules, self.policies.order_key, self._victims)
+        self.node = Node(rules, self.policies.order_key, self._victims, bypass_limit=self.policies.bypass_limit_s)
 
     def _victims(
         self, need: Resources, running: list[ContainerView] | tuple[ContainerView, ...], now_s: float

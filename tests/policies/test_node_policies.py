@@ -9,6 +9,7 @@ from policies.model import ContainerView, Kind, Resources
 from policies.registry import Registry
 
 REGISTRY = Registry()
+KILLERS = ("kill_newest", "kill_least_work", "kill_lowest_priority")
 
 
 def q(
@@ -42,6 +43,29 @@ def test_none_when_they_would_not_suffice_or_nothing_is_needed() -> None:
     assert victims(Resources(1, 0)) == []
 
 
+def test_least_work_is_cpu_time_where_it_is_measured() -> None:
+    """At second 100: `old` ran for 90 s but got 2 s of CPU; nobody measured `young`, which ran for 5 s."""
+    old, young = q("old", started_s=10, attained_s=2.0), q("young", started_s=95)
+    assert victims(Resources(1024, 1), old, young, name="kill_least_work") == ["old"]
+    assert victims(Resources(1024, 1), old, young) == ["young"]
+    assert victims(Resources(2048, 2), young, old, name="kill_least_work") == ["old", "young"]
+
+
+def test_lowest_priority_is_the_queues_then_the_applications_then_the_needs() -> None:
+    base = {"queue_priority": 2, "app_priority": 2, "precedence": 1, "priority": 20, "started_s": 5.0}
+
+    def first(**worse: float) -> str:
+        need = Resources(1024, 1)
+        return victims(need, q("a", **base), q("b", **(base | worse)), name="kill_lowest_priority")[0]
+
+    assert first(queue_priority=1, app_priority=9) == "b"
+    assert first(app_priority=1, precedence=0) == "b"
+    assert first(precedence=2, priority=1) == "b"
+    assert first(priority=30, started_s=1.0) == "b"
+    assert first(started_s=6.0) == "b"
+    assert first(started_s=4.0) == "a"
+
+
 def test_what_turned_out_unnecessary_is_spared() -> None:
     small, big = q("small", 512, started_s=2), q("big", 4096, started_s=1)
     assert victims(Resources(4096, 1), small, big) == ["big"]
@@ -71,10 +95,10 @@ containers = st.lists(
 
 
 @settings(deadline=None)
-@given(st.builds(Resources, st.integers(0, 12), st.integers(0, 6)), containers)
-def test_victims_suffice_and_none_could_be_left_out(need: Resources, running: list[ContainerView]) -> None:
-    chosen = victims(need, *running)
-    assert chosen == victims(need, *reversed(running))
+@given(st.sampled_from(KILLERS), st.builds(Resources, st.integers(0, 12), st.integers(0, 6)), containers)
+def test_victims_suffice_and_none_could_be_left_out(name: str, need: Resources, running: list[ContainerView]) -> None:
+    chosen = victims(need, *running, name=name)
+    assert chosen == victims(need, *reversed(running), name=name)
     by_id = {c.id: c.resources for c in running}
     assert len(set(chosen)) == len(chosen) and set(chosen) <= set(by_id)
     everything = sum(by_id.values(), Resources())
@@ -104,3 +128,23 @@ def test_job_submission_order() -> None:
     assert first(app_priority=1, job_submitted_s=99.0) == "b"
     assert first(queue_priority=1, app_priority=-5) == "b"
     assert first(arrived_s=6.0) == "a"
+
+
+def test_srpt_goes_by_what_the_job_has_left_and_at_least_by_the_task() -> None:
+    long = q("long", job_remaining_s=100.0, expected_s=1.0)
+    assert started_first("srpt", long, q("short", job_remaining_s=99.0, expected_s=50.0)) == ["short", "long"]
+    assert started_first("srpt", long, q("unknown", expected_s=101.0)) == ["long", "unknown"]
+    assert started_first("srpt", q("a", app_priority=1, job_remaining_s=9e9), long) == ["a", "long"]
+
+
+def test_sjf_goes_by_the_task() -> None:
+    long, short = q("long", expected_s=9.0, job_remaining_s=9.0), q("short", expected_s=8.0, job_remaining_s=8e9)
+    assert started_first("sjf", long, short) == ["short", "long"]
+    assert started_first("sjf", q("a", queue_priority=1, expected_s=99.0), short) == ["a", "short"]
+
+
+def test_hrrn_weighs_the_wait_by_the_duration() -> None:
+    """At second 100: waits of 90 s and 20 s with 45 s and 5 s expected are ratios of 3 and 5."""
+    long, short = q("long", expected_s=45.0, arrived_s=10.0), q("short", expected_s=5.0, arrived_s=80.0)
+    assert started_first("hrrn", long, short) == ["short", "long"]
+    assert started_first("hrrn", q("long", expected_s=18.0, arrived_s=10.0), short) == ["long", "short"]

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from policies.errors import SettingsError
 from policies.model import ContainerView, Kind, Resources, Way
 from policies.registry import Registry
-from policies.shrinking import Shrinking, least_work_lost
+from policies.shrinking import Shrinking
+from policies.shrinking import victims as shrinking_victims
+from policies.victims import Victims
 
 NAMES = ("las", "freeze")
 REGISTRY = Registry([EntryPoint(name, f"policies.preempt_{name}:POLICY", "policies.preempt") for name in NAMES])
@@ -92,6 +94,16 @@ def test_who_is_never_preempted_is_never_killed() -> None:
     assert victims(1024, q("a"), by_type={"MAPREDUCE": "none"}) == []
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_order_of_victims_is_a_setting(name: str) -> None:
+    """At NOW_S each has another reason to go first."""
+    idle = q("idle", 512, attained_s=1.0, started_s=10.0, app_priority=5)
+    young = q("young", 512, attained_s=9.0, started_s=90.0, app_priority=5)
+    humble = q("humble", 512, attained_s=9.0, started_s=10.0, app_priority=0)
+    for order, expected in (("least_work", "idle"), ("newest", "young"), ("lowest_priority", "humble")):
+        assert victims(512, idle, young, humble, name=name, victims=order) == [expected]
+
+
 containers = st.lists(
     st.builds(
         lambda number, memory, attained, kind: q(f"c{number:02}", memory, attained_s=attained, app_type=kind),
@@ -106,11 +118,11 @@ containers = st.lists(
 
 
 @settings(deadline=None)
-@given(st.integers(0, 14), containers)
-def test_victims_suffice_and_none_could_be_left_out(need_mb: int, running: list[ContainerView]) -> None:
-    cfg = Shrinking()
-    chosen = least_work_lost(Resources(need_mb), running, cfg, NOW_S)
-    assert chosen == least_work_lost(Resources(need_mb), running[::-1], cfg, NOW_S)
+@given(st.sampled_from(list(Victims)), st.integers(0, 14), containers)
+def test_victims_suffice_and_none_could_be_left_out(order: Victims, need_mb: int, running: list[ContainerView]) -> None:
+    cfg = Shrinking(victims=order)
+    chosen = shrinking_victims(Resources(need_mb), running, cfg, NOW_S)
+    assert chosen == shrinking_victims(Resources(need_mb), running[::-1], cfg, NOW_S)
     size = {c.id: c.resources.memory_mb for c in running if c.app_type != "SPARK"}
     assert set(chosen) <= set(size)
     if need_mb == 0 or sum(size.values()) < need_mb:

@@ -1,0 +1,70 @@
+"""Who is killed to make room, in which order, and no more than needed: what the `preempt` policies have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+from policies.model import ContainerView, Kind, Resources
+
+SortKey = tuple[float | str, ...]
+
+
+class Victims(StrEnum):
+    """In which order running queueable containers are killed."""
+
+    LEAST_WORK = "least_work"
+    """Those that lose the least work first: CPU seconds where they are measured, else time since the start."""
+    NEWEST = "newest"
+    """Those that were started last first."""
+    LOWEST_PRIORITY = "lowest_priority"
+    """Those of the lowest YARN priority (queue, then application) first, then what their application needs last."""
+
+
+def since_s(container: ContainerView) -> float:
+    """Return when it was started, else when it arrived; Unix seconds."""
+    return container.arrived_s if container.started_s is None else container.started_s
+
+
+def work_s(container: ContainerView, now_s: float) -> float:
+    """Return what is lost when the container is killed: CPU seconds, else wall time since it was started."""
+    return container.attained_s if container.attained_s is not None else now_s - since_s(container)
+
+
+def _newest(container: ContainerView) -> SortKey:
+    return since_s(container), container.arrived_s, container.id
+
+
+def _sorted(running: Iterable[ContainerView], order: Victims, now_s: float) -> list[ContainerView]:
+    """Return the containers, the first to be killed first; equal ones by id, of the newest the higher id."""
+    match order:
+        case Victims.LEAST_WORK:
+            return sorted(running, key=lambda c: (work_s(c, now_s), c.id))
+        case Victims.NEWEST:
+            return sorted(running, key=_newest, reverse=True)
+        case Victims.LOWEST_PRIORITY:
+            newest_first = sorted(running, key=_newest, reverse=True)
+            return sorted(newest_first, key=lambda c: (c.queue_priority, c.app_priority, -c.precedence, -c.priority))
+
+
+def fewest(need: Resources, running: Sequence[ContainerView], order: Victims, now_s: float) -> list[str]:
+    """Return ids of queueable containers of `running` that together free `need` (MB and vcores), in the order of death.
+
+    Taken in `order` until they suffice; then those that turn out not to be needed are spared, the last
+    first, so that none of the answer could be left out. Empty when nothing is needed, or when even all of them would
+    not suffice.
+    """
+    chosen: list[ContainerView] = []
+    freed = Resources()
+    for container in _sorted((c for c in running if c.kind is Kind.QUEUEABLE), order, now_s):
+        if need.fits(freed):
+            break
+        chosen.append(container)
+        freed = freed + container.resources
+    if not need.fits(freed):
+        return []
+    for container in chosen[::-1]:
+        if need.fits(freed - container.resources):
+            chosen.remove(container)
+            freed = freed - container.resources
+    return [c.id for c in chosen]
