@@ -15,8 +15,9 @@ from cluster.spec import ClusterSpec
 from cluster.testing import free_base_port
 from quicksilver.stack import Stack
 from tests.whole.job import Task, job
+from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.nm_log import Life, most_at_once, read_lives
-from workloads.records import Watch
+from workloads.records import Watch, application_of
 
 pytestmark = pytest.mark.hadoop
 NODES, VCORES = 3, 2
@@ -82,6 +83,21 @@ def events(stack: Stack, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
     wanted = {cid for task in tasks for cid in task.containers}
     told = [stack.get(f"/v1/explain/{cid}") for cid in sorted(wanted)]
     return [event for one in told for event in one["events"] if event["kind"] == kind]
+
+
+def test_a_quota_of_three_holds_for_mapreduce(cluster: Cluster) -> None:
+    text = make_text(2000)
+    put_text(cluster, "/policies/input.txt", text)
+    options = JobOptions(properties={"mapreduce.map.speculative": "false"})
+    with stack(cluster, quota={"policy": "absolute", "settings": {"max_q": 3}}), Watch(cluster) as watch:
+        done = start_wordcount(cluster, "/policies/input.txt", "/policies/counted", maps=8, options=options).wait(240)
+    assert read_counts(cluster, "/policies/counted") == count_words(text)
+    mine = {cid for cid in watch.granted().all if application_of(cid) == done.application_id}
+    lives = all_lives(cluster)
+    queueable = [lives[cid] for cid in mine & watch.granted().opportunistic if cid in lives]
+    assert len(mine) >= 10
+    assert 3 <= len(queueable) < len(mine) - 1
+    assert most_at_once(queueable) == 3
 
 
 def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
