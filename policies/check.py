@@ -151,7 +151,10 @@ _UNITS = {"s": "s", "ms": "ms", "mb": "MB", "cores": "cores", "vcores": "vcores"
 
 
 def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
-    """Return the settings of a model: name, type, default, unit, range, doc and source of each."""
+    """Return the settings of a model: name, type, default, unit, range, doc and source of each.
+
+    Those of a group of settings (a `Damping`) follow it, with the group's name and a dot before theirs.
+    """
     rows = []
     for name, field in model.model_fields.items():
         extra: Mapping[str, Any] = field.json_schema_extra if isinstance(field.json_schema_extra, Mapping) else {}
@@ -171,7 +174,19 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
                 "source": str(extra.get("source", "")),
             }
         )
+        rows.extend(_group_rows(name, default))
     return rows
+
+
+def _group_rows(group: str, defaults: object) -> list[dict[str, Any]]:
+    """Return the settings of a group whose default values are these; none when it is no group."""
+    if not isinstance(defaults, BaseModel):
+        return []
+    values = defaults.model_dump(mode="json")
+    return [
+        row | {"name": f"{group}.{row['name']}", "default": plain(values[row["name"]])}
+        for row in setting_rows(type(defaults))
+    ]
 
 
 def _jsonable(value: object) -> object:

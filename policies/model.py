@@ -155,9 +155,21 @@ class NodeView:
         """
         if self.used_g.memory_mb + self.used_q.memory_mb + resources.memory_mb > self.capacity.memory_mb:
             return False
+        if not self.within_limit(resources):
+            return False
         if self.slots:
             return self.containers < self.slots
         return self.used_g.vcores + self.used_q.vcores + resources.vcores <= self.capacity.vcores
+
+    def within_limit(self, resources: Resources) -> bool:
+        """Tell whether one more queueable container of this size is within what the `police` policy leaves to them.
+
+        Where containers share the cores memory alone counts, since nothing is killed for CPU there.
+        """
+        if self.limit_q is None:
+            return True
+        used = self.used_q + resources
+        return used.memory_mb <= self.limit_q.memory_mb and (bool(self.slots) or used.vcores <= self.limit_q.vcores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +253,25 @@ class ShedTarget:
     max_wait_s: float | None = None
     max_queue: int | None = None
     reason: str = ""
+    max_sheds: int = 2
+    """A task that was shed or killed so often stays."""
+    max_share_ratio: float = 1.0
+    """At most this share of the queue is shed within a second, but always one container."""
+    settle_s: float = 0.0
+    """What has waited for less than this stays: the figures behind the target may be older than it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What guaranteed containers used of a node in one quarter of an hour of the week, in the weeks before."""
+
+    begins_s: float
+    """Unix time at which it comes (or came) next."""
+    ends_s: float
+    weeks: int
+    """How many weeks were seen."""
+    mean: Resources
+    peak: Resources
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,10 +281,10 @@ class NodeUse:
     node: str
     capacity: Resources
     used_g: Resources
-    recent_g: Resources
-    """The most of the last minutes."""
-    usual_g: Resources | None
-    """What they used at this time of day (and week) before, over the policy's horizon; None while not known."""
+    recent: tuple[Resources, ...] = ()
+    """The most of each of the last minutes, at most 60; the running one first."""
+    usual: tuple[Usual, ...] = ()
+    """The quarters of an hour from now on, at least 4 hours of them; those that were never seen are left out."""
 
 
 @dataclass(frozen=True, slots=True)

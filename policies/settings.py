@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 from policies.binding import bind, bind_alternatives, misnamed
 from policies.bypass import Bypassing
 from policies.check import Path, plain
+from policies.damping import Damping
 from policies.errors import PolicyFaultError, SettingsError
 from policies.model import (
     AppView,
@@ -305,6 +306,11 @@ class Policies:
         bound = self.for_app(app)._choices["promote"]
         answer: str | None = _call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
+
+    def damping(self, slot: str) -> Damping:
+        """Return the damping of the policy that decides on nodes in a slot: its setting `damping`, else none."""
+        found = getattr(self.for_nodes._choices[slot].cfg, "damping", None)
+        return found if isinstance(found, Damping) else Damping()
 
     def chosen(self, slot: str) -> str:
         """Return the name of the policy in a slot, for records; all of them for `quota`, "rules" for `route`."""
