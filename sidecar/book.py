@@ -136,11 +136,12 @@ class Book:
                     kind=kind,
                     at_s=now_s,
                     reason=reason,
-                    cause=cause,
+                    cause=cause or (share.last_by if share is not None and kind is EventKind.ENDED else ""),
                     waited_s=max(0.0, begun_s - entry.arrived_s),
                     ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
                     attained_s=round(share.attained_s, 3) if share is not None else None,
                     times_shrunk=share.times_shrunk if share is not None else 0,
+                    saved_s=round(share.saved_s, 3) if share is not None and kind is EventKind.ENDED else 0.0,
                 )
             )
         )

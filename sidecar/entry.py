@@ -72,6 +72,8 @@ class Entry:
     """When the phase must end: hold limit, wait for the announcement, wait for the room."""
     kill_reason: str = ""
     """Set when it is to be killed, which waits for the answer to its start."""
+    kill_cause: str = ""
+    """Why in one word: room, memory or proxy."""
     process_gone: bool = False
     kill_over: bool = False
     payload: bytes = field(default=b"", repr=False)

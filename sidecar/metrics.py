@@ -82,7 +82,8 @@ class SidecarMetrics:
             "preemptions", "Containers that gave way, by how (shrink, freeze, kill).", "way"
         )
         self.work_saved_s = self._counter(
-            "work_saved_seconds", "CPU seconds that containers had attained when they were shrunk rather than killed."
+            "work_saved_seconds",
+            "CPU seconds that kills would have lost in place of shrinks: attained since the one before.",
         )
         self.shrunk = self._gauge("shrunk", "Containers that gave way and live.")
         self.squeezed = self._gauge(

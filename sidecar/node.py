@@ -148,7 +148,7 @@ class Node(Book):
         self.announced.pop(container_id, None)
         entry = self.entries.get(container_id)
         if entry is not None and entry.phase is Phase.STARTING and entry.kind == QUEUEABLE:
-            entry.kill_reason = reason or "dropped by the proxy"
+            entry.kill_reason, entry.kill_cause = reason or "dropped by the proxy", "proxy"
         else:
             self._give_up(container_id, EventKind.STOPPED, reason or "dropped by the proxy", now_s)
 
@@ -222,7 +222,7 @@ class Node(Book):
             self._forward(entry, now_s)
             return
         for container_id in chosen:
-            self._kill(self.entries[container_id], f"makes room for {entry.id}", now_s)
+            self._kill(self.entries[container_id], f"makes room for {entry.id}", "room", now_s)
 
     def _let_through(self, now_s: float) -> None:
         """Forward the guaranteed starts, oldest first, that have their room."""
@@ -284,7 +284,7 @@ class Node(Book):
         if entry.process_gone:
             self._finish(entry, EventKind.ENDED, "", event.now_s)
         elif entry.kill_reason:
-            self._kill(entry, entry.kill_reason, event.now_s)
+            self._kill(entry, entry.kill_reason, entry.kill_cause, event.now_s)
 
     def _answered_badly(self, entry: Entry, event: Answered) -> None:
         """Forget a start that its application master knows to have failed; a lost answer may hide a success."""
@@ -307,11 +307,11 @@ class Node(Book):
         running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
         return running and entry.kind == QUEUEABLE and entry.start.attempt_id in self.sessions
 
-    def _kill(self, entry: Entry, reason: str, now_s: float) -> None:
-        entry.kill_reason = reason
+    def _kill(self, entry: Entry, reason: str, cause: str, now_s: float) -> None:
+        entry.kill_reason, entry.kill_cause = reason, cause
         if entry.phase is Phase.STARTING:
             return  # stopped as soon as the NodeManager has answered its start
-        self._tell(entry, EventKind.KILLED, reason, now_s)
+        self._tell(entry, EventKind.KILLED, reason, now_s, cause)
         entry.enter(Phase.KILLING, now_s)
         self._let_go(entry.id, now_s)
         self._out.append(Kill(entry.id, entry.start.attempt_id))
@@ -320,7 +320,7 @@ class Node(Book):
         """Kill a container because memory runs out; one that cannot be killed any more is on its way already."""
         entry = self.entries.get(event.container_id)
         if entry is not None and self.killable(entry):
-            self._kill(entry, event.reason, event.now_s)
+            self._kill(entry, event.reason, "memory", event.now_s)
 
     def _let_go(self, container_id: str, now_s: float) -> None:
         """Let a container that is about to end run freely: one that stands still cannot even die."""

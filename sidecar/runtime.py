@@ -364,7 +364,7 @@ class Runtime:
         share = self.node.sharing.share(command.container_id)
         if share is not None and not share.running and not isinstance(command, Restore):
             self.metrics.preemptions.labels(share.way).inc()
-            self.metrics.work_saved_s.inc(share.attained_s)
+            self.metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
         words = {} if isinstance(command, Restore) else {"by": command.by}
         log.info(type(command).__name__.lower(), container=command.container_id, why=command.why, **words)
         self.resizing.obey(command)

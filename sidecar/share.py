@@ -61,6 +61,12 @@ class Share:
     times_shrunk: int = 0
     shrunk_s: float | None = None
     """When it was shrunk last; None when it never was."""
+    saved_s: float = 0.0
+    """CPU seconds that kills in place of its shrinks would have lost.
+
+    Each kill would have lost what was attained since the one before, after which the task began anew; together that is
+    what was attained until the last shrink.
+    """
     last_by: str = ""
     """Which container took its place last."""
     last_why: str = ""
@@ -144,6 +150,7 @@ class Share:
         if self.applied.runs and not grant.runs:
             self.times_shrunk += 1
             self.shrunk_s = now_s
+            self.saved_s = max(self.saved_s, self.attained_s)
             self.last_by, self.last_why = self.by, self.why
         self.applied, self.tries = grant, 0
         if self.stuck:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.model import Way
 from policies.shrinking import Shrinking
@@ -321,3 +323,30 @@ def test_time_never_goes_back() -> None:
     node.handle(Turn(2))
     node.handle(Turn(6))
     assert node.shares["a"].attained_s == 6
+
+
+def test_what_kills_in_place_of_the_shrinks_would_have_lost() -> None:
+    node = full(1, "a", "b", gap_s=4)
+    a, b = node.shares["a"], node.shares["b"]
+    assert (a.saved_s, b.saved_s) == (4.0, 0.0), "a kill for b would have lost the 4 s of a"
+    settle(node, node.handle(Turn(14)), 14)  # b has 10 s and gives way to a
+    assert (a.saved_s, b.saved_s) == (4.0, 10.0)
+    settle(node, node.handle(Turn(24)), 24)  # a has 14 s: a kill would have lost the 10 s since its first one
+    assert (a.attained_s, a.saved_s, a.times_shrunk) == (14.0, 14.0, 2)
+
+
+@given(st.lists(st.floats(0.1, 30), min_size=1, max_size=12))
+def test_saved_is_what_each_kill_would_have_lost_since_the_one_before(turns: list[float]) -> None:
+    share = Share("a", 1, Way.SHRINK, 0, 0, ready=True)
+    since_s = lost_s = 0.0
+    for seconds in turns:
+        share.serve(seconds)
+        since_s += seconds
+        share.flight = Grant(0.0, False)
+        share.done(seconds)
+        lost_s, since_s = lost_s + since_s, 0.0
+        share.flight = FULL
+        share.done(seconds)
+    assert share.saved_s == pytest.approx(lost_s)
+    share.serve(5.0)
+    assert share.saved_s == pytest.approx(lost_s), "what it attained since is not saved by any shrink"

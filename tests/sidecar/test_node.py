@@ -99,7 +99,10 @@ def test_guaranteed_waits_until_the_newest_queueable_is_gone() -> None:
     reason = "makes room for g"
     play(
         busy(),
-        (arrived("g", 5, q=False), [told(5, "q2", EventKind.KILLED, 5, reason=reason, ran_s=4), Kill("q2", ATTEMPT)]),
+        (
+            arrived("g", 5, q=False),
+            [told(5, "q2", EventKind.KILLED, 5, reason=reason, cause="room", ran_s=4), Kill("q2", ATTEMPT)],
+        ),
         (Ended("q2", 5.1), []),  # its process is gone, the NodeManager has not said so
         (KillOver("q2", True, "", 5.2), [Unwatch("q2"), Forward("g"), Watch("g", APP)]),
     )
@@ -110,11 +113,17 @@ def test_two_guaranteed_kill_two_and_go_in_order() -> None:
         busy(),
         (
             arrived("g1", 5, q=False),
-            [told(5, "q2", EventKind.KILLED, 5, reason="makes room for g1", ran_s=4), Kill("q2", ATTEMPT)],
+            [
+                told(5, "q2", EventKind.KILLED, 5, reason="makes room for g1", cause="room", ran_s=4),
+                Kill("q2", ATTEMPT),
+            ],
         ),
         (
             arrived("g2", 5, q=False),
-            [told(6, "q1", EventKind.KILLED, 5, reason="makes room for g2", ran_s=4), Kill("q1", ATTEMPT)],
+            [
+                told(6, "q1", EventKind.KILLED, 5, reason="makes room for g2", cause="room", ran_s=4),
+                Kill("q1", ATTEMPT),
+            ],
         ),
         (KillOver("q1", True, "", 6), [Unwatch("q1"), Forward("g1"), Watch("g1", APP)]),
         (KillOver("q2", True, "", 7), [Unwatch("q2"), Released(ATTEMPT), Forward("g2"), Watch("g2", APP)]),
@@ -190,7 +199,7 @@ def test_kill_while_starting_waits_for_the_answer() -> None:
             [
                 told(4, "q8", EventKind.STARTED, 6),
                 Settled("q8"),
-                told(5, "q8", EventKind.KILLED, 6, reason="makes room for g", ran_s=0),
+                told(5, "q8", EventKind.KILLED, 6, reason="makes room for g", cause="room", ran_s=0),
                 Kill("q8", ATTEMPT),
             ],
         ),
@@ -233,7 +242,7 @@ def test_drop_while_waiting_and_while_starting() -> None:
             [
                 told(4, "q8", EventKind.STARTED, 4),
                 Settled("q8"),
-                told(5, "q8", EventKind.KILLED, 4, reason="released", ran_s=0),
+                told(5, "q8", EventKind.KILLED, 4, reason="released", cause="proxy", ran_s=0),
                 Kill("q8", ATTEMPT),
             ],
         ),

@@ -24,6 +24,7 @@ from sidecar.events import (
     LetGo,
     Outcome,
     SessionUp,
+    Tell,
     Tick,
     Unwatch,
     Watch,
@@ -200,3 +201,25 @@ def test_without_a_shrinking_policy_nothing_is_shared() -> None:
     node = Node(rules, by_arrival, lambda need, run, at: [])
     assert run(node, "a", 0) == [] and node.sharing.shares() == {} and node.sharing.spread_s() == 0
     assert node.sharing.deadline_s() is None
+
+
+def test_the_end_of_a_container_tells_what_shrinking_saved_and_for_whom() -> None:
+    node = full()
+    node.handle(Served({"a": 7.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
+    by = node.sharing.shares()["a"].last_by
+    (end,) = [c.event for c in node.handle(Ended("a", 12)) if isinstance(c, Tell)]
+    assert (end.kind, end.times_shrunk, end.cause) == (EventKind.ENDED, 1, by) and by in ("c", "d")
+    assert end.saved_s == node_share_saved(full(), "a") and 0 < end.saved_s < 7.0
+    assert end.attained_s is not None and end.attained_s >= 7.0
+
+
+def node_share_saved(node: Node, name: str) -> float:
+    return round(node.sharing.shares()[name].saved_s, 3)
+
+
+def test_a_kill_saves_nothing_and_names_its_cause() -> None:
+    node = full()
+    node.handle(KillAsked("a", "memory is short", 9))
+    node.handle(KillAsked("b", "memory is short", 9))
+    events = [c.event for c in node.handle(KillAsked("c", "memory is short", 9)) if isinstance(c, Tell)]
+    assert [(e.kind, e.cause, e.saved_s) for e in events] == [(EventKind.KILLED, "memory", 0.0)]
