@@ -85,8 +85,8 @@ class ContainerEvent(Message):
     cause: str = ""
     """Who wanted it, in one word.
 
-    For SHED: hold, full, drain, shed, steal, correct, quota, proxy; for KILLED: room, memory, proxy; for ENDED: the container
-    for which it was shrunk last.
+    For SHED: hold, full, drain, shed, steal, correct, quota, proxy; for KILLED: room, memory, proxy; for ENDED: the
+    container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None
@@ -95,7 +95,7 @@ class ContainerEvent(Message):
     """CPU seconds that it was given by then; None when nobody measured."""
     times_shrunk: int = Field(0, ge=0)
     saved_s: float = Field(0.0, ge=0)
-    """CPU seconds that kills in place of its shrinks would have lost, for ENDED: what it had attained at the last one."""
+    """CPU seconds that kills in place of its shrinks would have lost, for ENDED."""
 
 
 class ContainerState(StrEnum):
