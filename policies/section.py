@@ -178,7 +178,7 @@ def _drawn(key: str) -> float:
 
 
 class Hint(Section):
-    """How long what matches is expected to run, when nothing is known of its like."""
+    """How long what matches is expected to run, by its admin's knowledge."""
 
     match: Match = Match()
     """What the hint applies to."""
@@ -187,12 +187,18 @@ class Hint(Section):
 
 
 class Estimate(Section):
-    """Expected durations of tasks that nothing is known about yet."""
+    """Expected durations of tasks: what is believed before their like completed, and how much that counts then."""
 
     default_s: float = Field(10.0, gt=0, allow_inf_nan=False)
-    """Expected duration of a task when no rule matches."""
+    """Expected duration of a task about which nothing is known."""
     rules: tuple[Hint, ...] = ()
     """Hints; the first that matches counts."""
+    tags: bool = True
+    """Whether applications may name durations in their tags (`expected_s:12`), which count before the rules."""
+    prior_weight: float = Field(3.0, ge=0, le=1000, json_schema_extra={"unit": "tasks"})
+    """How many completed siblings a hint, or what earlier jobs of the name took, counts as (own)."""
+    history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
+    """What is remembered of a job name counts as this many tasks at most, so that old ones fade (own)."""
 
 
 class PolicySet(Section):

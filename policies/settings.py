@@ -35,7 +35,7 @@ from policies.model import (
     ShedTarget,
 )
 from policies.registry import Bound, Registry
-from policies.section import Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
+from policies.section import Estimate, Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
 from policies.windows import Coming, Hours
 
@@ -328,11 +328,17 @@ class Policies:
 
     def expected_s(self, ask: Estimable) -> float:
         """Return the expected duration (s) of what nothing is known about: by the first hint that matches."""
-        own = self.for_app(ask.app)
-        for matches, expected_s in own._hints:
-            if matches(ask.app, ask.priority):
-                return expected_s
-        return own.section.estimate.default_s
+        ruled_s = self.ruled_s(ask.app, ask.priority)
+        return self.estimate(ask.app).default_s if ruled_s is None else ruled_s
+
+    def ruled_s(self, app: AppView, priority: int) -> float | None:
+        """Return the duration (s) of the first hint in `estimate.rules` that matches; None when none does."""
+        hints = self.for_app(app)._hints
+        return next((expected_s for matches, expected_s in hints if matches(app, priority)), None)
+
+    def estimate(self, app: AppView) -> Estimate:
+        """Return how durations of an application's tasks are estimated."""
+        return self.for_app(app).section.estimate
 
     def notes(self) -> list[str]:
         """Return what is allowed but probably not meant, one line each."""

@@ -9,6 +9,7 @@ from policies.model import Kind
 from rm_proxy import ids
 from rm_proxy.asks import Entry, QPlacement, Reason
 from rm_proxy.ends import Ends
+from rm_proxy.estimator import Expectation
 from rm_proxy.exchange import RowName
 from rm_proxy.grants import announcement, granted
 from rm_proxy.live import Live, LiveContainers
@@ -149,8 +150,9 @@ class Arrivals:
         view = self._world.node(ids.node_id_text(node))
         return node.host, view.rack if view is not None else "/default-rack"
 
-    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0) -> Live:
+    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = "") -> Live:
         priority, app = container.priority.priority, self._world.app(self._router.app_id)
+        expects = self._world.expected(app, priority, follows) if app else Expectation(0.0)
         return Live(
             ids.container_id_text(container.id),
             ids.copied(container.id),
@@ -158,15 +160,18 @@ class Arrivals:
             kind,
             priority,
             resources_of(container.resource),
-            self._world.expected_s(app, priority) if app else 0.0,
+            expects.mean_s,
             now_s,
             retries,
+            follows,
+            expects.spread_s,
+            expects.source,
         )
 
     def _deliver(
         self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
     ) -> None:
-        live = self._held(container, kind, now_s, reason.retries)
+        live = self._held(container, kind, now_s, reason.retries, reason.follows)
         self._live.add(live)
         self.given.append(live.id)
         self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
@@ -175,6 +180,5 @@ class Arrivals:
         self._world.given(live, q)
         app = self._world.app(self._router.app_id)
         if app is not None:
-            self._emit(
-                Announce(live.node_id, announcement(live, self._router.attempt_id, app, self._world.hold_limit_s(app)))
-            )
+            hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
+            self._emit(Announce(live.node_id, announcement(live, self._router.attempt_id, app, hold_s, left_s)))

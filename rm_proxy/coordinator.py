@@ -15,18 +15,20 @@ from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
 from rm_proxy.entries import QPlacement
-from rm_proxy.estimator import Estimator, worked_s
+from rm_proxy.estimator import Estimator, Expectation, worked_s
+from rm_proxy.hints import bad_tags
 from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.live import Live
 from rm_proxy.moves import Mover
 from rm_proxy.nodes import Node
 from rm_proxy.records import AppRecord
+from rm_proxy.remaining import job_remaining_s
 from rm_proxy.shortlist import Shortlist
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse
-from rm_proxy.world import DropHeld, Effect
+from rm_proxy.world import BadTags, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
-from shell.messages import Ack, ContainerEvent, EventKind, Report
+from shell.messages import Ack, ContainerEvent, ContainerState, EventKind, Report, Targets
 
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
@@ -39,14 +41,6 @@ class Limits:
     report_fresh_s: float = 5.0
     mapreduce_task_timeout_s: float = 600.0
     hold_by_type_s: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Guess:
-    """What the estimator asks policies about when nothing is known."""
-
-    app: AppView
-    priority: int
 
 
 class Coordinator:
@@ -70,6 +64,7 @@ class Coordinator:
         self.targets = TargetSetter()
         self.mover = Mover()
         self._promoted: dict[str, list[str]] = {}
+        self._remaining: dict[str, float] = {}
         self._effects: list[Effect] = []
 
     # What YARN says
@@ -81,6 +76,7 @@ class Coordinator:
             gone.yarn = None
             if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
                 del self.nodes[gone.id]
+                self.estimator.forget_node(gone.id)
                 self._drops.pop(gone.id, None)
                 self._acked.pop(gone.id, None)
         for node_id, yarn in listed.items():
@@ -99,6 +95,9 @@ class Coordinator:
         record = replace(record, queue=full_queue(record.queue, self.queues))
         if self.records.get(record.id) == record:
             return None
+        bad = bad_tags(record.tags) if record.id not in self.records else ()
+        if bad:
+            self._effects.append(BadTags(record.id, bad))
         self.records[record.id] = record
         self._apps[record.id] = AppView(
             id=record.id,
@@ -150,8 +149,12 @@ class Coordinator:
 
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
+        self.estimator.round()
+        self._remaining.clear()
         for node in self.nodes.values():
             self._refresh(node, now_s)
+            if now_s - node.reported_s > self.limits.report_fresh_s:
+                self.estimator.forget_node(node.id)
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
@@ -171,6 +174,7 @@ class Coordinator:
         for event in self.new_events(node_id, report):
             self._on_event(event, now_s)
         node.confirm(report, now_s)
+        self.estimator.running(node_id, report.containers, self._apps, self.policies)
         self._refresh(node, now_s)
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
@@ -179,10 +183,19 @@ class Coordinator:
             events_to=self._acked[node_id][1],
             drop=list(drops),
             drop_reason=next(iter(drops.values()), ""),
-            targets=self.targets.of(node_id),
+            targets=self._targets(node_id, report, now_s),
             shed=self.mover.take(node_id),
             promoted=self._promoted.pop(node_id, []),
         )
+
+    def _targets(self, node_id: str, report: Report, now_s: float) -> Targets | None:
+        """Return what the node is to keep to, with the work that the jobs have left that wait there."""
+        targets = self.targets.of(node_id)
+        waiting = {c.app_id for c in report.containers if c.state is ContainerState.WAITING}
+        if not waiting:
+            return targets
+        left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting if app_id in self._apps}
+        return (targets or Targets()).model_copy(update={"job_remaining_s": left})
 
     def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
         """Return the events of a report that were not taken in before."""
@@ -199,10 +212,18 @@ class Coordinator:
             return
         live = attempt.live.get(event.container_id)
         app = self._apps.get(attempt.app_id)
-        took_s = worked_s(event)
-        if event.kind is EventKind.ENDED and took_s is not None and live is not None and app is not None:
-            self.estimator.observe(app, live.priority, took_s)
+        if live is not None and app is not None:
+            self._learn(event, live, app)
         attempt.on_event(event, now_s)
+
+    def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:
+        """Take in how long a container ran that ended, or was lost."""
+        took_s = worked_s(event)
+        if event.kind is EventKind.ENDED and took_s is not None:
+            self._effects.append(Estimated(live.source, live.expected_s, took_s))
+            self.estimator.observe(app, live.priority, took_s, self.policies.estimate(app))
+        elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):
+            self.estimator.lost(live.id, took_s or 0.0, live.follows)
 
     def _holder(self, container_id: str) -> Attempt | None:
         """Return the attempt that holds a container: its own one, or a later one that took it over."""
@@ -268,8 +289,19 @@ class Coordinator:
 
     def expected_s(self, app: AppView, priority: int) -> float:
         """Return how long a task is expected to run, in seconds."""
-        known = self.estimator.expected(app, priority)
-        return known.mean_s if known is not None else self.policies.expected_s(Guess(app, priority))
+        return self.expected(app, priority).mean_s
+
+    def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
+        """Return how long a task is expected to run, with spread and source."""
+        return self.estimator.expected(app, priority, self.policies, follows)
+
+    def job_remaining_s(self, app_id: str, now_s: float) -> float:
+        """Return the task-seconds that an application has left, by estimates; computed once a round."""
+        known, app = self._remaining.get(app_id), self._apps.get(app_id)
+        if known is None and app is not None:
+            attempts = [attempt for attempt in self._of_app.get(app_id, ()) if not attempt.finished]
+            known = self._remaining[app_id] = job_remaining_s(attempts, lambda p: self.expected(app, p), now_s)
+        return known or 0.0
 
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""

@@ -151,7 +151,7 @@ class Ends:
         if event.kind is EventKind.HELD:
             live.held_s = now_s
         elif event.kind is EventKind.STARTED:
-            live.is_started = True
+            live.is_started, live.started_s = True, now_s
         elif event.kind is EventKind.KILLED:
             live.killed = event.reason or "room was needed"
         elif event.kind in _LOST:

@@ -1,23 +1,69 @@
-"""How long tasks run: from completed siblings, then from earlier runs of the same job name, then by hints and default.
+"""How long tasks run: from completed siblings, earlier jobs of the same name, hints, and those that run now.
 
-Mercury §4.1: estimates come with the job and are refined at run time from containers that completed. Times are the
-sidecars' (start to end), since YARN's history counts the wait in a node's queue as run time.
+Mercury §4.1: estimates come with the job and are refined at run time from containers that completed; Apollo §3.3: from
+tasks of the same stage. Times are the sidecars' (start to end), since YARN's history counts the wait in a node's queue
+as run time. Each level is blended with the one behind it, which counts as `prior_weight` tasks, so that one odd sibling
+does not decide: a stage (application and request priority) with the job name, that with tags or rules. The default
+is no knowledge and has no weight.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final, TypeVar
 
 from policies.model import AppView
-from shell.messages import ContainerEvent
+from policies.remaining import left_s
+from policies.section import Estimate
+from policies.settings import Policies
+from rm_proxy.hints import tag_hints
+from rm_proxy.records import DurationRecord
+from shell.messages import ContainerEvent, ContainerReport, ContainerState
 
 K = TypeVar("K")
+V = TypeVar("V")
+Name = tuple[str, str, int]
+"""Application type, job name without its dates and numbers, request priority."""
 
 MAX_KEYS: Final = 20_000
 """Stages and job names that are remembered; the ones used least recently are forgotten."""
+MAX_LOST: Final = 20_000
+"""Killed containers that are remembered for the re-runs of their tasks."""
+MIN_S: Final = 0.01
+"""No task is expected to take less."""
+_NAME_CHARS: Final = 200
+_DATED = re.compile(r"\d{4}([-_./])\d{1,2}\1\d{1,2}|\d{6,}")
+_RUNNING: Final = (ContainerState.RUNNING, ContainerState.SHRUNK)
+
+
+class Source(StrEnum):
+    """What an expectation comes from: the level that has the most to say."""
+
+    TASK = "task"
+    """The stage, and how long the task ran before it was killed."""
+    STAGE = "stage"
+    NAME = "name"
+    """Earlier jobs of that name."""
+    TAG = "tag"
+    RULE = "rule"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How long a task is expected to run, in seconds."""
+
+    mean_s: float
+    spread_s: float = 0.0
+    """Standard deviation; 0 when not known."""
+    source: Source = Source.DEFAULT
+    count: int = 0
+    """Completed tasks that it rests on, at its level."""
 
 
 @dataclass(slots=True)
@@ -26,19 +72,46 @@ class Durations:
 
     count: int = 0
     mean_s: float = 0.0
-    _m2: float = 0.0
+    m2: float = 0.0
 
-    def add(self, seconds: float) -> None:
-        """Take in one duration."""
+    def add(self, seconds: float, most: float = math.inf) -> None:
+        """Take in one duration; what is known counts as `most` tasks at most, so that old ones fade."""
+        if self.count >= most:
+            self.m2 *= (most - 1) / self.count
+            self.count = int(most) - 1
         self.count += 1
         delta = seconds - self.mean_s
         self.mean_s += delta / self.count
-        self._m2 += delta * (seconds - self.mean_s)
+        self.m2 += delta * (seconds - self.mean_s)
+
+    def merge(self, other: Durations) -> None:
+        """Take in all of another's."""
+        count = self.count + other.count
+        if count:
+            delta = other.mean_s - self.mean_s
+            self.m2 += other.m2 + delta * delta * self.count * other.count / count
+            self.mean_s += delta * other.count / count
+            self.count = count
 
     @property
     def spread_s(self) -> float:
         """Standard deviation; 0 with fewer than two durations."""
-        return math.sqrt(self._m2 / (self.count - 1)) if self.count > 1 else 0.0
+        return math.sqrt(self.m2 / (self.count - 1)) if self.count > 1 else 0.0
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is known of the tasks of one application and request priority."""
+
+    earlier: Durations
+    """Of the job's name, as it was known when the stage's own tasks began to tell more."""
+    done: Durations = field(default_factory=Durations)
+    young: int = 0
+    """Running ones that are younger than what is expected of the stage."""
+    over: int = 0
+    """Running ones that outlived it; their ages' sums in ms and ms²."""
+    over_ms: int = 0
+    over_ms2: int = 0
 
 
 def worked_s(event: ContainerEvent) -> float | None:
@@ -48,36 +121,199 @@ def worked_s(event: ContainerEvent) -> float | None:
     """
     if event.ran_s is None:
         return None
-    if event.times_shrunk and event.attained_s is not None:
-        return max(0.0, min(event.attained_s, event.ran_s))
-    return max(0.0, event.ran_s)
+    return _worked_s(event.ran_s, event.attained_s, event.times_shrunk)
+
+
+def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> float:
+    if times_shrunk and attained_s is not None:
+        return max(0.0, min(attained_s, ran_s))
+    return max(0.0, ran_s)
 
 
 class Estimator:
-    """Durations by application and priority (a stage), and by job name, type and priority."""
+    """A machine: ends, kills and ages of containers in, expectations out; its memory is bounded."""
 
     def __init__(self) -> None:
-        self._stages: OrderedDict[tuple[str, int], Durations] = OrderedDict()
-        self._names: OrderedDict[tuple[str, str, int], Durations] = OrderedDict()
+        self._stages: OrderedDict[tuple[str, int], Stage] = OrderedDict()
+        self._names: OrderedDict[Name, Durations] = OrderedDict()
+        self._lost: OrderedDict[str, float] = OrderedDict()
+        """By lost container: how long its task ran at most before, in seconds; only where it ran."""
+        self._changed: dict[Name, None] = {}
+        self._running: dict[str, list[tuple[Stage, int]]] = {}
+        """By node: the stage of each running container, and its age in ms where it outlived what is expected."""
+        self._bases: dict[tuple[str, int], float] = {}
 
-    def observe(self, app: AppView, priority: int, ran_s: float) -> None:
+    # What happens
+
+    def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
         """Take in how long a container ran, in seconds."""
         if ran_s < 0 or not math.isfinite(ran_s):
             raise ValueError(f"a container cannot have run for {ran_s} s")
-        _entry(self._stages, (app.id, priority)).add(ran_s)
-        _entry(self._names, (app.type, app.name, priority)).add(ran_s)
+        stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
+        stage.done.add(ran_s)
+        name = _name(app, priority)
+        _entry(self._names, name, Durations()).add(ran_s, estimate.history_tasks)
+        self._changed[name] = None
+        if len(self._changed) > MAX_KEYS:
+            del self._changed[next(iter(self._changed))]
 
-    def expected(self, app: AppView, priority: int) -> Durations | None:
-        """Return what is known of a stage: by its own containers, or by earlier jobs of that name; None for nothing."""
-        own = self._stages.get((app.id, priority))
-        return own if own is not None else self._names.get((app.type, app.name, priority))
+    def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
+        """Take in that a container was lost after `ran_s` seconds (0: shed); its task takes longer when it runs again.
+
+        follows: the container of its task that was lost before.
+        """
+        ran_s = max(ran_s, self._lost.get(follows, 0.0))
+        if ran_s > 0:
+            _entry(self._lost, container_id, ran_s, MAX_LOST)
+
+    def running(
+        self, node_id: str, containers: Iterable[ContainerReport], apps: Mapping[str, AppView], policies: Policies
+    ) -> None:
+        """Take in what runs at a node.
+
+        Each counts as a task that takes what is expected of its stage, or its age where it outlived that.
+        """
+        self.forget_node(node_id)
+        here: list[tuple[Stage, int]] = []
+        for c in containers:
+            if c.state not in _RUNNING or c.am:
+                continue
+            key = c.app_id, c.priority
+            base_s = self._bases.get(key)
+            if base_s is None:
+                app = apps.get(c.app_id)
+                if app is None:
+                    continue
+                base_s = self._bases[key] = self._weighed(app, c.priority, policies)[1].mean_s
+            age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk)
+            stage = self._stages.get(key) or self._stage(apps[c.app_id], c.priority)
+            here.append((stage, int(age_s * 1000) if age_s > base_s else 0))
+        for stage, ms in here:
+            _count(stage, ms, 1)
+        if here:
+            self._running[node_id] = here
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget what runs at a node."""
+        for stage, ms in self._running.pop(node_id, ()):
+            _count(stage, ms, -1)
+
+    def round(self) -> None:
+        """Do what is due each second: what running ones are compared with is computed anew."""
+        self._bases.clear()
+
+    # What is expected
+
+    def expected(self, app: AppView, priority: int, policies: Policies, follows: str = "") -> Expectation:
+        """Return what is expected of a task; follows: its container that was shed or killed before, "" for none."""
+        stage, known, weight = self._weighed(app, priority, policies)
+        if stage is not None and stage.over:
+            known = _outlived(stage, known, weight)
+        ran_s = self._lost.get(follows)
+        if ran_s is None:
+            return known
+        return replace(known, mean_s=ran_s + left_s(known.mean_s, known.spread_s, ran_s), source=Source.TASK)
+
+    def _weighed(self, app: AppView, priority: int, policies: Policies) -> tuple[Stage | None, Expectation, float]:
+        """Return the stage, what is expected without those that run, and how many tasks that counts as."""
+        stage = self._stages.get((app.id, priority))
+        earlier = stage.earlier if stage is not None else self._names.get(_name(app, priority))
+        estimate = policies.estimate(app)
+        prior, weight = _guess(app, priority, policies, estimate)
+        if earlier is not None and earlier.count:
+            prior, weight = _blend(earlier, prior, weight, Source.NAME)
+            weight = min(weight, estimate.prior_weight)
+        if stage is not None and stage.done.count:
+            prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
+        return stage, prior, weight
+
+    # What is kept
+
+    def changed(self, most: int, now_s: float) -> list[DurationRecord]:
+        """Return job names with new durations, `most` at most, those that have waited longest first; and forget it."""
+        taken = list(self._changed)[:most]
+        records = []
+        for name in taken:
+            del self._changed[name]
+            known = self._names.get(name)
+            if known is not None:
+                records.append(DurationRecord(*name, known.count, known.mean_s, known.m2, now_s))
+        return records
+
+    def restore(self, records: Iterable[DurationRecord]) -> None:
+        """Take in what was kept, the latest first, beside what was observed since the start."""
+        for record in records:
+            kept = Durations(record.count, record.mean_s, record.m2)
+            if record.count < 1 or not (MIN_S <= record.mean_s < math.inf and 0 <= record.m2 < math.inf):
+                continue
+            name = record.app_type, record.app_name, record.priority
+            known = self._names.get(name)
+            if known is not None:
+                known.merge(kept)
+            elif len(self._names) < MAX_KEYS:
+                self._names[name] = kept
+                self._names.move_to_end(name, last=False)
+
+    def _stage(self, app: AppView, priority: int) -> Stage:
+        key = app.id, priority
+        known = self._stages.get(key)
+        if known is not None:
+            self._stages.move_to_end(key)
+            return known
+        name = self._names.get(_name(app, priority))
+        earlier = replace(name) if name is not None else Durations()
+        return _entry(self._stages, key, Stage(earlier))
 
 
-def _entry(known: OrderedDict[K, Durations], key: K) -> Durations:
-    found = known.get(key)
-    if found is None:
-        found = known[key] = Durations()
-        if len(known) > MAX_KEYS:
-            known.popitem(last=False)
+def _guess(app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
+    """Return what tags, rules or the default say, and how many tasks that counts as."""
+    if estimate.tags and app.tags:
+        tagged_s = tag_hints(app.tags).of(priority)
+        if tagged_s is not None:
+            return Expectation(tagged_s, source=Source.TAG), estimate.prior_weight
+    ruled_s = policies.ruled_s(app, priority)
+    if ruled_s is not None:
+        return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
+    return Expectation(estimate.default_s), 0.0
+
+
+def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:
+    """Return what was measured and what was believed before as one, and how many tasks it counts as."""
+    total = known.count + weight
+    mean_s = (known.count * known.mean_s + weight * prior.mean_s) / total
+    within = known.count * known.spread_s**2 + weight * prior.spread_s**2
+    between = known.count * (known.mean_s - mean_s) ** 2 + weight * (prior.mean_s - mean_s) ** 2
+    return Expectation(mean_s, math.sqrt((within + between) / total), source, known.count), total
+
+
+def _count(stage: Stage, ms: int, more: int) -> None:
+    if ms:
+        stage.over += more
+        stage.over_ms += more * ms
+        stage.over_ms2 += more * ms * ms
+    else:
+        stage.young += more
+
+
+def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
+    """Return what is expected of a stage with those that run: as if those that outlived it ended now."""
+    over = Durations(stage.over, stage.over_ms / stage.over / 1000)
+    variance = stage.over_ms2 / 1e6 / stage.over - over.mean_s**2
+    over.m2 = max(0.0, variance) * (stage.over - 1)
+    return replace(
+        _blend(over, base, weight + stage.young, Source.STAGE)[0],
+        count=base.count if base.source is Source.STAGE else 0,
+    )
+
+
+def _name(app: AppView, priority: int) -> Name:
+    """Return the key of a job name; what tells one day's run from another's (dates, long numbers) is left out."""
+    return app.type, _DATED.sub("#", app.name[:_NAME_CHARS]), priority
+
+
+def _entry(known: OrderedDict[K, V], key: K, new: V, most: int | None = None) -> V:
+    found = known.setdefault(key, new)
     known.move_to_end(key)
+    if len(known) > (MAX_KEYS if most is None else most):
+        known.popitem(last=False)
     return found

@@ -41,7 +41,7 @@ def _why_there(q: QPlacement) -> str:
     return "; ".join(text for text in (before, q.placement.reason) if text)
 
 
-def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float) -> Grant:
+def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float) -> Grant:
     """Return what the sidecar of the node is told of a queueable container."""
     return Grant(
         container_id=live.id,
@@ -55,6 +55,9 @@ def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float) -
         app_priority=app.priority,
         job_submitted_s=app.submitted_s,
         expected_s=live.expected_s,
+        spread_s=live.spread_s,
+        job_remaining_s=job_remaining_s,
+        sheds=live.retries,
         memory_mb=live.resources.memory_mb,
         vcores=live.resources.vcores,
         max_hold_s=max_hold_s,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Kind, Resources
 from rm_proxy import frameworks
+from rm_proxy.estimator import Source
 
 
 @dataclass(slots=True)
@@ -23,6 +24,14 @@ class Live:
     expected_s: float
     granted_s: float
     retries: int = 0
+    follows: str = ""
+    """The container of its task that was shed or killed before; "" for none."""
+    spread_s: float = 0.0
+    """Standard deviation of what its like took; 0 when not known."""
+    source: Source = Source.DEFAULT
+    """What the expectation came from."""
+    started_s: float | None = None
+    """When its sidecar told that it started; None while it did not."""
     held_s: float | None = None
     """When the sidecar took its start to hold it."""
     is_started: bool = False

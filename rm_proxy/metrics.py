@@ -11,6 +11,7 @@ from shell.version import version
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
+_ERRORS: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1, 2, 5, 10, 100)
 _RELAY_S: Final = (0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.05, 0.1, 0.5)
 
 
@@ -68,6 +69,13 @@ class ProxyMetrics:
         self.completions = self._counter(
             "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"
         )
+        self.estimate_error = self._histogram(
+            "estimate_error_ratio",
+            "Error of the expected duration of ended containers, as a part of how long they ran, by source.",
+            _ERRORS,
+            "source",
+        )
+        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations and are none.")
         self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
 
     def _surroundings(self) -> None:

@@ -109,6 +109,11 @@ class Recorder:
         self._put(NodeSeen(view.id, view.host, view.rack, view.label, view.capacity, at_s))
 
     @property
+    def opened(self) -> bool:
+        """Whether the store is open, with its tables."""
+        return self._opened
+
+    @property
     def backlog(self) -> int:
         """Rows that wait."""
         return self._queue.qsize()

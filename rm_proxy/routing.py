@@ -114,12 +114,12 @@ class Router:
         self.charge()
         queue = self._world.queue(app.queue) or QueueView(app.queue)
         mode = self._world.policies.mode(app)
-        ask, size = self.ask(entry, app), entry.resources
+        ask, size, last = self.ask(entry, app), entry.resources, _NO_CREDIT
         refusals: Counter[Route] = Counter()
         for _ in range(count):
             credit = self._credit(size)
-            if credit.retries != ask.retries:
-                ask = replace(ask, retries=credit.retries)
+            if credit != last:
+                ask, last = self._again(ask, credit), credit
             chosen = self._choose(ask, queue, now_s)
             if chosen.kind is Kind.QUEUEABLE:
                 queue = _with(queue, app.user, size)
@@ -183,6 +183,7 @@ class Router:
     def ask(self, entry: Entry, app: AppView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
         hosts, racks = entry.hints()
+        expects = self._world.expected(app, entry.key.priority)
         return Ask(
             app=app,
             priority=entry.key.priority,
@@ -193,8 +194,14 @@ class Router:
             anywhere=entry.anywhere,
             label=self._label(entry, app),
             blacklist=frozenset(self.blacklist),
-            expected_s=self._world.expected_s(app, entry.key.priority),
+            expected_s=expects.mean_s,
+            spread_s=expects.spread_s,
         )
+
+    def _again(self, ask: Ask, credit: Credit) -> Ask:
+        """Return the ask as one of a task that was lost as `credit` says."""
+        expects = self._world.expected(ask.app, ask.priority, credit.follows)
+        return replace(ask, retries=credit.retries, expected_s=expects.mean_s, spread_s=expects.spread_s)
 
     # Places
 

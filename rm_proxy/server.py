@@ -7,6 +7,8 @@ import signal
 import socket
 import time
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -21,13 +23,27 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
+from rm_proxy.durations import DurationKeeper, kept
+from rm_proxy.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import DecisionRecord
 from rm_proxy.refresh import Refresher
 from rm_proxy.state import ApiState
 from rm_proxy.store import Store
-from rm_proxy.world import Announce, Completed, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from rm_proxy.world import (
+    Announce,
+    BadTags,
+    Completed,
+    Decided,
+    DropHeld,
+    Effect,
+    Estimated,
+    Faulted,
+    FellBack,
+    Granted,
+    Returned,
+)
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
@@ -51,6 +67,13 @@ class Proxy:
             queue_rows=settings.store_queue,
             batch_rows=settings.store_batch,
             keep_s=settings.keep_days * 86400,
+        )
+        self.durations = DurationKeeper(
+            self.coordinator.estimator,
+            ThreadPoolExecutor(1, "durations"),
+            ready=lambda: self.recorder.opened,
+            read=partial(kept, self.store),
+            keep=self.recorder.keep,
         )
         self.announcer = Announcer(
             self.metrics,
@@ -103,6 +126,7 @@ class Proxy:
             self._rest.cancel()
             await asyncio.wait([self._rest])
         await self._loop.run_in_executor(None, self.announcer.close)
+        self.durations.close(time.time())
         await self._loop.run_in_executor(None, self.recorder.close)
         self.store.close()
         log.info("proxy stopped")
@@ -148,6 +172,11 @@ class Proxy:
                 message = messages.setdefault(effect.node_id, Grants())
                 message.drop.append(effect.container_id)
                 message.drop_reason = effect.reason
+            elif isinstance(effect, Estimated):
+                error_s = abs(effect.expected_s - effect.ran_s)
+                self.metrics.estimate_error.labels(effect.source.value).observe(error_s / max(MIN_S, effect.ran_s))
+            elif isinstance(effect, BadTags):
+                self._count_bad_tags(effect)
             else:
                 self._count(effect)
         for node_id, message in messages.items():
@@ -188,8 +217,18 @@ class Proxy:
             self.metrics.policy_faults.inc()
             log.error("a policy failed", application=effect.app_id, why=effect.fault)
 
+    def _count_bad_tags(self, effect: BadTags) -> None:
+        self.metrics.bad_tags.inc(len(effect.tags))
+        log.warning(
+            "tags of an application are no durations",
+            application=effect.app_id,
+            tags=list(effect.tags[:5]),
+            remedy="write expected_s:SECONDS or expected_s:PRIORITY:SECONDS",
+        )
+
     def _on_round(self) -> None:
         self.carry_out(self.coordinator.take_effects())
+        self.durations.round(time.time())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
         nodes = coordinator.nodes.values()
         usable = sum(1 for node in nodes if node.view.usable)

@@ -10,6 +10,7 @@ from typing import Protocol
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
 from policies.settings import Policies
 from rm_proxy.entries import QPlacement
+from rm_proxy.estimator import Expectation, Source
 from rm_proxy.live import Live
 from rm_proxy.records import CompletionRecord, DecisionRecord, GrantRecord
 from shell.messages import Grant
@@ -35,6 +36,12 @@ class World(Protocol):
 
     def expected_s(self, app: AppView, priority: int) -> float:
         """Return how long a task of this application and priority is expected to run, in seconds."""
+
+    def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
+        """Return the same with its spread and source; follows: the task's container that was shed or killed before."""
+
+    def job_remaining_s(self, app_id: str, now_s: float) -> float:
+        """Return the task-seconds that an application has left, by estimates; at most a round old."""
 
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
@@ -117,4 +124,21 @@ class Decided:
     record: DecisionRecord
 
 
-Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted | Decided
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A container ended: what was expected of it when it was granted, and how long it ran; seconds."""
+
+    source: Source
+    expected_s: float
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BadTags:
+    """Tags of an application that look like hints of durations and are none."""
+
+    app_id: str
+    tags: tuple[str, ...]
+
+
+Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted | Decided | Estimated | BadTags

@@ -7,7 +7,7 @@ Mercury ranks nodes by R = Tq + Tr + Tl. Here, of one node:
 - Tr (`remaining_s`): time until the first running container ends; 0 when the next one would find room now.
 - Tl (`since_queueable_s`): time since a queueable container last ran; 0 while one runs, and before any has.
 
-A container that outlived its expectation is expected to run for a tenth of it more, at least 0.5 s.
+What a container has left is its expectation given that it has run so far (`policies.remaining`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from policies.model import Resources
-
-OVERRUN_RATIO = 0.1
-OVERRUN_MIN_S = 0.5
+from policies.remaining import left_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +27,12 @@ class Job:
     resources: Resources
     expected_s: float
     ran_s: float = 0.0
+    spread_s: float = 0.0
+    """Standard deviation of the run time; 0 when not known."""
 
     def remaining_s(self) -> float:
         """Return how much longer it is expected to run."""
-        left_s = self.expected_s - self.ran_s
-        return left_s if left_s > 0 else max(OVERRUN_MIN_S, OVERRUN_RATIO * self.expected_s)
+        return left_s(self.expected_s, self.spread_s, self.ran_s)
 
 
 def queued_s(free: Resources, running: Iterable[Job], waiting: Sequence[Job]) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policies.model import Resources
 from shell.messages import ContainerReport, ContainerState, Report
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
@@ -20,7 +22,7 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
     waiting = node.queue.in_order(now_s)
     jobs = [Job(node.counted(w.view.resources), w.view.expected_s) for w in waiting]
     free = node.counted(node.free_for_queueable())
-    running = [Job(node.counted(job.resources), job.expected_s, job.ran_s) for job in running]
+    running = [replace(job, resources=node.counted(job.resources)) for job in running]
     return report.model_copy(
         update={
             "memory_mb": node.rules.capacity.memory_mb,
@@ -124,4 +126,5 @@ def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
 
 def _running(entry: Entry, now_s: float, default_expected_s: float) -> Job:
     begun_s = entry.started_s if entry.started_s is not None else now_s
-    return Job(entry.start.resources, entry.expected_s or default_expected_s, max(0.0, now_s - begun_s))
+    spread_s = entry.grant.spread_s if entry.grant else 0.0
+    return Job(entry.start.resources, entry.expected_s or default_expected_s, max(0.0, now_s - begun_s), spread_s)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from policies.model import AppView, Ask, Resources
 from rm_proxy import shortlist
 from rm_proxy.coordinator import Coordinator
-from rm_proxy.estimator import Estimator
 from rm_proxy.records import AppRecord
 from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld
@@ -274,21 +273,6 @@ def test_charges_replace_each_other_and_fall_to_nothing() -> None:
     use.charge("a1", "root.p", "u", Resources())
     use.charge("a3", "root.p", "u", Resources())
     assert use.of("root.q") == (Resources(), {}) and not use._sums and not use._charged
-
-
-def test_estimates_by_stage_then_by_name() -> None:
-    estimator = Estimator()
-    first, again = AppView("a1", type="SPARK", name="etl"), AppView("a2", type="SPARK", name="etl")
-    for seconds in (10.0, 20.0, 30.0):
-        estimator.observe(first, 0, seconds)
-    known = estimator.expected(again, 0)
-    assert known is not None and (known.count, known.mean_s, known.spread_s) == (3, 20.0, 10.0)
-    estimator.observe(again, 0, 50.0)
-    known = estimator.expected(again, 0)
-    assert known is not None and known.mean_s == 50.0
-    assert estimator.expected(again, 1) is None
-    with pytest.raises(ValueError, match=r"-1\.0 s"):
-        estimator.observe(again, 0, -1.0)
 
 
 def test_unknown_containers_and_nodes_are_ignored() -> None:

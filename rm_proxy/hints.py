@@ -1,0 +1,63 @@
+"""Durations that an application names in its tags: `expected_s:12`, and for one request priority `expected_s:20:12`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final
+
+PREFIX: Final = "expected_s:"
+MAX_S: Final = 1e7
+"""A longer expectation is a mistake: 115 days."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagHints:
+    """What the tags of an application say, in seconds, and the tags that cannot be read."""
+
+    any_s: float | None = None
+    """Of all tasks."""
+    by_priority: Mapping[int, float] = field(default_factory=dict)
+    bad: tuple[str, ...] = ()
+
+    def of(self, priority: int) -> float | None:
+        """Return the hint for a request priority, None when there is none."""
+        return self.by_priority.get(priority, self.any_s)
+
+
+@lru_cache(maxsize=4096)
+def tag_hints(tags: frozenset[str]) -> TagHints:
+    """Return the hints among an application's tags; of several for the same the longest counts.
+
+    YARN keeps tags in lower case. A tag with the prefix that has no duration > 0 behind it is `bad`, and no hint.
+    """
+    found: dict[int | None, float] = {}
+    bad = []
+    for tag in sorted(tags):
+        text = tag.strip().lower()
+        if not text.startswith(PREFIX):
+            continue
+        read = _read(text.removeprefix(PREFIX).split(":"))
+        if read is None:
+            bad.append(tag)
+        else:
+            found[read[0]] = max(read[1], found.get(read[0], 0.0))
+    of_all = found.pop(None, None)
+    return TagHints(of_all, {key: s for key, s in found.items() if key is not None}, tuple(bad))
+
+
+def bad_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags that look like hints and are none."""
+    return tag_hints(frozenset(tags)).bad
+
+
+def _read(parts: list[str]) -> tuple[int | None, float] | None:
+    try:
+        seconds = float(parts[-1])
+        priority = int(parts[0]) if len(parts) == 2 else None
+    except ValueError:
+        return None
+    if len(parts) > 2 or not 0 < seconds <= MAX_S:
+        return None
+    return priority, seconds
