@@ -1,4 +1,4 @@
-"""`quicksilver policy list|show|check`: which policies there are, what can be set, whether a settings file is right."""
+"""`quicksilver policy`: which policies there are, what can be set, whether a settings file is right."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from policies.base import SLOTS
 from policies.check import setting_rows
 from policies.errors import PolicyError, close_to
 from policies.registry import Registry, doc_of, summary
+from quicksilver.policy_live import history, reload_settings
 from rm_proxy.config import ProxySettings
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 from sidecar.config import SidecarSettings
@@ -27,6 +28,10 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.group()
 def policy() -> None:
     """Show the policies that can be chosen, and check a settings file."""
+
+
+policy.add_command(reload_settings)
+policy.add_command(history)
 
 
 @policy.command("list")

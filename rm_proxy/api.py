@@ -16,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from rm_proxy.api_models import (
     ApplicationInfo,
+    ChangeInfo,
     Decision,
     Explanation,
     Health,
@@ -31,7 +32,9 @@ from rm_proxy.explain import tell
 from rm_proxy.history import History
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.recorder import StoreUnavailableError
-from shell.messages import Ack, Report
+from shell.messages import Ack, ReloadAnswer, ReloadRequest, Report
+from shell.reload import How
+from shell.reload_api import add_reload
 from shell.rest import DEFAULT_BODY_BYTES, ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
 from shell.version import version
 
@@ -74,6 +77,9 @@ class ProxyState(Protocol):
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
+
+    async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
+        """Read the settings anew. Raises ReloadRefusedError."""
 
     def health(self) -> Health:
         """Return whether all is well."""
@@ -164,6 +170,13 @@ def _live_routes(state: ProxyState) -> APIRouter:
     async def policies() -> PoliciesInfo:
         """The policy of each slot with its settings, and the names that the slot could take."""
         return state.policies()
+
+    @router.get("/policies/changes", tags=["operation"], summary="Changes of the settings, the newest first")
+    async def changes(limit: Limit = 100, offset: Offset = 0) -> Page[ChangeInfo]:
+        """Who changed what, when, how, from which value; files that were refused too."""
+        return await _ask(lambda: state.history.changes(limit=limit, offset=offset))
+
+    add_reload(router, "/policies/reload", state.reload)
 
     @router.get("/health", tags=["operation"], summary="Whether all is well")
     async def health() -> Health:

@@ -53,6 +53,8 @@ class NodeInfo(BaseModel):
     report_age_s: float | None = None
     """Null when its sidecar never reported."""
     sidecar_url: str = ""
+    settings_version: str = ""
+    """Of the settings that the sidecar uses."""
     limits: list[str] = []
     """What the sidecar cannot do there, and why."""
 
@@ -253,6 +255,26 @@ class PoliciesInfo(BaseModel):
     available: dict[str, list[str]]
     source: str = ""
     """The file that they were read from."""
+    version: str = ""
+    """Number and digest of the settings, and the windows that are open."""
+    windows_open: list[str] = []
+    alternatives: list[str] = []
+
+
+class ChangeInfo(BaseModel):
+    """A change of the settings, or an attempt at one; values as JSON."""
+
+    id: str
+    at_s: float
+    who: str
+    how: str
+    """start, sighup, rest, command, window."""
+    ok: bool
+    path: str
+    """The setting; `version` for that of all settings; "" where a file was refused."""
+    before: str
+    after: str
+    error: str
 
 
 class Health(BaseModel):
@@ -260,6 +282,8 @@ class Health(BaseModel):
 
     status: Literal["ok", "degraded"]
     version: str
+    settings_version: str = ""
+    """Number and digest of the settings in use, and the windows that are open."""
     started_s: float
     mode: str
     listen: str

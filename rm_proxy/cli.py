@@ -16,12 +16,12 @@ from shell.rest import RefusedError, RestClient
 
 DEFAULT_URL: Final = "http://127.0.0.1:8390"
 _PAGE: Final = 1000
-_REMEDY: Final = "start the proxy (`quicksilver proxy run`), or name its REST address with --url or $QUICKSILVER_URL"
+REMEDY: Final = "start the proxy (`quicksilver proxy run`), or name its REST address with --url or $QUICKSILVER_URL"
 
 Command = Callable[..., None]
 
 
-def _reading(command: Command) -> Command:
+def reading(command: Command) -> Command:
     """Add what all reading commands take: --url and --json."""
     url = click.option(
         "--url", envvar="QUICKSILVER_URL", default=DEFAULT_URL, show_default=True, help="The proxy's REST."
@@ -30,7 +30,8 @@ def _reading(command: Command) -> Command:
     return url(as_json(command))
 
 
-def _limit(command: Command) -> Command:
+def limited(command: Command) -> Command:
+    """Add --limit."""
     return click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows.")(
         command
     )
@@ -76,15 +77,15 @@ def node() -> None:
 
 
 @node.command("list")
-@_reading
+@reading
 def list_nodes(url: str, as_json: bool) -> None:
     """List the nodes with their guaranteed and queueable containers' use."""
-    _show(_all(url, "/v1/nodes"), as_json, tables.nodes)
+    _show(pages(url, "/v1/nodes"), as_json, tables.nodes)
 
 
 @node.command("show")
 @click.argument("node_id")
-@_reading
+@reading
 def show_node(node_id: str, url: str, as_json: bool) -> None:
     """Show NODE_ID (host:port) with the containers that its sidecar knows."""
     _show(_get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
@@ -96,10 +97,10 @@ def queue() -> None:
 
 
 @queue.command("list")
-@_reading
+@reading
 def list_queues(url: str, as_json: bool) -> None:
     """List the queues: what the ResourceManager gives them, and the queueable containers beside it."""
-    _show(_all(url, "/v1/queues"), as_json, tables.queues)
+    _show(pages(url, "/v1/queues"), as_json, tables.queues)
 
 
 @click.group()
@@ -108,15 +109,15 @@ def app() -> None:
 
 
 @app.command("list")
-@_reading
+@reading
 def list_apps(url: str, as_json: bool) -> None:
     """List the applications that live now."""
-    _show(_all(url, "/v1/applications"), as_json, tables.applications)
+    _show(pages(url, "/v1/applications"), as_json, tables.applications)
 
 
 @app.command("show")
 @click.argument("app_id", metavar="ID")
-@_reading
+@reading
 def show_app(app_id: str, url: str, as_json: bool) -> None:
     """Show one application, live or finished, with counts and delays of its containers."""
     found = _get(url, f"/v1/applications/{app_id}")
@@ -131,17 +132,17 @@ def decision() -> None:
 
 @decision.command("list")
 @click.option("--app", "app_id", help="Only of this application.")
-@_limit
-@_reading
+@limited
+@reading
 def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> None:
     """List delivered containers, the newest first, with the reason of their kind."""
     params = {"app": app_id} if app_id else {}
-    _show(_all(url, "/v1/decisions", params, limit), as_json, tables.decisions)
+    _show(pages(url, "/v1/decisions", params, limit), as_json, tables.decisions)
 
 
 @click.command()
 @click.argument("container_id", metavar="CONTAINER")
-@_reading
+@reading
 def explain(container_id: str, url: str, as_json: bool) -> None:
     """Tell why CONTAINER is guaranteed or queueable, why it is on its node, and why it waited."""
     _show(_get(url, f"/v1/containers/{container_id}"), as_json, tables.explanation)
@@ -150,7 +151,7 @@ def explain(container_id: str, url: str, as_json: bool) -> None:
 @click.command()
 @click.option("--app", "app_id", help="Only of this application.")
 @click.option("--last", "last_s", type=click.FloatRange(0, min_open=True), help="Only the last so many seconds.")
-@_reading
+@reading
 def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -> None:
     """Sum up: containers by node and kind, allocation delays, waiting at the nodes."""
     params = {key: value for key, value in (("app", app_id), ("last_s", last_s)) if value is not None}
@@ -158,7 +159,7 @@ def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -
 
 
 @click.command()
-@_reading
+@reading
 def health(url: str, as_json: bool) -> None:
     """Tell whether the proxy does its work; exit code 1 when something is not well."""
     found = _get(url, "/v1/health")
@@ -168,7 +169,7 @@ def health(url: str, as_json: bool) -> None:
 
 
 def _get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
-    client = RestClient(url, timeout_s=30.0, remedy=_REMEDY)
+    client = RestClient(url, timeout_s=30.0, remedy=REMEDY)
     try:
         return client.get(path, params)
     except RefusedError as error:
@@ -179,7 +180,7 @@ def _get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
         client.close()
 
 
-def _all(url: str, path: str, params: dict[str, Any] | None = None, limit: int | None = None) -> list[Any]:
+def pages(url: str, path: str, params: dict[str, Any] | None = None, limit: int | None = None) -> list[Any]:
     """Return the items of all pages, `limit` at most."""
     items: list[Any] = []
     while limit is None or len(items) < limit:

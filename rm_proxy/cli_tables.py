@@ -103,6 +103,23 @@ def application(found: dict[str, Any]) -> None:
     summary(found["summary"])
 
 
+def changes(found: Sequence[dict[str, Any]]) -> None:
+    """Print changes of the settings, one a line."""
+    columns = ("when", "who", "how", "setting", "before", "after")
+    rows = [
+        (
+            moment(one["at_s"]),
+            one["who"],
+            one["how"] if one["ok"] else f"{one['how']}, refused",
+            one["path"] or "-",
+            one["before"] or "-",
+            one["after"] or one["error"] or "-",
+        )
+        for one in found
+    ]
+    _table(columns, rows, "no changes")
+
+
 def decisions(found: Sequence[dict[str, Any]]) -> None:
     """Print delivered containers, one a line."""
     columns = ("container", "kind", "node", ">delay s", "delivered", "why")

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from policies.model import Resources
 from rm_proxy.api_models import (
     ApplicationRecord,
+    ChangeInfo,
     CompletionInfo,
     Decision,
     Delays,
@@ -23,7 +24,7 @@ from rm_proxy.api_models import (
     Summary,
 )
 from rm_proxy.store import Store
-from rm_proxy.tables import Application, Completion, Event, Grant
+from rm_proxy.tables import Application, Change, Completion, Event, Grant
 from shell.messages import EventKind
 
 
@@ -44,6 +45,16 @@ class History:
             query = query.where(Grant.container_id == container_id)
         with self._session() as session:
             found = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def changes(self, *, limit: int, offset: int = 0) -> Page[ChangeInfo]:
+        """Return changes of the settings, the newest first."""
+        query = select(Change).order_by(Change.at_s.desc(), Change.id.desc())
+        with self._session() as session:
+            found = [
+                ChangeInfo(**{name: getattr(row, name) for name in ChangeInfo.model_fields})
+                for row in session.scalars(query.limit(limit + 1).offset(offset))
+            ]
         return Page(items=found[:limit], offset=offset, more=len(found) > limit)
 
     def explanation(self, container_id: str) -> Explanation:

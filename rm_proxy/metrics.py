@@ -76,6 +76,23 @@ class ProxyMetrics:
             "source",
         )
         self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations and are none.")
+        self.reloads = self._counter(
+            "reloads",
+            "Settings read, by how (start, sighup, rest, command, window) and result (ok, refused).",
+            "how",
+            "result",
+        )
+        self.settings = Info("quicksilver_proxy_settings", "The settings in use.", registry=self.registry)
+        self.shadow_decisions = self._counter(
+            "shadow_decisions",
+            "Decisions that an alternative made beside the real one, by alternative, slot and whether both agree.",
+            "alternative",
+            "slot",
+            "agrees",
+        )
+        self.shadow_faults = self._counter(
+            "shadow_faults", "Policies of an alternative that failed beside the real ones.", "alternative", "slot"
+        )
         self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
 
     def _surroundings(self) -> None:

@@ -29,6 +29,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import DecisionRecord
 from rm_proxy.refresh import Refresher
+from rm_proxy.reload import ProxyReloader
 from rm_proxy.state import ApiState
 from rm_proxy.store import Store
 from rm_proxy.world import (
@@ -47,6 +48,7 @@ from rm_proxy.world import (
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
+from shell.reload import on_hangup
 from shell.rest import bound_socket, serve
 
 log = get_logger(__name__)
@@ -56,7 +58,7 @@ class Proxy:
     """All parts of one running proxy; made inside a running event loop."""
 
     def __init__(self, settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str) -> None:
-        self.settings, self.policies_source = settings, policies_source
+        self.settings = settings
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf))
@@ -86,6 +88,7 @@ class Proxy:
         self.refresher = Refresher(
             self.coordinator, self.recorder, self.metrics, settings, self.endpoints.rm_web, self._on_round
         )
+        self.reloader = ProxyReloader(self.coordinator, self.recorder, self.metrics, settings, policies_source)
         self.open_connections: set[AmSide] = set()
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
@@ -99,6 +102,7 @@ class Proxy:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
         self._loop.set_exception_handler(_log_fault)
         self.recorder.start()
+        self.reloader.begin(time.time())
         self.announcer.start()
         self._rest = self._loop.create_task(serve(self._app(), rest, max_connections=self.settings.rest_connections))
         await self.refresher.first()
@@ -227,6 +231,7 @@ class Proxy:
         )
 
     def _on_round(self) -> None:
+        self.reloader.tick(time.time())
         self.carry_out(self.coordinator.take_effects())
         self.durations.round(time.time())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
@@ -300,6 +305,7 @@ async def _until_signal(proxy: Proxy, listen: socket.socket, rest: socket.socket
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    on_hangup(loop, proxy.reloader.reload)
     await proxy.start(listen, rest)
     await stop.wait()
     await proxy.close()

@@ -29,8 +29,10 @@ from rm_proxy.nodes import Node
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord
 from rm_proxy.refresh import Refresher
+from rm_proxy.reload import ProxyReloader
 from rm_proxy.store import Store
-from shell.messages import Ack, ContainerState, Report
+from shell.messages import Ack, ContainerState, ReloadAnswer, ReloadRequest, Report
+from shell.reload import How
 from shell.version import version
 
 
@@ -47,7 +49,7 @@ class Running(Protocol):
     open_connections: set[AmSide]
     started_s: float
     upstream_down: str | None
-    policies_source: str
+    reloader: ProxyReloader
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
@@ -100,6 +102,7 @@ class ApiState:
             "report_age_s": now_s - node.reported_s if report else None,
             "sidecar_url": report.sidecar_url if report else "",
             "limits": report.limits if report else [],
+            "settings_version": report.settings_version if report else "",
         }
 
     def applications(self) -> Sequence[ApplicationInfo]:
@@ -141,7 +144,8 @@ class ApiState:
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
-        described = self._proxy.coordinator.policies.describe()
+        policies = self._proxy.coordinator.policies
+        described = policies.describe()
         active = [
             ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"])
             for slot, chosen in described.items()
@@ -153,7 +157,18 @@ class ApiState:
         ]
         active.insert(0, ActivePolicy(slot="route", name="by rules", rules=described["routes"]))
         available = {slot: self._registry.names(slot) for slot in SLOTS}
-        return PoliciesInfo(active=active, available=available, source=self._proxy.policies_source)
+        return PoliciesInfo(
+            active=active,
+            available=available,
+            source=self._proxy.reloader.source,
+            version=policies.version,
+            windows_open=list(policies.hours.open),
+            alternatives=list(policies.alternatives),
+        )
+
+    async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
+        """Read the settings anew. Raises ReloadRefusedError."""
+        return await self._proxy.reloader.reload(who, how, request)
 
     def health(self) -> Health:
         """Return whether all is well."""
@@ -175,6 +190,7 @@ class ApiState:
         return Health(
             status="degraded" if problems else "ok",
             version=version(),
+            settings_version=proxy.coordinator.policies.version,
             started_s=proxy.started_s,
             mode=proxy.coordinator.policies.section.mode,
             listen=str(endpoints.listen),

@@ -168,6 +168,8 @@ class Report(Message):
     draining: bool = False
     containers: list[ContainerReport] = []
     events: list[ContainerEvent] = []
+    settings_version: str = ""
+    """Number and digest of the settings that the sidecar uses, and the windows that are open."""
     limits: list[str] = []
     """What this sidecar cannot do here and why (not root, no pid files ...)."""
 
@@ -209,3 +211,50 @@ class Ack(Message):
     shed: list[Shed] = []
     promoted: list[str] = []
     """Containers that the ResourceManager made guaranteed."""
+
+
+class ReloadRequest(Message):
+    """Who wants the settings read anew, and from which file."""
+
+    who: str = Field("", max_length=100)
+    """The user on whose behalf the command was given; the peer's address is added."""
+    command: bool = False
+    """Whether it comes from `quicksilver policy reload`."""
+    file: str = Field("", max_length=1000)
+    """Another settings file, in the directory of the one in use; "" for that one."""
+    nodes: bool = False
+    """At the proxy: have the sidecars of all nodes read theirs too."""
+
+
+class SettingChange(Message):
+    """One setting that changed; values as JSON, "" where there is none."""
+
+    path: str
+    before: str
+    after: str
+
+
+class NodeReload(Message):
+    """What a node's sidecar answered to a reload."""
+
+    node_id: str
+    ok: bool
+    version: str = ""
+    error: str = ""
+    changes: list[SettingChange] = []
+    kept: list[str] = []
+
+
+class ReloadAnswer(Message):
+    """What a reload did."""
+
+    file: str
+    version: str
+    """Of the settings that are in use now."""
+    before: str
+    """Of those that were."""
+    changes: list[SettingChange] = []
+    kept: list[str] = []
+    """What changed in the file and did not take effect, with the reason."""
+    notes: list[str] = []
+    nodes: list[NodeReload] = []

@@ -23,6 +23,7 @@ from policies.check import shorten, validate
 from policies.errors import Mistake, SettingsError, close_to
 from policies.registry import Registry
 from policies.settings import Policies
+from shell.calendar import calendar_mistakes
 from shell.errors import QuicksilverError
 
 M = TypeVar("M", bound=BaseModel)
@@ -88,7 +89,7 @@ class SettingsFile:
         Raises SettingsFileError with all mistakes of the section.
         """
         try:
-            return Policies.load(self.data.get("policies"), registry, ("policies",))
+            return _policies(self.data.get("policies"), registry)
         except SettingsError as error:
             raise self.error(error.mistakes) from error
 
@@ -135,6 +136,51 @@ def load_settings(path: Path | str | None = None) -> SettingsFile:
     return SettingsFile(None) if chosen is None else parse_settings(_read(chosen), chosen)
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """A settings file, checked as a whole."""
+
+    path: Path | None
+    sections: Mapping[str, BaseModel]
+    """Those that were asked for, by name."""
+    policies: Policies
+
+
+def read_settings(
+    path: Path | str | None, models: Mapping[str, type[BaseModel]], registry: Registry | None = None
+) -> Settings:
+    """Read a settings file once and check all of it: its form, `policies:`, and the sections of `models`.
+
+    Raises SettingsFileError with all mistakes, in the order of the file.
+    """
+    chosen = find_settings() if path is None else Path(path)
+    file, mistakes = (SettingsFile(None), []) if chosen is None else _parse(_read(chosen), chosen)
+    data: Mapping[str, Any] = file.data if isinstance(file.data, Mapping) else {}
+    sections: dict[str, BaseModel] = {}
+    for name, model in models.items():
+        if isinstance(data.get(name), Mapping | None):  # else it is among the mistakes already
+            found, wrong = validate(model, data.get(name), (name,))
+            mistakes += wrong
+            if found is not None:
+                sections[name] = found
+    try:
+        given = data.get("policies")
+        policies = _policies(given if isinstance(given, Mapping) else None, registry)
+    except SettingsError as error:
+        raise file.error([*mistakes, *error.mistakes]) from error
+    if mistakes:
+        raise file.error(mistakes)
+    return Settings(chosen, sections, policies)
+
+
+def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Policies:
+    policies = Policies.load(data, registry, ("policies",))
+    mistakes = calendar_mistakes(policies.windows, policies.time_zone, ("policies",))
+    if mistakes:
+        raise SettingsError(mistakes)
+    return policies
+
+
 def check_settings(
     path: Path | str | None = None,
     models: Mapping[str, type[BaseModel]] | None = None,
@@ -145,20 +191,10 @@ def check_settings(
     Returns the file, a line for each mistake in the order of the file, and notes on what is allowed but hardly meant.
     """
     chosen = find_settings() if path is None else Path(path)
-    notes: list[str] = []
     try:
-        file, mistakes = (SettingsFile(None), []) if chosen is None else _parse(_read(chosen), chosen)
+        return chosen, [], read_settings(path, models or {}, registry).policies.notes()
     except SettingsFileError as error:
-        return chosen, list(error.lines), notes
-    sections: Mapping[str, Any] = file.data if isinstance(file.data, Mapping) else {}
-    for name, model in (models or {}).items():
-        mistakes += validate(model, sections.get(name), (name,))[1] if isinstance(sections.get(name), Mapping) else []
-    try:
-        given = sections.get("policies")
-        notes = Policies.load(given if isinstance(given, Mapping) else None, registry, ("policies",)).notes()
-    except SettingsError as error:
-        mistakes += error.mistakes
-    return chosen, list(file.error(mistakes).lines), notes
+        return chosen, list(error.lines), []
 
 
 def _read(path: Path) -> str:

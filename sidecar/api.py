@@ -29,6 +29,8 @@ class Health(Message):
     """Whether the NodeManager's REST answered last time; None before the first time."""
     proxy: bool | None
     """Whether the proxy took the last report; None before the first."""
+    settings_version: str = ""
+    """Number and digest of the settings in use, and the windows that are open."""
     limits: list[str]
 
 

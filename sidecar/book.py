@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from policies.model import Resources
+from policies.shrinking import Shrinking
 from shell.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
 from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
@@ -55,6 +57,11 @@ class Book:
         """Return the room that is left by allocation, guaranteed starts on their way included."""
         coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
         return self.rules.capacity - self.used() - coming
+
+    def retune(self, shrinking: Shrinking) -> None:
+        """Take over how many containers may be started to stand still."""
+        if self.rules.shares_cpu:
+            self.rules = replace(self.rules, extra_vcores=shrinking.extra)
 
     def counted(self, amount: Resources) -> Resources:
         """Return the part of an amount that the rules count."""

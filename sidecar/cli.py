@@ -41,7 +41,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:
-        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen).run()
+        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen, file.path).run()
 
     uvloop.run(main())
 

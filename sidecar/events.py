@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from policies.model import Resources
+from policies.shrinking import Shrinking
 from shell.messages import ContainerEvent, Grant, Shed, Targets
 from sidecar.las_events import LasCommand, Ready, Resized, Served, Squeezed
 
@@ -163,6 +164,14 @@ class Targeted:
 
 
 @dataclass(frozen=True, slots=True)
+class Retuned:
+    """Settings changed while containers share the CPU: these hold from now on."""
+
+    shrinking: Shrinking
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Drain:
     """Hold nothing any more (or again): what waits is shed, new queueable containers too."""
 
@@ -210,6 +219,7 @@ Event = (
     | Adopted
     | Physical
     | Targeted
+    | Retuned
     | Drain
     | Dying
     | KillAsked

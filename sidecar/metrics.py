@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from policies.model import Resources
 
@@ -104,6 +104,13 @@ class SidecarMetrics:
         self.events_dropped = self._counter("events_dropped", "Events that were given up because the proxy took none.")
         self.ends = self._counter("ends", "Ends of containers, by how they were noticed (process, nodemanager).", "by")
         self.nm_errors = self._counter("nodemanager_errors", "Calls of the NodeManager's REST that failed.")
+        self.reloads = self._counter(
+            "reloads",
+            "Settings read, by how (start, sighup, rest, command, window) and result (ok, refused).",
+            "how",
+            "result",
+        )
+        self.settings = Info(_P + "settings", "The settings in use.", registry=self.registry)
         self.policy_faults = self._counter("policy_faults", "Faults of policies, by slot.", "slot")
 
     def _gauge(self, name: str, text: str, *labels: str) -> Gauge:

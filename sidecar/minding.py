@@ -40,14 +40,12 @@ class Minder:
 
     async def measure(self) -> None:
         """Measure what containers are given, regularly, until cancelled."""
-        shrinking = self.runtime.node.sharing.shrinking
-        every_s = self.runtime.settings.measure_s
-        if shrinking is not None:
-            every_s = min(every_s, shrinking.quantum_s / _MOMENTS)
         while True:
             if self.resizing is not None:
                 self._measure(self.resizing)
-            await asyncio.sleep(every_s)
+            shrinking = self.runtime.node.sharing.shrinking
+            every_s = self.runtime.settings.measure_s
+            await asyncio.sleep(every_s if shrinking is None else min(every_s, shrinking.quantum_s / _MOMENTS))
 
     def _measure(self, resizing: Resizing) -> None:
         resizing.measure()

@@ -36,6 +36,7 @@ from sidecar.events import (
     Outcome,
     Physical,
     Released,
+    Retuned,
     SessionLost,
     SessionUp,
     Settled,
@@ -115,6 +116,9 @@ class Node(Book):
                 self.free_physical_mb = event.free_mb
             case Targeted():
                 self._targeted(event)
+            case Retuned():
+                self.retune(event.shrinking)
+                self._out.extend(self.sharing.retune(event.shrinking, now_s))
             case Drain():
                 self._drain(event)
             case Squeezed():

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -19,11 +20,13 @@ from policies.model import ContainerView, Resources
 from policies.settings import Policies
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
-from shell.messages import Ack, ContainerEvent, Report
+from shell.messages import Ack, ContainerEvent, ReloadAnswer, ReloadRequest, Report
+from shell.reload import Audit, How, Reloader, on_hangup
+from shell.reload_api import add_reload
 from shell.rest import RestClient, bound_socket, serve
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
-from sidecar.events import Drain, Dropped, Ended, Physical, Targeted
+from sidecar.events import Drain, Dropped, Ended, Physical, Retuned, Targeted
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
 from sidecar.links import ClientSide
@@ -34,6 +37,7 @@ from sidecar.node import Node
 from sidecar.picture import fill_report
 from sidecar.pressure import Gauge
 from sidecar.relay import TcpRelay
+from sidecar.reload import takeable
 from sidecar.reporter import Reporter
 from sidecar.resizer.probe import Chosen
 from sidecar.resizing import Resizing
@@ -60,8 +64,12 @@ class Sidecar:
         policies: Policies,
         nm_web_url: str,
         chosen: Chosen = NOT_SHARED,
+        source: Path | None = None,
     ) -> None:
-        """Prepare. `chosen` is what resizes containers, where the preempt policy is one that shrinks them."""
+        """Prepare. `chosen` is what resizes containers, where the preempt policy is one that shrinks them.
+
+        source: the file that the settings were read from.
+        """
         self.settings, self.place, self.policies = settings, place, policies
         self.node_id = place.node_id
         self.boot = secrets.token_hex(8)
@@ -72,6 +80,7 @@ class Sidecar:
         sharing = Sharing(shrinking, rules)
         self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit)
         self._chosen = chosen
+        self._settings = Reloader(source, ("sidecar", settings), policies, self._use, self._audit)
         self._guardian = Guardian(place.group(settings.cgroup))
         self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
         self.nm_answers: bool | None = None
@@ -105,9 +114,12 @@ class Sidecar:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+        on_hangup(loop, self.reload)
+        self._settings.begin(time.time())
         gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
         web = TcpRelay(self.place.web_upstream, self.settings.web_connections, self.settings.connect_timeout_s)
         api = make_api(self.runtime, self.metrics, self.report, self.health)
+        add_reload(api, "/v1/policies/reload", self.reload)
         tasks = [
             asyncio.create_task(job, name=name)
             for name, job in self._jobs(
@@ -133,8 +145,24 @@ class Sidecar:
             vcores=self.place.capacity.vcores,
             events=list(events),
             limits=self.limits(),
+            settings_version=self._settings.version,
         )
         return fill_report(report, self.node, time.time())
+
+    async def reload(self, who: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
+        """Read the settings anew. Raises ReloadRefusedError."""
+        return await self._settings.reload(who, how, request.file if request is not None else "")
+
+    def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
+        self.policies, kept = takeable(wanted, self.policies, self.node.sharing)
+        shrinking = self.policies.shrinking()
+        if shrinking is not None:
+            self.runtime.tell(Retuned(shrinking, now_s))
+        self.metrics.settings.info({"version": self.policies.version})
+        return self.policies, kept
+
+    def _audit(self, audit: Audit) -> None:
+        self.metrics.reloads.labels(audit.how, "refused" if audit.error else "ok").inc()
 
     def limits(self) -> list[str]:
         """Return what this sidecar cannot do here, and why."""
@@ -154,6 +182,7 @@ class Sidecar:
             node_id=self.node_id,
             nodemanager=self.nm_answers,
             proxy=proxy,
+            settings_version=self._settings.version,
             limits=self.limits(),
         )
 
@@ -233,6 +262,7 @@ class Sidecar:
 
     async def _clock(self) -> None:
         while True:
+            self._settings.tick(time.time())
             self.runtime.tell(Physical(self.minder.look(), time.time()))
             await asyncio.sleep(_TICK_S)
 

@@ -78,6 +78,13 @@ class Sharing:
         """Take in that time went by."""
         return self._pass(Turn(now_s))
 
+    def retune(self, shrinking: Shrinking, now_s: float) -> list[LasCommand]:
+        """Take over settings; how a container gives way stays as it was when it started."""
+        if self.las is None:
+            return []
+        self.shrinking = shrinking
+        return self._pass(Ruled(las_rules(shrinking, self.las.rules.cores), now_s))
+
     def deadline_s(self) -> float | None:
         """Return when a turn is wanted at the latest."""
         return self.las.deadline_s() if self.las is not None else None

@@ -24,7 +24,17 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
 from rm_proxy.rows import NodeEvent
 from rm_proxy.store import Store
-from shell.messages import Ack, ContainerEvent, ContainerReport, ContainerState, EventKind, Report
+from shell.messages import (
+    Ack,
+    ContainerEvent,
+    ContainerReport,
+    ContainerState,
+    EventKind,
+    ReloadAnswer,
+    ReloadRequest,
+    Report,
+)
+from shell.reload import How, ReloadRefusedError
 from shell.rest import ApiError
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -99,6 +109,11 @@ class State:
     def container(self, container_id: str) -> LiveContainer | None:
         live = LiveContainer(node_id="n1:1", report_age_s=0.5, container=self.live)
         return live if container_id == WAITING.container_id else None
+
+    async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
+        if request.file == "bad.yaml":
+            raise ReloadRefusedError(("bad.yaml:1:1: no", "bad.yaml:2:1: nor this"))
+        return ReloadAnswer(file=f"{who} {how}", version="2-b", before="1-a")
 
     def report(self, node_id: str, report: Report) -> Ack:
         if report.boot == "refused":
@@ -357,6 +372,8 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/applications/{app_id}",
         "/v1/queues",
         "/v1/policies",
+        "/v1/policies/changes",
+        "/v1/policies/reload",
         "/v1/health",
         "/v1/decisions",
         "/v1/summary",

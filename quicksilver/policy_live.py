@@ -1,0 +1,89 @@
+"""`quicksilver policy reload|history`: the settings of running daemons."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from typing import Any
+
+import click
+
+from rm_proxy import cli_tables as tables
+from rm_proxy.cli import REMEDY, limited, pages, reading
+from shell.errors import QuicksilverError
+from shell.messages import ReloadRequest
+from shell.reload_api import REFUSED
+from shell.rest import RefusedError, RestClient
+
+_TIMEOUT_S = 60.0
+
+
+class RefusedFileError(QuicksilverError):
+    """The settings file has mistakes; a line for each."""
+
+    def __str__(self) -> str:
+        return self.what
+
+
+@click.command("reload")
+@click.option("--nodes", is_flag=True, help="Have the sidecars of all nodes read their files too.")
+@click.option("--file", default="", help="Another file in the directory of the one in use, as the daemon sees it.")
+@reading
+def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
+    """Have the running proxy read quicksilver.yaml anew; --url may name a sidecar's REST instead.
+
+    A file with a mistake changes nothing; all mistakes are printed, and the exit code is 1. So it is when a sidecar did
+    not follow.
+    """
+    client = RestClient(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
+    body = ReloadRequest(who=_user(), command=True, file=file, nodes=nodes)
+    try:
+        answer = client.post("/v1/policies/reload", body)
+    except RefusedError as error:
+        if error.code == REFUSED:
+            raise RefusedFileError(f"{error.what}\nnothing changed") from error
+        raise
+    finally:
+        client.close()
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        _print(answer)
+    if not all(node["ok"] for node in answer["nodes"]):
+        raise click.exceptions.Exit(1)
+
+
+@click.command("history")
+@limited
+@reading
+def history(limit: int, url: str, as_json: bool) -> None:
+    """Show who changed which setting when, from which value to which; the newest first."""
+    found = pages(url, "/v1/policies/changes", None, limit)
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        tables.changes(found)
+
+
+def _print(answer: dict[str, Any]) -> None:
+    click.echo(f"{answer['file'] or 'no file: the defaults'}: version {answer['version']} (was {answer['before']})")
+    for change in answer["changes"]:
+        click.echo(f"  {change['path']}: {change['before'] or 'not set'} -> {change['after'] or 'not set'}")
+    for kept in answer["kept"]:
+        click.echo(f"  kept: {kept}")
+    for note in answer["notes"]:
+        click.echo(f"  note: {note}")
+    for node in answer["nodes"]:
+        said = (
+            f"version {node['version']}, {len(node['changes'])} changes" if node["ok"] else f"FAILED: {node['error']}"
+        )
+        click.echo(f"{node['node_id']}: {said}")
+        for kept in node["kept"]:
+            click.echo(f"  kept: {kept}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
