@@ -5,7 +5,7 @@ Units: memory in MB (2**20 bytes), CPU in vcores, times in seconds. Node ids are
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 
@@ -173,6 +173,17 @@ class NodeView:
 
 
 @dataclass(frozen=True, slots=True)
+class ParentView:
+    """A YARN queue that has others below it, with the use of all of them."""
+
+    name: str
+    max_capacity: Resources = Resources()
+    """Zero while it is not known: then it limits nothing."""
+    used_g: Resources = Resources()
+    used_q: Resources = Resources()
+
+
+@dataclass(frozen=True, slots=True)
 class QueueView:
     """A YARN queue: what the Capacity Scheduler grants it, and what is used."""
 
@@ -182,6 +193,13 @@ class QueueView:
     used_q: Resources = Resources()
     """By queueable containers, waiting ones included."""
     user_used_q: dict[str, Resources] = field(default_factory=dict)
+    user_used_g: dict[str, Resources] = field(default_factory=dict)
+    user_limit: Resources | None = None
+    """What one user may have here by the scheduler: capacity times user-limit-factor; None for no limit."""
+    parents: tuple[ParentView, ...] = ()
+    """The queues above it, the nearest first."""
+    priority: int = 0
+    """YARN's priority of the queue: a higher number goes first."""
     cluster: Resources = Resources()
     """What the nodes have together that take queueable containers."""
     cluster_used_q: Resources = Resources()
@@ -190,6 +208,18 @@ class QueueView:
     """Labels that the queue may use; `*` for all."""
     default_label: str = ""
     """The label of asks that name none."""
+
+    def plus(self, user: str, more: Resources) -> QueueView:
+        """Return the queue with `more` used by queueable containers of a user; negative for less."""
+        by_user = dict(self.user_used_q)
+        by_user[user] = by_user.get(user, Resources()) + more
+        return replace(
+            self,
+            used_q=self.used_q + more,
+            user_used_q=by_user,
+            parents=tuple(replace(parent, used_q=parent.used_q + more) for parent in self.parents),
+            cluster_used_q=self.cluster_used_q + more,
+        )
 
 
 @dataclass(frozen=True, slots=True)

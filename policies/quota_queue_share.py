@@ -1,29 +1,98 @@
 """Keep guaranteed and queueable containers of a YARN queue together within its maximum capacity, shared by its users.
 
 The ResourceManager charges opportunistic containers to no queue and no user, so this takes the place of
-maximum-capacity and minimum-user-limit-percent for them. Source: CapacityScheduler documentation of Hadoop 3; beyond
-Mercury §4.1, whose quotas are per application.
+maximum-capacity (of the queue and of those above it), user-limit-factor and minimum-user-limit-percent for them.
+Source: the CapacityScheduler of Hadoop 3; beyond Mercury §4.1, whose quotas are per application.
 """
 
 from __future__ import annotations
+
+import math
 
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.model import Ask, QueueView, Resources
 
+_BEYOND = 2**40
+"""MB or vcores: no limit."""
+
 
 class QueueShare(PolicyConfig):
     """Settings of queue_share."""
 
     factor: float = Field(1.0, ge=0, allow_inf_nan=False, json_schema_extra={"unit": "ratio", "source": "own"})
-    """Queueable containers may use this many times what guaranteed ones leave of the queue's maximum capacity."""
+    """Queueable containers may use this many times what guaranteed ones leave of the queue's maximum capacity.
+
+    The same holds for each of the queues above it.
+    """
     user_ratio: float = Field(
         0.25, ge=0, le=1, json_schema_extra={"source": "own; after minimum-user-limit-percent of the CapacityScheduler"}
     )
     """Users that hold queueable containers share alike, but none gets less than this share; 1 for no limit by user."""
+    user_limit: bool = Field(True, json_schema_extra={"source": "user-limit-factor of the CapacityScheduler"})
+    """Keep a user's guaranteed and queueable containers within the queue's capacity times its user-limit-factor."""
+    cluster_ratio: float = Field(math.inf, ge=0, json_schema_extra={"source": "own"})
+    """Queueable containers of all queues may use this share of what the nodes have; `.inf` for no limit."""
     count_vcores: bool = Field(True, json_schema_extra={"source": "own"})
     """Count vcores beside memory; off where the ResourceManager plans by memory alone (DefaultResourceCalculator)."""
+
+    def left(self, queue: QueueView) -> Resources:
+        """Return what queueable containers may still use of a queue, not below 0; a user may be allowed less."""
+        found = Resources(_BEYOND, _BEYOND)
+        for _, room, used in _rooms(queue, self):
+            found = _least(found, room - used)
+        return found if queue.max_capacity.memory_mb else Resources()
+
+    def left_for(self, queue: QueueView, user: str) -> Resources:
+        """Return what queueable containers of a user may still use of a queue, not below 0."""
+        found = self.left(queue)
+        for _, room, used in _user_rooms(queue, user, self):
+            found = _least(found, room - used)
+        return found
+
+
+Room = tuple[str, Resources, Resources]
+"""Words with the figures, what there is, and what queueable containers use of it."""
+
+
+def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
+    """Return what a queue's queueable containers have to fit into; those of the queue itself come first."""
+    rooms = [_share(queue.name, queue.max_capacity, queue.used_g, queue.used_q, cfg)]
+    rooms += [
+        _share(above.name, above.max_capacity, above.used_g, above.used_q, cfg)
+        for above in queue.parents
+        if above.max_capacity.memory_mb
+    ]
+    if not math.isinf(cfg.cluster_ratio):
+        room, used = _times(queue.cluster, cfg.cluster_ratio), queue.cluster_used_q
+        text = f"queueable containers of all queues use {_text(used, cfg)} of {_text(room, cfg)}"
+        rooms.append((f"{text}, {cfg.cluster_ratio:g} of what the nodes have", room, used))
+    return rooms
+
+
+def _share(name: str, most: Resources, used_g: Resources, used: Resources, cfg: QueueShare) -> Room:
+    room = _times(most - used_g, cfg.factor)
+    text = f"queueable containers of {name} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"
+    return text, room, used
+
+
+def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
+    """Return what the queueable containers of a user of the queue have to fit into."""
+    room = _rooms(queue, cfg)[0][1]
+    holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
+    share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
+    used = queue.user_used_q.get(user, Resources())
+    who = f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
+    rooms = [(f"{who} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)]
+    if cfg.user_limit and queue.user_limit is not None:
+        own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), 1.0)
+        rooms.append((f"{who} of {_text(own, cfg)} that guaranteed ones leave of the user's limit", own, used))
+    return rooms
+
+
+def _least(one: Resources, other: Resources) -> Resources:
+    return Resources(max(0, min(one.memory_mb, other.memory_mb)), max(0.0, min(one.vcores, other.vcores)))
 
 
 def _exceeds(wanted: Resources, room: Resources, cfg: QueueShare) -> bool:
@@ -39,24 +108,12 @@ def _text(amount: Resources, cfg: QueueShare) -> str:
 
 
 def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
-    """Return None while the container fits the queue's and its user's share, else the reason with the figures."""
+    """Return None while the container fits all shares, the queue's first, else the reason with the figures."""
     if not queue.max_capacity.memory_mb:
         return f"queue_share: the maximum capacity of {queue.name} is 0 or not known yet"
-    room = _times(queue.max_capacity - queue.used_g, cfg.factor)
-    if _exceeds(queue.used_q + ask.resources, room, cfg):
-        return (
-            f"queue_share: queueable containers of {queue.name} use {_text(queue.used_q, cfg)} of {_text(room, cfg)} "
-            f"that guaranteed ones leave; {_text(ask.resources, cfg)} more do not fit"
-        )
-    user = ask.app.user
-    holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
-    share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
-    used = queue.user_used_q.get(user, Resources())
-    if _exceeds(used + ask.resources, share, cfg):
-        return (
-            f"queue_share: queueable containers of user {user} in {queue.name} use {_text(used, cfg)} of a share of "
-            f"{_text(share, cfg)} ({len(holders)} users hold some); {_text(ask.resources, cfg)} more do not fit"
-        )
+    for text, room, used in [*_rooms(queue, cfg), *_user_rooms(queue, ask.app.user, cfg)]:
+        if _exceeds(used + ask.resources, room, cfg):
+            return f"queue_share: {text}; {_text(ask.resources, cfg)} more do not fit"
     return None
 
 

@@ -181,4 +181,6 @@ class Arrivals:
         app = self._world.app(self._router.app_id)
         if app is not None:
             hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
-            self._emit(Announce(live.node_id, announcement(live, self._router.attempt_id, app, hold_s, left_s)))
+            queue = self._world.queue(app.queue)
+            grant = announcement(live, self._router.attempt_id, app, hold_s, left_s, queue.priority if queue else 0)
+            self._emit(Announce(live.node_id, grant))

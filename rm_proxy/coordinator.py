@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
+from policies.model import AppView, Ask, NodeView, ParentView, Placement, QueueView, Resources
 from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
@@ -25,7 +25,7 @@ from rm_proxy.records import AppRecord
 from rm_proxy.remaining import job_remaining_s
 from rm_proxy.shortlist import Shortlist
 from rm_proxy.targets import TargetSetter
-from rm_proxy.usage import QueueUse
+from rm_proxy.usage import QueueUse, parents
 from rm_proxy.world import BadTags, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, ContainerState, EventKind, Report, Targets
@@ -58,6 +58,7 @@ class Coordinator:
         self._apps: dict[str, AppView] = {}
         self._of_app: dict[str, list[Attempt]] = {}
         self._use = QueueUse()
+        self._capacity: Resources | None = None
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
         self._shortlist = Shortlist(self.nodes)
@@ -155,6 +156,7 @@ class Coordinator:
             self._refresh(node, now_s)
             if now_s - node.reported_s > self.limits.report_fresh_s:
                 self.estimator.forget_node(node.id)
+        self._capacity = None
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
@@ -277,9 +279,26 @@ class Coordinator:
             used_g=yarn.used,
             used_q=used,
             user_used_q=by_user,
+            user_used_g=yarn.user_used,
+            user_limit=yarn.user_limit,
+            parents=self._parents(yarn.path),
+            priority=yarn.priority,
+            cluster=self._cluster(),
+            cluster_used_q=self._use.all,
             labels=yarn.labels,
             default_label=yarn.default_label,
         )
+
+    def _parents(self, path: str) -> tuple[ParentView, ...]:
+        known = [self.queues[above] for above in parents(path) if above in self.queues]
+        return tuple(ParentView(q.path, q.max_capacity, q.used, self._use.of(q.path)[0]) for q in known)
+
+    def _cluster(self) -> Resources:
+        """Return what the usable nodes have together; added up once a round."""
+        if self._capacity is None:
+            views = (node.view for node in self.nodes.values())
+            self._capacity = sum((view.capacity for view in views if view.usable), Resources())
+        return self._capacity
 
     def charge(self, attempt_id: str, used_q: Resources) -> None:
         """Note what the queueable containers of an attempt use, those that wait or are wanted included."""

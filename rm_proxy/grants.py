@@ -41,7 +41,9 @@ def _why_there(q: QPlacement) -> str:
     return "; ".join(text for text in (before, q.placement.reason) if text)
 
 
-def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float) -> Grant:
+def announcement(
+    live: Live, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float, queue_priority: int
+) -> Grant:
     """Return what the sidecar of the node is told of a queueable container."""
     return Grant(
         container_id=live.id,
@@ -53,6 +55,7 @@ def announcement(live: Live, attempt_id: str, app: AppView, max_hold_s: float, j
         priority=live.priority,
         precedence=frameworks.precedence(app.type, live.priority),
         app_priority=app.priority,
+        queue_priority=queue_priority,
         job_submitted_s=app.submitted_s,
         expected_s=live.expected_s,
         spread_s=live.spread_s,

@@ -122,7 +122,7 @@ class Router:
                 ask, last = self._again(ask, credit), credit
             chosen = self._choose(ask, queue, now_s)
             if chosen.kind is Kind.QUEUEABLE:
-                queue = _with(queue, app.user, size)
+                queue = queue.plus(app.user, size)
                 app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
                 ask = replace(ask, app=app)
             elif chosen.slot != "route":
@@ -318,10 +318,3 @@ class Router:
     def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
         self._verdicts.fell_back(self._world.app(self.app_id), why, now_s)
-
-
-def _with(queue: QueueView, user: str, size: Resources) -> QueueView:
-    """Return the queue's view with one more queueable container."""
-    by_user = dict(queue.user_used_q)
-    by_user[user] = by_user.get(user, Resources()) + size
-    return replace(queue, used_q=queue.used_q + size, user_used_q=by_user)

@@ -1,12 +1,15 @@
-"""What the queueable containers of each YARN queue use, as sums by user."""
+"""What the queueable containers of each YARN queue use, and of all queues below it, as sums by user."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from policies.model import Resources
 
 _NOTHING = Resources()
+_ALL = ""
+"""The name under which everything is summed up."""
 
 
 @dataclass(slots=True)
@@ -39,12 +42,21 @@ class QueueUse:
             self._add(queue, user, used)
 
     def of(self, queue: str) -> tuple[Resources, dict[str, Resources]]:
-        """Return the use of a queue (full path): the sum, and by user; do not change the latter."""
+        """Return the use of a queue (full path) with all below it: the sum, and by user; do not change the latter."""
         known = self._sums.get(queue)
         return (known.used, known.by_user) if known is not None else (_NOTHING, {})
 
+    @property
+    def all(self) -> Resources:
+        """The use of all queues together."""
+        return self.of(_ALL)[0]
+
     def _add(self, queue: str, user: str, more: Resources) -> None:
-        known = self._sums.setdefault(queue, _Sum())
+        for name in (queue, *parents(queue), _ALL):
+            self._add_to(name, user, more)
+
+    def _add_to(self, name: str, user: str, more: Resources) -> None:
+        known = self._sums.setdefault(name, _Sum())
         known.used += more
         left = known.by_user.get(user, _NOTHING) + more
         if left == _NOTHING:
@@ -52,4 +64,12 @@ class QueueUse:
         else:
             known.by_user[user] = left
         if not known.by_user:
-            del self._sums[queue]
+            del self._sums[name]
+
+
+def parents(queue: str) -> Iterator[str]:
+    """Yield the full paths of the queues above one, the nearest first."""
+    above = queue.rpartition(".")[0]
+    while above:
+        yield above
+        above = above.rpartition(".")[0]

@@ -53,6 +53,10 @@ class YarnQueue:
     """Labels that it may use beside the default partition; `*` for all."""
     default_label: str
     user_used: dict[str, Resources] = field(default_factory=dict)
+    """By guaranteed containers, application masters included."""
+    user_limit: Resources | None = None
+    """What one user may have: capacity times user-limit-factor; None for no limit."""
+    priority: int = 0
 
     @property
     def name(self) -> str:
@@ -194,6 +198,7 @@ class PartitionJson(BaseModel):
     """A queue's share of one partition."""
 
     partitionName: str | None = ""
+    effectiveMinResource: AmountJson = AmountJson()
     effectiveMaxResource: AmountJson = AmountJson()
 
 
@@ -230,6 +235,8 @@ class CapacityQueueJson(BaseModel):
     nodeLabels: list[str] = []
     defaultNodeLabelExpression: str | None = None
     capacities: CapacitiesJson = CapacitiesJson()
+    queuePriority: int = 0
+    userLimitFactor: float | None = None
     users: UsersJson | None = None
     queues: CapacityQueuesJson | None = None
 

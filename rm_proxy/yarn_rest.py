@@ -23,6 +23,7 @@ from rm_proxy.yarn_json import (
     InfoAnswer,
     MetricsAnswer,
     NodesAnswer,
+    PartitionJson,
     SchedulerAnswer,
     YarnCluster,
     YarnMetrics,
@@ -152,7 +153,21 @@ def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueu
         labels=frozenset(label for label in queue.nodeLabels if label),
         default_label=(queue.defaultNodeLabelExpression or "").replace("<DEFAULT_PARTITION>", "").strip(),
         user_used={user.username: user.resourcesUsed.value() for user in users},
+        user_limit=_user_limit(queue, partition),
+        priority=queue.queuePriority,
     )
+
+
+def _user_limit(queue: CapacityQueueJson, partition: PartitionJson | None) -> Resources | None:
+    """Return what one user may have, as the Capacity Scheduler's UsersManager caps it; a negative factor is no cap.
+
+    The answer has whole vcores, so that a small share may read 0: one vcore is granted in any case.
+    """
+    factor = queue.userLimitFactor
+    share = partition.effectiveMinResource.value() if partition else Resources()
+    if factor is None or factor < 0 or not share.memory_mb:
+        return None
+    return Resources(int(share.memory_mb * factor), max(1.0, share.vcores * factor))
 
 
 def _fair_queues(root: FairQueueJson) -> list[YarnQueue]:

@@ -30,6 +30,7 @@ class Grant(Message):
     priority: int = 0
     precedence: int = 0
     app_priority: int = 0
+    queue_priority: int = 0
     job_submitted_s: float = 0.0
     """Unix time."""
     expected_s: float = 10.0

@@ -114,6 +114,7 @@ class Entry:
             resources=self.start.resources,
             priority=grant.priority if grant else self.start.priority,
             app_type=grant.app_type if grant else "YARN",
+            queue_priority=grant.queue_priority if grant else 0,
             app_priority=grant.app_priority if grant else 0,
             job_submitted_s=grant.job_submitted_s if grant else 0.0,
             arrived_s=self.arrived_s,

@@ -5,14 +5,18 @@ from random import Random
 
 import pytest
 
-from policies.model import AppView, Ask, Kind, NodeView, QueueView, Resources
+from policies.model import AppView, Ask, ContainerView, Kind, NodeView, QueueView, Resources
 from policies.place_topk_wait import POLICY as TOPK_WAIT
 from policies.place_topk_wait import TopKWait, rank_s
 from policies.quota_absolute import Absolute, quota
+from policies.quota_relative import Relative
+from policies.quota_relative import quota as relative
 from policies.route_hybrid_gq import HybridGQ, route
 from policies.route_only_g import POLICY as ONLY_G
 from policies.route_only_q import POLICY as ONLY_Q
+from policies.settings import Policies
 
+QUEUE = QueueView("root.batch")
 SHORT_S, LONG_S = 2.0, 50.0
 
 
@@ -82,3 +86,21 @@ def test_absolute_quota_of_the_paper() -> None:
     assert quota(ask(live_q=100), queue, Absolute(max_q=100)) == (
         "absolute: app1 has 100 queueable containers, its quota is 100"
     )
+
+
+def test_quota_2_is_twice_the_guaranteed_ones() -> None:
+    """§4.1: app1 can have queueable containers up to 2 times the number of its guaranteed ones."""
+    cfg = Relative(min_q=0)
+
+    def allowed(live_g: int, live_q: int) -> bool:
+        return relative(Ask(AppView("app1", live_g=live_g, live_q=live_q), 20, Resources(4096, 1)), QUEUE, cfg) is None
+
+    assert [allowed(50, live_q) for live_q in (0, 99, 100)] == [True, True, False]
+
+
+def test_tasks_of_jobs_that_were_submitted_earlier_run_first() -> None:
+    """§4.3: whatever came to the node first."""
+    order = Policies.load({})
+    later = ContainerView("a", "job2", Kind.QUEUEABLE, Resources(), job_submitted_s=200, arrived_s=1)
+    earlier = ContainerView("b", "job1", Kind.QUEUEABLE, Resources(), job_submitted_s=100, arrived_s=9)
+    assert order.order_key(earlier, 10) < order.order_key(later, 10)

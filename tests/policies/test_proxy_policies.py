@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
+from policies.model import AppView, Ask, Kind, ParentView, QueueView, Resources, Route
+from policies.quota_queue_share import QueueShare
 from policies.registry import Registry
 
 REGISTRY = Registry()
@@ -110,6 +111,88 @@ def test_queue_share_never_exceeds_the_maximum_capacity(wanted: list[tuple[str, 
         if quota("queue_share", ask(user=user, memory_mb=memory_mb, vcores=vcores), queue) is None:
             used = used | {user: used.get(user, Resources()) + Resources(memory_mb, vcores)}
     assert (sum(used.values(), Resources()) + Resources(2048, 2)).fits(Resources(10240, 10))
+
+
+def test_queues_above_limit_too_with_all_below_them() -> None:
+    """root.prod is full but for 1024 MB although root.prod.etl has 6144 MB left."""
+    prod = ParentView("root.prod", Resources(8192, 8), Resources(4096, 4), Resources(3072, 3))
+    root = ParentView("root", Resources(16384, 16), Resources(4096, 4), Resources(3072, 3))
+    etl = QueueView("root.prod.etl", Resources(8192, 8), used_q=Resources(2048, 2), parents=(prod, root))
+    assert quota("queue_share", ask(), etl) is None
+    over = quota("queue_share", ask(memory_mb=2048), etl)
+    assert over is not None
+    assert over.startswith("queue_share: queueable containers of root.prod use 3072 MB, 3 vcores of 4096 MB, 4 vcores")
+    assert quota("queue_share", ask(memory_mb=2048), etl, factor=2) is None
+    unknown = QueueView("root.p.q", Resources(8192, 8), parents=(ParentView("root.p"),))
+    assert quota("queue_share", ask(), unknown) is None
+
+
+def test_queueable_ones_of_all_queues_share_the_nodes() -> None:
+    queue = QueueView("root.a", Resources(8192, 8), cluster=Resources(8192, 8), cluster_used_q=Resources(4096, 4))
+    assert quota("queue_share", ask(), queue) is None
+    reason = quota("queue_share", ask(), queue, cluster_ratio=0.5)
+    assert reason == (
+        "queue_share: queueable containers of all queues use 4096 MB, 4 vcores of 4096 MB, 4 vcores, 0.5 of what the "
+        "nodes have; 1024 MB, 1 vcores more do not fit"
+    )
+    assert quota("queue_share", ask(), queue, cluster_ratio=0.625) is None
+
+
+def test_a_user_stays_within_what_the_scheduler_allows_one() -> None:
+    """Capacity 4096 MB times user-limit-factor 1: 3072 MB of guaranteed ones leave 1024."""
+    queue = QueueView(
+        "root.a", Resources(8192, 8), user_used_g={"ann": Resources(3072, 3)}, user_limit=Resources(4096, 4)
+    )
+    assert quota("queue_share", ask(user="ann"), queue) is None
+    reason = quota("queue_share", ask(user="ann", memory_mb=1025), queue)
+    assert reason is not None and "of 1024 MB, 1 vcores that guaranteed ones leave of the user's limit" in reason
+    assert quota("queue_share", ask(user="bob", memory_mb=4096, vcores=4), queue) is None
+    assert quota("queue_share", ask(user="ann", memory_mb=1025), queue, user_limit=False) is None
+
+
+amounts = st.builds(Resources, st.integers(0, 9000), st.integers(0, 9))
+
+
+@settings(deadline=None)
+@given(amounts, amounts, amounts, amounts, amounts, st.sampled_from([0.5, 1.0, float("inf")]))
+def test_what_is_left_is_what_the_quota_allows(
+    most: Resources, used_g: Resources, used_q: Resources, above: Resources, size: Resources, ratio: float
+) -> None:
+    """A container goes queueable exactly when it fits into what is left for its user."""
+    queue = QueueView(
+        "root.p.q",
+        most,
+        used_g,
+        used_q,
+        user_used_q={"ann": used_q},
+        user_used_g={"ann": used_g},
+        user_limit=above,
+        parents=(ParentView("root.p", above, used_g, used_q),),
+        cluster=Resources(9000, 9),
+        cluster_used_q=used_q,
+    )
+    cfg = QueueShare(cluster_ratio=ratio)
+    wanted = ask(user="ann", memory_mb=size.memory_mb, vcores=size.vcores)
+    allowed = quota("queue_share", wanted, queue, cluster_ratio=ratio) is None
+    overdrawn = quota("queue_share", ask(user="ann", memory_mb=0, vcores=0), queue, cluster_ratio=ratio) is not None
+    left = cfg.left_for(queue, "ann")
+    assert allowed == (size.fits(left) and not overdrawn)
+    assert left.fits(cfg.left(queue))
+
+
+def test_relative_counts_by_guaranteed_ones() -> None:
+    def wanted(live_g: int, live_q: int) -> Ask:
+        return Ask(AppView("app1", live_g=live_g, live_q=live_q), 20, Resources(1024, 1))
+
+    assert quota("relative", wanted(8, 15), QUEUE) is None
+    reason = quota("relative", wanted(8, 16), QUEUE)
+    assert reason == (
+        "relative: app1 has 16 queueable containers, its quota is 16 (2 for each of 8 guaranteed ones, at least 10)"
+    )
+    assert quota("relative", wanted(0, 9), QUEUE) is None
+    assert quota("relative", wanted(0, 0), QUEUE, min_q=0) is not None
+    assert quota("relative", wanted(3, 3), QUEUE, per_g=1.5, min_q=0) is None
+    assert quota("relative", wanted(3, 4), QUEUE, per_g=1.5, min_q=0) is not None
 
 
 def test_no_quota() -> None:

@@ -1,6 +1,7 @@
 """The coordinator by example: nodes, reports, events once, applications' ends, the shortlist of a large cluster."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,11 +13,13 @@ from rm_proxy.coordinator import Coordinator
 from rm_proxy.records import AppRecord
 from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld
+from rm_proxy.yarn_json import YarnQueue
 from shell.messages import ContainerReport, ContainerState, EventKind
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,
     ATTEMPT,
+    TIMESTAMP,
     Am,
     cid,
     container,
@@ -269,6 +272,7 @@ def test_charges_replace_each_other_and_fall_to_nothing() -> None:
     assert use.of("root.q") == (Resources(2560, 3), {"u": Resources(512, 1), "v": Resources(2048, 2)})
     use.charge("a1", "root.p", "u", Resources(512, 1))
     assert use.of("root.q") == (Resources(2048, 2), {"v": Resources(2048, 2)})
+    assert (use.of("root")[0], use.all) == (Resources(2560, 3), Resources(2560, 3))
     use.charge("a2", "root.q", "v", Resources())
     use.charge("a1", "root.p", "u", Resources())
     use.charge("a3", "root.p", "u", Resources())
@@ -285,3 +289,34 @@ def test_unknown_containers_and_nodes_are_ignored() -> None:
     world.node_changed("nowhere:1", True)
     assert world.queue("root.nope") is None
     assert Coordinator(world.policies, Random(1)).place(Ask(AppView(APP), 1, Resources(1, 1)), set()).node is None
+
+
+def test_a_queue_with_those_above_it_and_the_whole_cluster() -> None:
+    world = coordinator(nodes=3)
+
+    def queue(path: str, memory_mb: int, **more: Any) -> YarnQueue:
+        return YarnQueue(path, True, "RUNNING", Resources(memory_mb, 8), Resources(512, 1), frozenset(), "", **more)
+
+    limit = Resources(1024, 1)
+    world.yarn_queues(
+        [queue("root", 9000), queue("root.p", 8000), queue("root.p.a", 7000, user_limit=limit), queue("root.b", 6000)]
+    )
+    for number, name in enumerate(("root.p.a", "root.b"), 1):
+        record = AppRecord(f"application_{TIMESTAMP}_{number:04d}", name, "ann", "SPARK", "job", (), 0, 0.0)
+        world.yarn_app(record)
+        world.charge(f"appattempt_{TIMESTAMP}_{number:04d}_000001", Resources(1024 * number, number))
+    view = world.queue("root.p.a")
+    assert view is not None
+    assert view.used_q == Resources(1024, 1) and view.user_limit == limit
+    assert [(p.name, p.max_capacity.memory_mb, p.used_q) for p in view.parents] == [
+        ("root.p", 8000, Resources(1024, 1)),
+        ("root", 9000, Resources(3072, 3)),
+    ]
+    assert view.cluster == Resources(3 * 8192, 24) and view.cluster_used_q == Resources(3072, 3)
+    more = view.plus("ann", Resources(100, 0))
+    assert [more.used_q.memory_mb, more.user_used_q["ann"].memory_mb, more.cluster_used_q.memory_mb] == [
+        1124,
+        1124,
+        3172,
+    ]
+    assert [p.used_q.memory_mb for p in more.parents] == [1124, 3172]

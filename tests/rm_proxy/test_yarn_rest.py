@@ -115,6 +115,9 @@ def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Ans
     assert queues["root.prod.etl"].max_capacity == Resources(4096, 4)
     assert queues["root"].used == queues["root.prod"].used == queues["root.prod.etl"].used == Resources(256, 1)
     assert queues["root.prod.etl"].user_used == {"root": Resources(256, 1)}
+    assert queues["root.prod.etl"].user_limit == Resources(1720, 1)
+    assert queues["root.prod.adhoc"].user_limit == Resources(737, 1), "vcores are rounded down in the answer"
+    assert queues["root.prod"].user_limit is None and queues["root.default"].priority == 0
     assert queues["root.default"].labels == {"*"} and queues["root.prod.adhoc"].labels == {"gpu"}
     assert queues["root.prod.etl"].name == "etl" and queues["root.prod.etl"].default_label == ""
 
