@@ -1,0 +1,6 @@
+"""`python -m bench.policies`."""
+
+from bench.policies.run import policies
+
+if __name__ == "__main__":
+    policies()

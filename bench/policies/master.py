@@ -1,0 +1,123 @@
+"""A light application master for the virtual clock: it asks, starts what it gets, and asks again for what is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from bench.policies.jobs import Job
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy import ids
+
+PRIORITY: Final = 20
+MEMORY_MB: Final = 1024
+_ANY: Final = "*"
+
+Where = Callable[[int], tuple[str, str]]
+"""Number of a node to its host and rack."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """One task; times since the begin of the run, None while they are unknown."""
+
+    wanted_s: float
+    began_s: float | None = None
+    ended_s: float | None = None
+    lost: int = 0
+    """How often its container ended without it: shed or killed."""
+
+
+class Master:
+    """One job. It heartbeats until all tasks are done; asks are absolute rows, and only changed ones are sent."""
+
+    def __init__(self, job: Job, attempt: y.ApplicationAttemptIdProto, where: Where, now_s: float) -> None:
+        self.job, self.attempt = job, attempt
+        self.attempt_id = ids.attempt_id_text(attempt)
+        self.tasks = [Progress(now_s) for _ in job.tasks]
+        self.assigned: dict[str, int] = {}
+        """Containers to tasks."""
+        self.given: set[str] = set()
+        self.released = 0
+        self._left = len(self.tasks)
+        self._where = where
+        self._wanted: dict[int, tuple[str, ...]] = {}
+        self._rows: dict[str, int] = {}
+        self._changed: dict[str, None] = {}
+        self._release: list[y.ContainerIdProto] = []
+        self._response_id = 0
+        for number in range(len(self.tasks)):
+            self._want(number)
+
+    @property
+    def done(self) -> bool:
+        """Whether all tasks have ended."""
+        return not self._left
+
+    def _names(self, number: int) -> tuple[str, ...]:
+        host = self.job.tasks[number].host
+        return (_ANY,) if host is None else (*self._where(host), _ANY)
+
+    def _want(self, number: int) -> None:
+        names = self._wanted[number] = self._names(number)
+        self._count(names, 1)
+
+    def _count(self, names: tuple[str, ...], more: int) -> None:
+        for name in names:
+            self._rows[name] = self._rows.get(name, 0) + more
+            self._changed[name] = None
+
+    def request(self) -> bytes:
+        """Return the next heartbeat."""
+        request = y.AllocateRequestProto(response_id=self._response_id, progress=0.5, release=self._release)
+        for name in self._changed:
+            row = request.ask.add(resource_name=name, num_containers=self._rows[name], relax_locality=True)
+            row.priority.priority = PRIORITY
+            row.capability.memory, row.capability.virtual_cores = MEMORY_MB, 1
+            row.execution_type_request.execution_type = y.GUARANTEED
+        self._rows = {name: count for name, count in self._rows.items() if count}
+        self._changed, self._release = {}, []
+        return request.SerializeToString()
+
+    def take(self, body: bytes) -> list[y.ContainerProto]:
+        """Take in an answer; return the containers that are to be started."""
+        answer = y.AllocateResponseProto.FromString(body)
+        self._response_id = answer.response_id
+        for status in answer.completed_container_statuses:
+            self._completed(status)
+        return [container for container in answer.allocated_containers if self._assign(container)]
+
+    def _assign(self, container: y.ContainerProto) -> bool:
+        container_id = ids.container_id_text(container.id)
+        assert container_id not in self.given, f"{container_id} was given twice"
+        self.given.add(container_id)
+        host = container.nodeId.host
+        number = next((n for n, names in self._wanted.items() if host in names), next(iter(self._wanted), None))
+        if number is None:
+            self.released += 1
+            self._release.append(container.id)
+            return False
+        self._count(self._wanted.pop(number), -1)
+        self.assigned[container_id] = number
+        return True
+
+    def _completed(self, status: y.ContainerStatusProto) -> None:
+        number = self.assigned.pop(ids.container_id_text(status.container_id), None)
+        if number is None or self.tasks[number].ended_s is not None:
+            return
+        assert status.exit_status != 0, "a task that ended well was told to have ended"
+        self.tasks[number].lost += 1
+        self._want(number)
+
+    def began(self, container_id: str, now_s: float) -> None:
+        """Take in that the task in a container runs."""
+        if container_id in self.assigned:
+            self.tasks[self.assigned[container_id]].began_s = now_s
+
+    def ended(self, container_id: str, now_s: float) -> None:
+        """Take in that a task says that it is done."""
+        task = self.tasks[self.assigned[container_id]]
+        assert task.ended_s is None, f"{container_id}: its task was done before"
+        task.ended_s = now_s
+        self._left -= 1

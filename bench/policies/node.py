@@ -1,0 +1,190 @@
+"""A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from policies.model import ContainerView, Resources
+from policies.settings import Policies
+from shell.messages import Ack, ContainerEvent, EventKind, Grant, Report
+from sidecar import events as ev
+from sidecar.entry import Rules
+from sidecar.node import Node
+from sidecar.picture import fill_report
+
+START_S: Final = 0.1
+"""From a start that goes to the NodeManager to its process."""
+KILL_S: Final = 0.25
+"""From a kill to the end of its process."""
+KILLED: Final = -105
+HELD: Final = b"launch context"
+
+Later = Callable[[float, Callable[[], None]], None]
+"""Do something after so many seconds."""
+
+
+class Surroundings(Protocol):
+    """What a node needs of the world."""
+
+    now_s: float
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something after so many seconds."""
+
+    def run_s(self, container_id: str, node_id: str) -> float:
+        """Return how long the task in a container runs on a node."""
+
+    def began(self, container_id: str) -> None:
+        """Take in that a task runs."""
+
+    def ended(self, container_id: str) -> None:
+        """Take in that a task has run to its end."""
+
+    def changed(self, node_id: str) -> None:
+        """Take in that the node has something to report."""
+
+
+@dataclass(slots=True)
+class Process:
+    """A container that runs. The size is what it takes of the node."""
+
+    size: Resources
+    began_s: float
+
+
+class Site:
+    """One node with its sidecar."""
+
+    def __init__(self, node_id: str, capacity: Resources, policies: Policies, world: Surroundings) -> None:
+        self.id, self.capacity, self.policies = node_id, capacity, policies
+        self.node = Node(Rules(capacity, reserve_mb=0), policies.order_key, self._victims)
+        self.running: dict[str, Process] = {}
+        self.told: list[ContainerEvent] = []
+        """Events that the proxy has not acknowledged."""
+        self.ends: list[tuple[str, int]] = []
+        """Containers and exit codes that the next heartbeat tells the ResourceManager."""
+        self.sheds: Counter[str] = Counter()
+        """By cause."""
+        self.lost_s: list[float] = []
+        """What killed containers had run."""
+        self.busy_s = 0.0
+        """Core seconds of processes that are over."""
+        self.most = Resources()
+        """The most that ran at once."""
+        self.warnings: Counter[str] = Counter()
+        self._world = world
+        self._reports = 0
+
+    def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
+        return self.policies.victims(need, running, now_s)
+
+    def tell(self, event: ev.Event) -> None:
+        """Have the machine take in an event, and do what it says."""
+        for command in self.node.handle(event):
+            self._obey(command)
+
+    def _obey(self, command: ev.Command) -> None:
+        match command:
+            case ev.Forward() | ev.Launch():
+                self._world.later(START_S, lambda: self._begin(command.container_id))
+            case ev.Kill():
+                self._world.later(KILL_S, lambda: self._killed(command.container_id))
+            case ev.Tell():
+                self.told.append(command.event)
+                if command.event.kind is EventKind.SHED:
+                    self.sheds[command.event.cause or "other"] += 1
+                self._world.changed(self.id)
+            case ev.Warn():
+                self.warnings[command.text.partition(":")[0]] += 1
+
+    # Starts
+
+    def announce(self, grant: Grant) -> None:
+        """Take in a container that the proxy announces."""
+        self.tell(ev.Granted((grant,), self._world.now_s))
+
+    def drop(self, container_ids: Sequence[str], reason: str) -> None:
+        """Take in starts that the proxy does not want any more."""
+        self.tell(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
+
+    def start(self, start: ev.Start) -> None:
+        """Take in a start of an application master, which has a session then."""
+        if start.attempt_id not in self.node.sessions:
+            self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
+        self.tell(ev.Arrived(start, self._world.now_s))
+        self._world.changed(self.id)
+
+    def _begin(self, container_id: str) -> None:
+        now_s, entry = self._world.now_s, self.node.entries.get(container_id)
+        if entry is None:
+            return  # its application is over
+        assert container_id not in self.running, f"{container_id} started twice"
+        process = self.running[container_id] = Process(entry.start.resources, now_s)
+        self.most = max(self.most, sum((p.size for p in self.running.values()), Resources()), key=_amount)
+        run_s = self._world.run_s(container_id, self.id)
+        self._world.began(container_id)
+        self._world.later(run_s, lambda: self._over(container_id, process))
+        self.tell(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
+
+    # Ends
+
+    def _over(self, container_id: str, process: Process) -> None:
+        if self.running.get(container_id) is not process:
+            return  # killed before
+        self._gone(container_id, 0)
+        self._world.ended(container_id)
+        self.tell(ev.Ended(container_id, self._world.now_s))
+        self._world.changed(self.id)
+
+    def _killed(self, container_id: str) -> None:
+        if container_id in self.running:
+            self.lost_s.append(self._world.now_s - self.running[container_id].began_s)
+            self._gone(container_id, KILLED)
+        self.tell(ev.KillOver(container_id, True, "", self._world.now_s))
+        self._world.changed(self.id)
+
+    def _gone(self, container_id: str, exit_status: int) -> None:
+        process = self.running.pop(container_id)
+        self.busy_s += (self._world.now_s - process.began_s) * process.size.vcores
+        self.ends.append((container_id, exit_status))
+
+    # Reports
+
+    def tick(self) -> None:
+        """Let the machine look at the clock."""
+        self.tell(ev.Tick(self._world.now_s))
+
+    def report(self) -> Report:
+        """Return the node's state with the events that the proxy has not acknowledged."""
+        self._reports += 1
+        base = Report(
+            node_id=self.id,
+            boot="virtual",
+            seq=self._reports,
+            sidecar_url="http://127.0.0.1:1",
+            memory_mb=self.capacity.memory_mb,
+            vcores=int(self.capacity.vcores),
+            events=list(self.told),
+        )
+        return fill_report(base, self.node, self._world.now_s)
+
+    def acknowledged(self, ack: Ack) -> None:
+        """Take in the proxy's answer to a report."""
+        self.told = [event for event in self.told if event.seq > ack.events_to]
+        now_s = self._world.now_s
+        if ack.drop:
+            self.drop(ack.drop, ack.drop_reason)
+        if ack.targets is not None or ack.shed or ack.promoted:
+            self.tell(ev.Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
+
+    def so_far_s(self) -> float:
+        """Return the core seconds that all processes have used, those that run included."""
+        now_s = self._world.now_s
+        return self.busy_s + sum((now_s - p.began_s) * p.size.vcores for p in self.running.values())
+
+
+def _amount(used: Resources) -> tuple[float, int]:
+    return used.vcores, used.memory_mb

@@ -1,0 +1,263 @@
+"""Everything together under the virtual clock: masters, attempts, coordinator, ResourceManager, sidecars.
+
+The proxy's and the sidecars' machines are those of the product; messages between them and to masters and the
+ResourceManager are real, and arrive at once. What takes time: heartbeats, starts, kills, reports, rounds, tasks.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from dataclasses import replace as changed
+from functools import partial
+from random import Random
+from typing import Final
+
+from bench.policies.jobs import BATCH, PRODUCTION, Job, Plan, draw
+from bench.policies.master import Master
+from bench.policies.node import HELD, Site
+from bench.policies.yarn import Yarn
+from bench.policies.yarn import YarnNode as RmNode
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Resources
+from policies.settings import Policies
+from rm_proxy import ids
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.records import AppRecord
+from rm_proxy.world import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from rm_proxy.yarn_json import YarnNode, YarnQueue
+from sidecar.events import Start
+
+EPOCH_S: Final = 1_700_000_000.0
+HEARTBEAT_S: Final = 1.0
+"""Of masters, nodes and sidecars."""
+COALESCE_S: Final = 0.02
+"""Of changes into one report, as in the sidecar."""
+REFRESH_S: Final = 5.0
+DRAIN_S: Final = 900.0
+"""A run ends at the latest so long after the arrivals."""
+_PER_RACK: Final = 20
+_TOKEN_S: Final = 600.0
+_ROOM_MB: Final = 1024
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run showed; times in seconds since its begin."""
+
+    masters: list[Master]
+    slots: int
+    window_s: float
+    busy_s: float = 0.0
+    """Core seconds used by the end of the arrivals."""
+    sheds: Counter[str] = field(default_factory=Counter)
+    lost_s: list[float] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    """Effects of the proxy by name, warnings of sidecars, steps of the simulation."""
+    faults: list[str] = field(default_factory=list)
+    over_capacity: int = 0
+    """Nodes where more ran at once than they have."""
+
+
+class World:
+    """One run; `go` is its life."""
+
+    def __init__(self, plan: Plan, policies: Policies, seed: int, corrected: bool = True) -> None:
+        """Prepare. corrected: whether estimates learn from tasks that ended."""
+        self.plan, self.now_s = plan, EPOCH_S
+        self.coordinator = Coordinator(policies, Random(f"coordinator {seed}"))
+        if not corrected:
+            self.coordinator.estimator.observe = lambda *_: None  # type: ignore[method-assign]
+        rng = Random(f"nodes {seed}")
+        size = Resources(plan.cores * _ROOM_MB, plan.cores)
+        racks = [f"/rack{n // _PER_RACK}" for n in range(plan.nodes)]
+        self.names = [(f"node{n:04d}", rack) for n, rack in enumerate(racks)]
+        self.yarn = Yarn(RmNode(f"{host}:8041", host, rack, size) for host, rack in self.names)
+        self.sites = {node_id: Site(node_id, size, policies, self) for node_id in self.yarn.nodes}
+        self.slow = set(rng.sample(list(self.sites), round(plan.slow_nodes * plan.nodes)))
+        self.masters: dict[int, Master] = {}
+        self.run = Run([], plan.slots, plan.arrivals_s)
+        self._jobs = draw(plan, seed)
+        self._records: dict[int, AppRecord] = {}
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._steps = 0
+        self._left = len(self._jobs)
+        self._reporting: set[str] = set()
+        self._rng = rng
+
+    # Clock
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something after so many seconds; what is due at once goes in the order in which it was asked for."""
+        self._steps += 1
+        heapq.heappush(self._heap, (self.now_s + seconds, self._steps, what))
+
+    def go(self) -> Run:
+        """Run to the end of all jobs; those that do not come to theirs are left unfinished."""
+        self._tell_yarn()
+        for site in self.sites.values():
+            self._report(site)
+            self.later(self._rng.uniform(0, HEARTBEAT_S), partial(self._node_beat, site))
+        self.later(HEARTBEAT_S, self._round)
+        self.later(REFRESH_S, self._refresh)
+        self.later(self.plan.arrivals_s, self._look_at_use)
+        for job in self._jobs:
+            self.later(job.arrives_s, partial(self._submit, job))
+        until_s = EPOCH_S + self.plan.arrivals_s + DRAIN_S
+        while self._left and self._heap[0][0] <= until_s:
+            self.now_s, _, what = heapq.heappop(self._heap)
+            what()
+        return self._summed_up()
+
+    def _look_at_use(self) -> None:
+        self.run.busy_s = sum(site.so_far_s() for site in self.sites.values())
+
+    def _summed_up(self) -> Run:
+        run = self.run
+        run.masters = list(self.masters.values())
+        for site in self.sites.values():
+            run.sheds.update(site.sheds)
+            run.lost_s += site.lost_s
+            run.counts.update(site.warnings)
+            run.over_capacity += not site.most.fits(site.capacity)
+        run.counts["steps"] = self._steps
+        return run
+
+    # YARN's side
+
+    def _refresh(self) -> None:
+        self._tell_yarn()
+        self.later(REFRESH_S, self._refresh)
+
+    def _tell_yarn(self) -> None:
+        nodes = self.yarn.nodes.values()
+        self.coordinator.yarn_nodes(
+            [YarnNode(n.id, n.host, n.rack, "RUNNING", "", n.capacity, n.used, f"{n.host}:8042") for n in nodes],
+            self.now_s,
+        )
+        total = sum((n.capacity for n in nodes), Resources())
+        used = self.yarn.used
+        self.coordinator.yarn_queues(
+            [
+                YarnQueue(path, True, "RUNNING", total, used.get(path, Resources()), frozenset(), "")
+                for path in (BATCH, PRODUCTION)
+            ]
+        )
+
+    def _node_beat(self, site: Site) -> None:
+        ended, site.ends = site.ends, []
+        parts = [(container_id.split("_"), exit_status) for container_id, exit_status in ended]
+        self.yarn.heartbeat(site.id, [(int(words[2]), int(words[4]), status) for words, status in parts])
+        site.tick()
+        self._report(site)
+        self.later(HEARTBEAT_S, partial(self._node_beat, site))
+
+    def _submit(self, job: Job) -> None:
+        attempt = y.ApplicationAttemptIdProto(attemptId=1)
+        attempt.application_id.id = job.number
+        attempt.application_id.cluster_timestamp = int(EPOCH_S * 1000)
+        master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self._since())
+        app_id = ids.app_of_attempt(master.attempt_id)
+        tags = (f"expected_s:{job.told_s:.3f}",)
+        record = AppRecord(app_id, job.queue, job.user, "BENCH", f"{job.kind} {job.number}", tags, 0, self.now_s)
+        self._records[job.number] = record
+        self.coordinator.yarn_app(record)
+        answer = self.yarn.register(attempt, job.queue)
+        self.coordinator.attempt(master.attempt_id).on_registered(answer, self.now_s)
+        self._beat(master)
+
+    def _since(self) -> float:
+        return self.now_s - EPOCH_S
+
+    # Masters
+
+    def _beat(self, master: Master) -> None:
+        attempt = self.coordinator.attempt(master.attempt_id)
+        if master.done:
+            self._finish(master)
+            return
+        sent = master.request()
+        rewritten = attempt.on_allocate(sent, self.now_s)
+        got = self.yarn.allocate(master.job.number, sent if rewritten is None else rewritten)
+        told = attempt.on_answer(got, self.now_s)
+        self._carry_out(attempt.take_effects())
+        for container in master.take(got if told is None else told):
+            self._start(master, container)
+        self.later(HEARTBEAT_S, partial(self._beat, master))
+
+    def _start(self, master: Master, container: y.ContainerProto) -> None:
+        known = self.yarn.apps[master.job.number].containers[container.id.id]
+        self.sites[known.node_id].start(
+            Start(
+                container_id=ids.container_id_text(container.id),
+                app_id=ids.app_of_attempt(master.attempt_id),
+                attempt_id=master.attempt_id,
+                resources=known.size,
+                opportunistic=known.opportunistic,
+                priority=container.priority.priority,
+                user=master.job.user,
+                expires_s=self.now_s + _TOKEN_S,
+                payload=HELD,
+            )
+        )
+
+    def _finish(self, master: Master) -> None:
+        number = master.job.number
+        self.coordinator.attempt(master.attempt_id).on_finished()
+        self.coordinator.yarn_app(changed(self._records.pop(number), finished_s=self.now_s))
+        self.yarn.unregister(number)
+        self._left -= 1
+
+    def _master(self, container_id: str) -> Master:
+        return self.masters[int(container_id.split("_")[2])]
+
+    def run_s(self, container_id: str, node_id: str) -> float:
+        """Return how long the task in a container runs on a node."""
+        master = self._master(container_id)
+        task = master.job.tasks[master.assigned[container_id]]
+        remote = task.host is not None and f"{self.names[task.host][0]}:8041" != node_id
+        times = self.plan.remote_times if remote else 1.0
+        return task.true_s * times * (self.plan.slow_times if node_id in self.slow else 1.0)
+
+    def began(self, container_id: str) -> None:
+        """Take in that a task runs."""
+        self._master(container_id).began(container_id, self._since())
+
+    def ended(self, container_id: str) -> None:
+        """Take in that a task has run to its end."""
+        self._master(container_id).ended(container_id, self._since())
+
+    # The proxy
+
+    def _round(self) -> None:
+        self.coordinator.round(self.now_s)
+        self._carry_out(self.coordinator.take_effects())
+        self.later(HEARTBEAT_S, self._round)
+
+    def _carry_out(self, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Announce():
+                    self.sites[effect.node_id].announce(effect.grant)
+                case DropHeld():
+                    self.sites[effect.node_id].drop((effect.container_id,), effect.reason)
+                case Granted():
+                    self.run.counts[f"granted {effect.record.kind}"] += 1
+                case FellBack() | Returned():
+                    self.run.counts[type(effect).__name__] += 1
+                case Faulted():
+                    self.run.faults.append(effect.fault)
+                case Decided():
+                    self.run.counts[f"decided {effect.record.slot}"] += 1
+
+    def changed(self, node_id: str) -> None:
+        """Have a node report soon."""
+        if node_id not in self._reporting:
+            self._reporting.add(node_id)
+            self.later(COALESCE_S, partial(self._report, self.sites[node_id]))
+
+    def _report(self, site: Site) -> None:
+        self._reporting.discard(site.id)
+        site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
