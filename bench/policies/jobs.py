@@ -34,16 +34,16 @@ class Plan:
     """What is offered to how many nodes. Times in seconds, shares in 0..1."""
 
     nodes: int = 200
-    cores: int = 2
+    cores: int = 4
     """Of each node, each with 1 GB; a task takes one of them."""
-    arrivals_s: float = 60.0
+    arrivals_s: float = 40.0
     """Within this time all jobs arrive."""
     load: float = 0.9
     """Core seconds that are offered per core second of the arrivals, guaranteed ones included."""
-    g_period_s: float = 20.0
-    g_share: float = 0.3
+    g_period_s: float = 10.0
+    g_share: float = 0.2
     """Of the cores, wanted by guaranteed tasks at the begin of each period."""
-    g_task_s: float = 6.0
+    g_task_s: float = 4.0
     sigma: float = 0.5
     """Of task durations within a job, lognormal."""
     stragglers: float = 0.03

@@ -22,7 +22,7 @@ from policies.registry import Registry
 from shell.errors import QuicksilverError
 
 PARTS: Final = ("virtual", "real")
-_QUICK: Final = Plan(nodes=60, arrivals_s=30.0)
+_QUICK: Final = Plan(nodes=60, arrivals_s=20.0)
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--parts", default=",".join(PARTS), show_default=True, callback=_parts, help="What to run.")
 @click.option("--seeds", type=click.IntRange(2), help="Runs of each under the virtual clock.  [default: 5; quick: 3]")
 @click.option("--nodes", type=click.IntRange(1), help="Virtual ones.  [default: 200; quick: 60]")
-@click.option("--arrivals", type=click.FloatRange(15), help="Virtual seconds.  [default: 60; quick: 30]")
+@click.option("--arrivals", type=click.FloatRange(15), help="Virtual seconds.  [default: 40; quick: 20]")
 @click.option("--load", type=click.FloatRange(0.1), help="Offered to the virtual nodes.  [default: 0.9]")
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
 def policies(

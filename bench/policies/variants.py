@@ -29,8 +29,9 @@ class Variant:
     name: str
     section: Section = field(default_factory=dict)
     against: str = "baseline"
-    error: float | None = None
-    """What masters tell is off by up to this share; None: as the plan has it."""
+    """What it is compared with; itself: with nothing."""
+    plan: Section = field(default_factory=dict)
+    """What it changes of the plan."""
     corrected: bool = True
 
     @property
@@ -46,11 +47,16 @@ class Variant:
                 yield slot, one["policy"]
 
 
+G_HEAVY: Final[Section] = {"g_share": 0.6, "g_task_s": 6.0, "load": 0.7}
+"""For policies that leave room to guaranteed containers: these are half of the load."""
+
+
 def _alone(slot: str, policy: str, **settings: Any) -> Variant:
     choice: dict[str, Any] = {"policy": policy}
     if settings:
         choice["settings"] = settings
-    return Variant(f"{slot}_{policy}", {slot: choice})
+    name = f"{slot}_{policy}"
+    return Variant(name, {slot: choice}, "g_heavy", G_HEAVY) if slot == "police" else Variant(name, {slot: choice})
 
 
 ALONE: Final = (
@@ -65,14 +71,15 @@ ALONE: Final = (
     _alone("correct", "apollo"),
     _alone("quota", "absolute", max_q=20),
     _alone("quota", "relative"),
-    _alone("police", "history"),
-    _alone("police", "memory_limit"),
+    _alone("police", "history", margin_ratio=0.0),
+    _alone("police", "memory_limit", max_ratio=0.5),
     _alone("promote", "on_start"),
     _alone("promote", "when_room"),
 )
 TOGETHER: Final = ("place_topk_wait", "order_job_submission", "shed_mean_sigma", "steal_hawk", "correct_apollo")
-"""Then policing and promotion too, as `all`; no quota, which is there to hold back."""
+"""What moves load between nodes: together as `mercury`."""
 ALL: Final = (*TOGETHER, "police_history", "promote_on_start")
+"""Policing and promotion too, as `all`; no quota, which is there to hold back."""
 ERRORS: Final = (0.3, 0.6, 0.9)
 """As in Eagle's experiments with estimates that are wrong."""
 
@@ -80,12 +87,13 @@ ERRORS: Final = (0.3, 0.6, 0.9)
 def _estimates(error: float) -> tuple[Variant, Variant]:
     told, learnt = f"told_{error}", f"estimates_{error}"
     section = {"place": {"policy": "topk_wait"}, "order": {"policy": "fifo"}}
-    return Variant(told, section, error=error, corrected=False), Variant(learnt, section, told, error)
+    plan = {"error": error}
+    return Variant(told, section, told, plan, corrected=False), Variant(learnt, section, told, plan)
 
 
 def available(registry: Registry) -> tuple[list[Variant], list[str]]:
     """Return the baseline and all that can be compared with what is installed, and the names of what cannot."""
-    found, absent = [Variant("baseline")], []
+    found, absent = [Variant("baseline", against="baseline"), Variant("g_heavy", {}, "g_heavy", G_HEAVY)], []
     for variant in ALONE:
         there = all(name in registry.names(slot) for slot, name in variant.chosen())
         found.append(variant) if there else absent.append(variant.name)

@@ -36,8 +36,7 @@ class Outcome:
 def simulate(plan: Plan, variant: Variant, seed: int) -> Outcome:
     """Run one variant once."""
     begun_s = process_time()
-    plan = replace(plan, error=plan.error if variant.error is None else variant.error)
-    run = World(plan, Policies.load(variant.policies), seed, variant.corrected).go()
+    run = World(replace(plan, **variant.plan), Policies.load(variant.policies), seed, variant.corrected).go()
     counts = dict(sorted((run.counts + run.sheds).items()))
     return Outcome(variant.name, seed, metrics(run), counts, wrong(run), round(process_time() - begun_s, 2))
 
@@ -120,7 +119,7 @@ def compared(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> dict[s
 
 
 def _is_compared(variant: Variant) -> bool:
-    return variant.name != "baseline" and variant.corrected
+    return variant.against != variant.name
 
 
 def _counts(found: Sequence[Outcome]) -> dict[str, int]:

@@ -33,8 +33,8 @@ def test_jobs_offer_the_load_and_are_the_same_for_equal_seeds(seed: int) -> None
     assert plan.load <= offered < plan.load + 0.1
     assert [job.arrives_s for job in jobs] == sorted(job.arrives_s for job in jobs)
     production = [job for job in jobs if job.queue == PRODUCTION]
-    assert [job.arrives_s for job in production] == [10.0, 30.0, 50.0]
-    assert all(len(job.tasks) == plan.g_share * plan.slots for job in production)
+    assert [job.arrives_s for job in production] == [5.0, 15.0, 25.0, 35.0]
+    assert all(len(job.tasks) == round(plan.g_share * plan.slots) for job in production)
 
 
 def test_what_is_told_errs_as_much_as_it_may() -> None:
