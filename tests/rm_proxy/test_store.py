@@ -1,17 +1,6 @@
-import os
-import pwd
-import shutil
-import signal
-import socket
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -27,6 +16,7 @@ from rm_proxy.store import Store
 from rm_proxy.tables import Base
 from shell.errors import SettingsError
 from shell.messages import ContainerEvent, EventKind
+from tests.rm_proxy.databases import Postgres
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
 
@@ -56,94 +46,6 @@ def happened(seq: int, number: int, kind: EventKind = EventKind.STARTED, **more:
     return NodeEvent(
         "n1:1", "boot", ContainerEvent(seq=seq, container_id=container, kind=kind, at_s=2000.0 + seq, **more)
     )
-
-
-class Postgres:
-    """A PostgreSQL server of its own on a loopback port, run by a user that is not root."""
-
-    def __init__(self) -> None:
-        found = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
-        if not found:
-            pytest.fail("no /usr/lib/postgresql/*/bin/postgres: install Debian's postgresql, or run -m 'not postgres'")
-        self._bin = found[-1].parent
-        self._user = next((n for n in ("postgres", "nobody") if _exists(n)), None) if os.getuid() == 0 else None
-        self._folder = Path(tempfile.mkdtemp(prefix="quicksilver-postgres-"))
-        if self._user:
-            os.chown(self._folder, pwd.getpwnam(self._user).pw_uid, -1)
-        self._call("initdb", "-D", "data", "-A", "trust", "-U", "tester", "-E", "UTF8", "--locale=C", "--no-sync")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        log = (self._folder / "log").open("ab")
-        options = ["-D", "data", "-h", "127.0.0.1", "-p", str(self.port), "-k", str(self._folder), "-F"]
-        command = [str(self._bin / "postgres"), *options]
-        with log:
-            self._process = subprocess.Popen(command, cwd=self._folder, user=self._user, stdout=log, stderr=log)
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            with suppress(psycopg.OperationalError), psycopg.connect(self.dsn("postgres"), connect_timeout=2):
-                return
-            time.sleep(0.1)
-        pytest.fail(f"PostgreSQL did not start: {(self._folder / 'log').read_text()}")
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            self._process.wait(30)
-            self._process = None
-
-    def close(self) -> None:
-        self.stop()
-        shutil.rmtree(self._folder)
-
-    def dsn(self, database: str) -> str:
-        return f"postgresql://tester@127.0.0.1:{self.port}/{database}"
-
-    def fresh(self, name: str) -> str:
-        with psycopg.connect(self.dsn("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")  # type: ignore[call-overload]
-        return self.dsn(name)
-
-    def _call(self, tool: str, *arguments: str) -> None:
-        command = [str(self._bin / tool), *arguments]
-        done = subprocess.run(command, cwd=self._folder, user=self._user, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-
-
-def _exists(name: str) -> bool:
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        return False
-    return True
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.close()
-
-
-_serial = iter(range(1000))
-
-
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """An open store in each kind of database."""
-    if request.param == "sqlite":
-        made = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
-    else:
-        made = Store(request.getfixturevalue("postgres").fresh(f"store{next(_serial)}"))
-    made.open()
-    yield made
-    made.close()
 
 
 def test_the_migrations_make_the_tables_of_the_models(store: Store) -> None:

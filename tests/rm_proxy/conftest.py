@@ -1,0 +1,34 @@
+"""An open store in each kind of database."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rm_proxy.store import Store
+from tests.rm_proxy.databases import Postgres
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+_serial = iter(range(1000))
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    """An open store in each kind of database."""
+    if request.param == "sqlite":
+        made = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
+    else:
+        made = Store(request.getfixturevalue("postgres").fresh(f"store{next(_serial)}"))
+    made.open()
+    yield made
+    made.close()
