@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
@@ -26,6 +26,7 @@ from rm_proxy.remaining import job_remaining_s
 from rm_proxy.shortlist import Shortlist
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
+from rm_proxy.use_history import LocalTime, utc
 from rm_proxy.world import BadTags, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, ContainerState, EventKind, Report, Targets
@@ -46,7 +47,14 @@ class Limits:
 class Coordinator:
     """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
 
-    def __init__(self, policies: Policies, rng: Random, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        policies: Policies,
+        rng: Random,
+        limits: Limits | None = None,
+        local: Callable[[float], LocalTime] = utc,
+    ) -> None:
+        """`local`: Unix time to the local time, in which the days of the use history are counted."""
         self.policies = policies
         self.rng = rng
         self.limits = limits or Limits()
@@ -62,7 +70,7 @@ class Coordinator:
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
         self._shortlist = Shortlist(self.nodes)
-        self.targets = TargetSetter()
+        self.targets = TargetSetter(local)
         self.mover = Mover()
         self._promoted: dict[str, list[str]] = {}
         self._remaining: dict[str, float] = {}
@@ -177,6 +185,7 @@ class Coordinator:
             self._on_event(event, now_s)
         node.confirm(report, now_s)
         self.estimator.running(node_id, report.containers, self._apps, self.policies)
+        self.targets.observe(node_id, report, now_s)
         self._refresh(node, now_s)
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))

@@ -40,6 +40,8 @@ class Node:
     own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
     """By what is asked for, or by container id once it is granted."""
     view: NodeView = field(default_factory=lambda: NodeView(""))
+    limit_q: Resources | None = None
+    """What queueable containers may use here by the `police` policy."""
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
         """Return why the node takes no queueable containers, None when it does."""
@@ -85,10 +87,17 @@ class Node:
             containers=sum(not c.am for c in report.containers),
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
+            limit_q=self.limit_q,
         )
         for own in self.own.values():
             view = _with(view, own.resources, own.expected_s)
         self.view = view
+
+    def limit_to(self, limit_q: Resources | None) -> None:
+        """Set what queueable containers may use here; None: all that guaranteed ones leave."""
+        if limit_q != self.limit_q:
+            self.limit_q = limit_q
+            self.view = replace(self.view, limit_q=limit_q)
 
     def _asks(self, q: QPlacement) -> bool:
         return not q.over and q.node_id == self.id

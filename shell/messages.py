@@ -183,6 +183,12 @@ class Targets(Message):
     max_queue: int | None = Field(None, ge=0)
     """What waits beyond this number is shed from the end of the queue."""
     shed_reason: str = ""
+    max_sheds: int = Field(2, ge=0)
+    """A task that was shed or killed so often is not shed again."""
+    max_share_ratio: float = Field(1.0, gt=0, le=1)
+    """At most this share of the queue is shed within a second, but always one container."""
+    settle_s: float = Field(0.0, ge=0)
+    """What has waited for less than this is not shed."""
     limit_q_mb: int | None = Field(None, ge=0)
     """Queueable containers start only while they use no more memory than this."""
     limit_q_vcores: float | None = Field(None, ge=0)
