@@ -208,6 +208,8 @@ class QueueView:
     """Labels that the queue may use; `*` for all."""
     default_label: str = ""
     """The label of asks that name none."""
+    capacity: Resources = Resources()
+    """What the Capacity Scheduler guarantees it; nothing under the Fair Scheduler."""
 
     def plus(self, user: str, more: Resources) -> QueueView:
         """Return the queue with `more` used by queueable containers of a user; negative for less."""

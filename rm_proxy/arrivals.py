@@ -36,20 +36,32 @@ class Arrivals:
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; tells whether there are any."""
-        ours = [updated.container for updated in answer.updated_containers if self._is_private(updated.container)]
+        ours = [updated.container for updated in answer.updated_containers if self._was_private(updated.container)]
         for container in ours:
             self._restore(container)
         return bool(ours)
 
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
         """Take over the queueable containers of earlier attempts; tells whether there are any."""
-        ours = [c for c in containers if self._is_private(c)]
+        ours = [c for c in containers if self._was_private(c)]
         for container in ours:
+            kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
+            live = self._held(container, kind, now_s)
+            live.is_started, live.started_s = True, now_s
             self._restore(container)
-            live = self._held(container, Kind.QUEUEABLE, now_s)
-            live.is_started = True
             self._live.add(live)
         return bool(ours)
+
+    def _was_private(self, container: y.ContainerProto) -> bool:
+        """Tell whether a container was asked for by the proxy once; a promoted one is OPPORTUNISTIC no longer."""
+        private = container.allocation_request_id
+        if not ids.is_private(private):
+            return False
+        live = self._live.get(ids.container_id_text(container.id))
+        if live is not None:
+            return live.private_id == private
+        own = self._router.table.is_own_id(container.priority.priority, private)
+        return self._is_private(container) or (container.version > 0 and not own)
 
     def _is_private(self, container: y.ContainerProto) -> bool:
         """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
@@ -166,6 +178,8 @@ class Arrivals:
             follows,
             expects.spread_s,
             expects.source,
+            private_id=container.allocation_request_id if self._was_private(container) else None,
+            version=container.version,
         )
 
     def _deliver(

@@ -18,6 +18,7 @@ from rm_proxy.asks import AskTable, Entry, Key
 from rm_proxy.ends import Ends
 from rm_proxy.exchange import Answered, Open, merge, prepend
 from rm_proxy.live import LiveContainers
+from rm_proxy.promotion import Promotion
 from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
 from rm_proxy.world import DropHeld, Effect, Faulted, World
@@ -44,6 +45,7 @@ class Attempt:
         self._router = Router(attempt_id, world, self.table, self.live, self._effect)
         self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
         self._arrivals = Arrivals(world, self._router, self.live, self._ends, self._effect)
+        self.promotion = Promotion(self.app_id, world, self.live, self._effect)
         self._open: Open | None = None
         self._last: Answered | None = None
         self._resend: list[y.ResourceRequestProto] | None = None
@@ -117,6 +119,7 @@ class Attempt:
         self._router.blacklist.clear()
         self._last = self._open = self._resend = self._late = None
         self._answered = True
+        self.promotion.clear()
         self._router.charge()
 
     def on_finished(self) -> None:
@@ -159,7 +162,7 @@ class Attempt:
         if late is not None:
             prepend(late, request)
         changed = self._rewrite(request, now_s) or late is not None
-        call = Open(request.response_id, body, None, [], [])
+        call = Open(request.response_id, body, None)
         if first is not None:
             call, changed = merge(first, request, body), True
         call.rewritten = request.SerializeToString() if changed else None
@@ -171,6 +174,8 @@ class Attempt:
             self._router.blacklist.update(request.blacklist_request.blacklist_additions)
             self._router.blacklist.difference_update(request.blacklist_request.blacklist_removals)
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
+        if request.update_requests or self.promotion.to_ask:
+            changed = self.promotion.rewrite_request(request) or changed
         if request.ask or self.table.busy or self._resend is not None:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
@@ -203,6 +208,7 @@ class Attempt:
         mixed = [row for row in sent.ask if (entry := self.table.entries.get(Key.of(row))) is not None and entry.mixed]
         self._resend = [*(self._resend or ()), *self.table.doubt(mixed)]
         self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
+        self.promotion.ask_again(sent.update_requests)
 
     # Answers
 
@@ -227,8 +233,10 @@ class Attempt:
     def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         changed = self._arrivals.rewrite_allocated(answer, now_s)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
+        changed = self.promotion.rewrite_answer(answer, now_s) or changed
         changed = self._arrivals.rewrite_updated(answer) or changed
         changed = self._ends.rewrite_completed(answer, now_s) or changed
+        self.promotion.prune(now_s)
         for report in answer.updated_nodes:
             self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
         self._router.charge()
@@ -242,6 +250,8 @@ class Attempt:
         if call is not None and (call.doubtful or call.releases):
             self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
             self._ends.release_again(call.releases)
+        if call is not None and call.updates:
+            self.promotion.ask_again(call.updates)
         return call.body if call is not None else b""
 
     # What happens meanwhile
@@ -290,5 +300,6 @@ def _carries(answer: y.AllocateResponseProto) -> bool:
         or answer.completed_container_statuses
         or answer.updated_nodes
         or answer.updated_containers
+        or answer.update_errors
         or answer.containers_from_previous_attempts
     )

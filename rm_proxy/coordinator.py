@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, NodeView, ParentView, Placement, QueueView, Resources
+from policies.model import AppView, Ask, Kind, NodeView, ParentView, Placement, QueueView, Resources
 from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
@@ -21,6 +21,7 @@ from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.live import Live
 from rm_proxy.moves import Mover
 from rm_proxy.nodes import Node
+from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
 from rm_proxy.remaining import job_remaining_s
 from rm_proxy.shortlist import Shortlist
@@ -42,6 +43,8 @@ class Limits:
     report_fresh_s: float = 5.0
     mapreduce_task_timeout_s: float = 600.0
     hold_by_type_s: dict[str, float] = field(default_factory=dict)
+    no_promotion: str = ""
+    """Why the ResourceManager promotes nothing; "" when it does."""
 
 
 class Coordinator:
@@ -72,7 +75,8 @@ class Coordinator:
         self._shortlist = Shortlist(self.nodes)
         self.targets = TargetSetter(local)
         self.mover = Mover()
-        self._promoted: dict[str, list[str]] = {}
+        self.promoter = Promoter(self.limits.no_promotion)
+        self._promoted: dict[str, set[str]] = {}
         self._remaining: dict[str, float] = {}
         self._effects: list[Effect] = []
 
@@ -169,6 +173,7 @@ class Coordinator:
             if not attempt.finished:
                 attempt.guard(now_s)
         self._effects += self.targets.round(self.policies, self.nodes, now_s)
+        self._effects += self.promoter.round(self, self.attempts.values(), now_s)
         self._effects += self.mover.round(self.policies, self.nodes, self.rng, now_s)
 
     def take_effects(self) -> list[Effect]:
@@ -196,7 +201,7 @@ class Coordinator:
             drop_reason=next(iter(drops.values()), ""),
             targets=self._targets(node_id, report, now_s),
             shed=self.mover.take(node_id),
-            promoted=self._promoted.pop(node_id, []),
+            promoted=self._still_queueable(node_id, report),
         )
 
     def _targets(self, node_id: str, report: Report, now_s: float) -> Targets | None:
@@ -247,7 +252,17 @@ class Coordinator:
 
     def promoted(self, node_id: str, container_id: str) -> None:
         """Have a sidecar told that a container of its node is guaranteed now."""
-        self._promoted.setdefault(node_id, []).append(container_id)
+        self._promoted.setdefault(node_id, set()).add(container_id)
+
+    def _still_queueable(self, node_id: str, report: Report) -> list[str]:
+        """Return the promoted containers that a sidecar takes for queueable still: it is told until it does not."""
+        promoted = self._promoted.pop(node_id, None)
+        if promoted is None:
+            return []
+        still = [c.container_id for c in report.containers if c.kind != Kind.GUARANTEED and c.container_id in promoted]
+        if still:
+            self._promoted[node_id] = set(still)
+        return still
 
     def use(self, policies: Policies, now_s: float) -> None:
         """Go on with these policies: one assignment, so that each decision is made by the old or the new ones alone."""
@@ -296,6 +311,7 @@ class Coordinator:
             cluster_used_q=self._use.all,
             labels=yarn.labels,
             default_label=yarn.default_label,
+            capacity=yarn.capacity,
         )
 
     def _parents(self, path: str) -> tuple[ParentView, ...]:

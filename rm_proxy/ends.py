@@ -121,8 +121,8 @@ class Ends:
     def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, status.diagnostics
         app = self._world.app(self._app_id)
-        if live is not None and live.kind is Kind.QUEUEABLE and app is not None:
-            killed = live.killed is not None
+        killed = live is not None and live.killed is not None
+        if live is not None and (live.kind is Kind.QUEUEABLE or killed) and app is not None:
             exit_status = exit_codes.translate(app.type, was, killed, live.released)
             if killed:
                 diagnostics = f"Preempted by quicksilver on {live.node_id}: {live.killed}. {diagnostics}"

@@ -7,6 +7,7 @@ carries the request out). ApplicationMasterService.allocate; ids count modulo 2*
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -48,6 +49,8 @@ class Answered:
                 late.ask[-1].num_containers = max(0, row.num_containers - self.delivered.get(name, 0))
         released = {item.SerializeToString() for item in first.release}
         late.release.extend(item for item in request.release if item.SerializeToString() not in released)
+        asked = {item.SerializeToString() for item in first.update_requests}
+        late.update_requests.extend(u for u in request.update_requests if u.SerializeToString() not in asked)
         if first.blacklist_request != request.blacklist_request:
             late.blacklist_request.CopyFrom(request.blacklist_request)
         return late
@@ -60,10 +63,12 @@ class Open:
     response_id: int
     body: bytes
     rewritten: bytes | None
-    doubtful: list[y.ResourceRequestProto]
+    doubtful: list[y.ResourceRequestProto] = field(default_factory=list)
     """Rows that the ResourceManager has not seen if it took an earlier request with this id for the first one."""
-    releases: list[y.ContainerIdProto]
+    releases: list[y.ContainerIdProto] = field(default_factory=list)
     """Releases of which the same holds."""
+    updates: list[y.UpdateContainerRequestProto] = field(default_factory=list)
+    """Updates of containers of which the same holds."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:
@@ -80,6 +85,7 @@ def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> No
     request.ask.extend(merged.ask)
     both = {item.SerializeToString() for item in request.release}
     request.release.extend(item for item in late.release if item.SerializeToString() not in both)
+    _add_updates(late, request)
     if late.HasField("blacklist_request"):
         _merge_blacklists(late.blacklist_request, request.blacklist_request)
 
@@ -95,14 +101,35 @@ def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
     released = {item.SerializeToString() for item in sent.release}
     releases = [item for item in request.release if item.SerializeToString() not in released]
     both = {item.SerializeToString() for item in request.release}
-    call = Open(request.response_id, body, None, _copies(doubtful), [_copy(item) for item in releases])
+    updates = _without(request.update_requests, sent.update_requests)
+    call = Open(request.response_id, body, None, _copies(doubtful), [_copy(item) for item in releases], updates)
     call.doubtful += first.doubtful
     call.releases += first.releases
+    call.updates += first.updates
     request.ask.extend(before.values())
     request.release.extend(item for item in sent.release if item.SerializeToString() not in both)
+    _add_updates(sent, request)
     if sent.HasField("blacklist_request"):
         _merge_blacklists(sent.blacklist_request, request.blacklist_request)
     return call
+
+
+def _add_updates(first: y.AllocateRequestProto, second: y.AllocateRequestProto) -> None:
+    """Put updates of containers that only the first request names into the second; YARN takes one for each."""
+    second.update_requests.extend(_without(first.update_requests, second.update_requests))
+
+
+def _without(
+    updates: Iterable[y.UpdateContainerRequestProto], others: Iterable[y.UpdateContainerRequestProto]
+) -> list[y.UpdateContainerRequestProto]:
+    """Return copies of the updates of containers that `others` do not name."""
+    named = {other.container_id.SerializeToString() for other in others}
+    found = []
+    for update in updates:
+        if update.container_id.SerializeToString() not in named:
+            found.append(y.UpdateContainerRequestProto())
+            found[-1].CopyFrom(update)
+    return found
 
 
 def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.ResourceBlacklistRequestProto) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Kind, Resources
-from rm_proxy import frameworks
+from rm_proxy import frameworks, ids
 from rm_proxy.estimator import Source
 
 
@@ -39,6 +39,19 @@ class Live:
     """The application master gave it back."""
     killed: str | None = None
     """Why the sidecar stopped it."""
+    private_id: int | None = None
+    """The request id under which the proxy asked for it; None when the application itself did."""
+    version: int = 0
+    """How often the ResourceManager updated it."""
+    promoted_s: float | None = None
+    """When the ResourceManager made it guaranteed."""
+
+    @property
+    def promotable(self) -> bool:
+        """Whether it may become guaranteed without the application: it runs, and is taken for guaranteed already."""
+        quiet = self.is_started and not self.released and self.killed is None
+        asked = self.private_id is not None and not ids.asked_opportunistic(self.private_id)
+        return self.kind is Kind.QUEUEABLE and quiet and asked
 
 
 class LiveContainers:
@@ -84,6 +97,13 @@ class LiveContainers:
         else:
             self.used_g -= live.resources
         return live
+
+    def promote(self, container_id: str, now_s: float) -> None:
+        """Count a queueable container as guaranteed from now on."""
+        live = self.pop(container_id)
+        if live is not None:
+            live.kind, live.promoted_s = Kind.GUARANTEED, now_s
+            self.add(live)
 
     def clear(self) -> None:
         """Forget all."""

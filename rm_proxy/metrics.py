@@ -62,6 +62,12 @@ class ProxyMetrics:
             "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
         )
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
+        self.promotions = self._counter(
+            "promotions", "Promotions of running queueable containers (asked, promoted, refused, ended).", "result"
+        )
+        self.promotions_open = self._gauge(
+            "promotions_open", "Promotions that the ResourceManager has not decided on yet."
+        )
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )

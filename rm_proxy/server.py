@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import uvloop
 from fastapi import FastAPI
@@ -52,6 +52,8 @@ from shell.reload import on_hangup
 from shell.rest import bound_socket, serve
 
 log = get_logger(__name__)
+AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
+"""With it the ResourceManager tells the NodeManager of a promotion; without, only application masters would."""
 
 
 class Proxy:
@@ -108,6 +110,7 @@ class Proxy:
         await self.refresher.first()
         self.refresher.start()
         self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
+        self._warn_of_promotion()
         log.info(
             "proxy started",
             listen=str(self.endpoints.listen),
@@ -118,6 +121,14 @@ class Proxy:
 
     def _app(self) -> FastAPI:
         return create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
+
+    def _warn_of_promotion(self) -> None:
+        off = self.coordinator.promoter.why_off
+        if off and self.coordinator.policies.chosen("promote") != "none":
+            remedy = (
+                f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"
+            )
+            log.error("nothing is promoted", why=off, remedy=remedy)
 
     async def close(self) -> None:
         """Stop: no new connections, then REST, clocks, announcements and store."""
@@ -193,6 +204,9 @@ class Proxy:
             self.metrics.decisions_left_out.labels(record.slot).inc(record.weight)
         else:
             self.recorder.decision(kept)
+        if record.slot == "promote":
+            self.metrics.promotions.labels(record.chosen).inc()
+            log.info(f"promotion {record.chosen}", container=record.container_id, why=record.reason)
 
     def _granted(self, effect: Granted) -> None:
         record = effect.record
@@ -245,6 +259,7 @@ class Proxy:
         metrics.report_age_s.set(max(running, default=0.0))
         alive = [attempt for attempt in coordinator.attempts.values() if not attempt.finished]
         metrics.attempts.set(len(alive))
+        metrics.promotions_open.set(sum(1 for attempt in alive for _ in attempt.promotion.outstanding()))
         queueable = sum(attempt.live.count_q for attempt in alive)
         metrics.live.labels(Kind.QUEUEABLE.value).set(queueable)
         metrics.live.labels(Kind.GUARANTEED.value).set(sum(len(attempt.live) for attempt in alive) - queueable)
@@ -277,7 +292,8 @@ class Proxy:
 def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
     """Return the coordinator's limits from the proxy's settings and Hadoop's configuration."""
     timeout_s = conf.duration_s("mapreduce.task.timeout")
-    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s))
+    off = "" if conf.boolean(AUTO_UPDATE) else f"{conf.place(AUTO_UPDATE)} is not true"
+    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off)
 
 
 def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

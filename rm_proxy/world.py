@@ -58,6 +58,9 @@ class World(Protocol):
     def has_room(self, resources: Resources) -> bool:
         """Tell whether a queueable container of this size could start on some node now."""
 
+    def promoted(self, node_id: str, container_id: str) -> None:
+        """Have a sidecar told that a container of its node is guaranteed now."""
+
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""
 

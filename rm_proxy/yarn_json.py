@@ -57,6 +57,8 @@ class YarnQueue:
     user_limit: Resources | None = None
     """What one user may have: capacity times user-limit-factor; None for no limit."""
     priority: int = 0
+    capacity: Resources = field(default_factory=Resources)
+    """Guaranteed to it by the Capacity Scheduler."""
 
     @property
     def name(self) -> str:

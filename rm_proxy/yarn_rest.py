@@ -143,6 +143,7 @@ def _capacity_queues(root: CapacityQueueJson) -> list[YarnQueue]:
 def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueue:
     partition = queue.capacities.default()
     most = partition.effectiveMaxResource if partition else AmountJson()
+    least = partition.effectiveMinResource if partition else AmountJson()
     users = queue.users.user if queue.users else []
     return YarnQueue(
         path=path,
@@ -155,6 +156,7 @@ def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueu
         user_used={user.username: user.resourcesUsed.value() for user in users},
         user_limit=_user_limit(queue, partition),
         priority=queue.queuePriority,
+        capacity=least.value(),
     )
 
 

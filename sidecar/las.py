@@ -18,6 +18,7 @@ from sidecar.las_events import (
     LasEvent,
     LasRules,
     Left,
+    Pinned,
     Ready,
     Resized,
     Restore,
@@ -28,7 +29,7 @@ from sidecar.las_events import (
     Turn,
 )
 from sidecar.las_plan import Need, Plan, plan
-from sidecar.share import Grant, Share
+from sidecar.share import FULL, Grant, Share
 
 
 class Las:
@@ -74,6 +75,8 @@ class Las:
             case Ready():
                 arriving = self._ready(event.container_id)
                 by = event.container_id if arriving else ""
+            case Pinned():
+                by = self._pin(event.container_id)
             case Left():
                 self.shares.pop(event.container_id, None)
             case Served():
@@ -110,6 +113,13 @@ class Las:
         share.ready_s = share.idle_since_s = share.since_s = self._now_s
         return share.resizable
 
+    def _pin(self, container_id: str) -> str:
+        share = self.shares.get(container_id)
+        if share is None or not share.resizable:
+            return ""
+        share.pin()
+        return container_id
+
     def _account(self, event: Served) -> None:
         for container_id, cpu_s in event.cpu_s.items():
             if container_id in self.shares:
@@ -121,6 +131,8 @@ class Las:
             return
         if event.refused:
             share.refuse(event.refused, self.rules, self._now_s)
+            if share.pinned:
+                share.granted = FULL
         else:
             share.done(self._now_s)
 
@@ -215,6 +227,10 @@ class Las:
 
     def _commands(self, retried: list[Share]) -> list[LasCommand]:
         changed = [(share, share.flight) for share in retried if share.flight is not None]
+        for share in self.shares.values():
+            if share.to_restore(self._now_s):
+                share.flight = FULL
+                changed.append((share, FULL))
         for share in self._in_hand():
             if share.flight is not None or share.stuck:
                 continue
@@ -227,6 +243,8 @@ class Las:
 
     def _times(self, share: Share) -> Iterator[float]:
         """Return when something may change for a container by time alone."""
+        if share.pinned and share.stuck and share.flight is None and share.applied != FULL:
+            yield share.retry_at_s
         if not share.resizable or share.overdue:
             return
         if not share.ready:

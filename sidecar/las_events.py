@@ -49,6 +49,14 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
+class Pinned:
+    """The container is guaranteed from now on: full limits at once, and it never gives way again."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Left:
     """The container is over, or is being killed."""
 
@@ -97,7 +105,7 @@ class Turn:
     now_s: float
 
 
-LasEvent = Joined | Ready | Left | Served | Resized | Squeezed | Ruled | Turn
+LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled | Turn
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,6 +367,22 @@ class Node(Book):
             self.queue.job_sizes(event.targets.job_remaining_s)
         for shed in event.shed:
             self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
+        for container_id in event.promoted:
+            self._promote(container_id, event.now_s)
+
+    def _promote(self, container_id: str, now_s: float) -> None:
+        """Count a running queueable container as guaranteed: it is never killed, shrunk or frozen again."""
+        entry = self.entries.get(container_id)
+        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == GUARANTEED:
+            return
+        was_queueable = entry.kind == QUEUEABLE
+        entry.kind = GUARANTEED
+        self._out.extend(self.sharing.pin(entry.id, now_s))
+        if not was_queueable:
+            return
+        self.last_queueable_s = now_s
+        if not self.needs_session(entry.start.attempt_id):
+            self._out.append(Released(entry.start.attempt_id))
 
     def _session_lost(self, attempt_id: str, now_s: float) -> None:
         self.sessions.discard(attempt_id)

@@ -77,6 +77,8 @@ class Share:
     """Why the resizer refused; until the next try it stays as it is."""
     tries: int = 0
     retry_at_s: float = 0.0
+    pinned: bool = False
+    """It became guaranteed: it has its full limits, or gets them back."""
 
     @property
     def resizable(self) -> bool:
@@ -103,6 +105,17 @@ class Share:
         if not grant.runs:
             return 0.0
         return self.vcores if grant.cores is None else grant.cores
+
+    def pin(self) -> None:
+        """Be no longer one that gives way."""
+        self.pinned, self.way, self.overdue = True, Way.NONE, False
+        self.granted, self.by, self.why, self.stuck, self.tries = FULL, "", "it is guaranteed now", "", 0
+
+    def to_restore(self, now_s: float) -> bool:
+        """Tell whether it has to be given its full limits back now, because it was pinned while it stood still."""
+        if not self.pinned or self.flight is not None or self.applied == FULL:
+            return False
+        return not self.stuck or now_s >= self.retry_at_s
 
     def over(self, rules: LasRules, now_s: float) -> bool:
         """Tell whether its quantum is over; the end of its protection ends it too."""

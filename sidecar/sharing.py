@@ -19,6 +19,7 @@ from sidecar.las_events import (
     LasEvent,
     LasRules,
     Left,
+    Pinned,
     Ready,
     Resized,
     Ruled,
@@ -64,6 +65,10 @@ class Sharing:
         if entry.start.am and self._am_vcores is not None:
             vcores = self._am_vcores
         return self.las.handle(Joined(entry.id, vcores, self.way(entry), now_s, self.whole))
+
+    def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
+        """Take in that a container became guaranteed."""
+        return self._pass(Pinned(container_id, now_s))
 
     def leave(self, container_id: str, now_s: float) -> list[LasCommand]:
         """Let go of a container that is over or being killed."""

@@ -18,6 +18,7 @@ from sidecar.las_events import (
     LasEvent,
     LasRules,
     Left,
+    Pinned,
     Ready,
     Resized,
     Restore,
@@ -186,6 +187,12 @@ class LasMachine(RuleBasedStateMachine):
         if late is not None:
             self.tell(Resized(container_id, "gone", self.now_s))
 
+    @precondition(lambda self: any(s.resizable for s in self.las.shares.values()))
+    @rule(data=st.data())
+    def promoted(self, data: st.DataObject) -> None:
+        resizable = sorted(s.id for s in self.las.shares.values() if s.resizable)
+        self.tell(Pinned(data.draw(st.sampled_from(resizable)), self.now_s))
+
     @precondition(lambda self: self.flying)
     @rule(data=st.data(), refused=st.sampled_from(["", "", "", "EBUSY"]))
     def resized(self, data: st.DataObject, refused: str) -> None:
@@ -265,6 +272,7 @@ class LasMachine(RuleBasedStateMachine):
         self.nobody_starves()
         self.nothing_is_shrunk_without_need()
         self.squeeze_holds()
+        self.promoted_ones_are_full()
         self.service_is_known()
         self.order_of_arrival_is_no_matter()
 
@@ -325,11 +333,21 @@ class LasMachine(RuleBasedStateMachine):
         if sum(s.vcores for s in shares) > self.room() - EPS or self.stuck() or self.allowed is not None:
             return
         assert all(s.running and s.cores is None for s in shares)
-        assert self.flying or all(p.cores is None for p in self.real.values())
+        pinned = {s.id for s in self.las.shares.values() if s.pinned}
+        assert self.flying or all(p.cores is None for c, p in self.real.items() if c not in pinned)
 
     def squeeze_holds(self) -> None:
         if self.allowed is not None and not self.stuck():
             assert sum(s.running for s in self.in_hand()) <= self.allowed
+
+    def promoted_ones_are_full(self) -> None:
+        for share in self.las.shares.values():
+            if share.pinned:
+                full = self.real[share.id].cores is None
+                assert share.running and not share.resizable
+                assert full or share.flight is not None or (share.stuck and self.now_s < share.retry_at_s), share
+                command = self.flying.get(share.id)
+                assert command is None or isinstance(command, Restore) or full, "it was taken something again"
 
     def service_is_known(self) -> None:
         for share in self.in_hand():
