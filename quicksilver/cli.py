@@ -31,6 +31,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "decision": Lazy("rm_proxy.cli", "decision", "Containers as they were delivered."),
     "explain": Lazy("rm_proxy.cli", "explain", "Why a container is what and where it is, and why it waited."),
     "summary": Lazy("rm_proxy.cli", "summary", "Containers by node and kind, delays."),
+    "estimate": Lazy("rm_proxy.estimates_cli", "estimate", "How good the expected durations were."),
     "health": Lazy("rm_proxy.cli", "health", "Whether the proxy does its work."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
     "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),

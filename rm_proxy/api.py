@@ -28,6 +28,7 @@ from rm_proxy.api_models import (
     QueueInfo,
     Summary,
 )
+from rm_proxy.estimates_api import estimate_routes
 from rm_proxy.explain import tell
 from rm_proxy.history import History
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
@@ -106,6 +107,7 @@ def create_app(
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     for routes in (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state)):
         app.include_router(routes, prefix="/v1")
+    app.include_router(estimate_routes(state.history, _ask, now), prefix="/v1")
 
     @app.get("/metrics", tags=["operation"], response_class=Response, summary="Prometheus metrics")
     async def prometheus() -> Response:

@@ -80,7 +80,7 @@ def node() -> None:
 @reading
 def list_nodes(url: str, as_json: bool) -> None:
     """List the nodes with their guaranteed and queueable containers' use."""
-    _show(pages(url, "/v1/nodes"), as_json, tables.nodes)
+    show(pages(url, "/v1/nodes"), as_json, tables.nodes)
 
 
 @node.command("show")
@@ -88,7 +88,7 @@ def list_nodes(url: str, as_json: bool) -> None:
 @reading
 def show_node(node_id: str, url: str, as_json: bool) -> None:
     """Show NODE_ID (host:port) with the containers that its sidecar knows."""
-    _show(_get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
+    show(get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
 
 
 @click.group()
@@ -100,7 +100,7 @@ def queue() -> None:
 @reading
 def list_queues(url: str, as_json: bool) -> None:
     """List the queues: what the ResourceManager gives them, and the queueable containers beside it."""
-    _show(pages(url, "/v1/queues"), as_json, tables.queues)
+    show(pages(url, "/v1/queues"), as_json, tables.queues)
 
 
 @click.group()
@@ -112,7 +112,7 @@ def app() -> None:
 @reading
 def list_apps(url: str, as_json: bool) -> None:
     """List the applications that live now."""
-    _show(pages(url, "/v1/applications"), as_json, tables.applications)
+    show(pages(url, "/v1/applications"), as_json, tables.applications)
 
 
 @app.command("show")
@@ -120,9 +120,9 @@ def list_apps(url: str, as_json: bool) -> None:
 @reading
 def show_app(app_id: str, url: str, as_json: bool) -> None:
     """Show one application, live or finished, with counts and delays of its containers."""
-    found = _get(url, f"/v1/applications/{app_id}")
-    found["summary"] = _get(url, "/v1/summary", {"app": app_id})
-    _show(found, as_json, tables.application)
+    found = get(url, f"/v1/applications/{app_id}")
+    found["summary"] = get(url, "/v1/summary", {"app": app_id})
+    show(found, as_json, tables.application)
 
 
 @click.group()
@@ -137,7 +137,7 @@ def decision() -> None:
 def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> None:
     """List delivered containers, the newest first, with the reason of their kind."""
     params = {"app": app_id} if app_id else {}
-    _show(pages(url, "/v1/decisions", params, limit), as_json, tables.decisions)
+    show(pages(url, "/v1/decisions", params, limit), as_json, tables.decisions)
 
 
 @click.command()
@@ -145,7 +145,7 @@ def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> N
 @reading
 def explain(container_id: str, url: str, as_json: bool) -> None:
     """Tell why CONTAINER is guaranteed or queueable, why it is on its node, and why it waited."""
-    _show(_get(url, f"/v1/containers/{container_id}"), as_json, tables.explanation)
+    show(get(url, f"/v1/containers/{container_id}"), as_json, tables.explanation)
 
 
 @click.command()
@@ -155,20 +155,21 @@ def explain(container_id: str, url: str, as_json: bool) -> None:
 def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -> None:
     """Sum up: containers by node and kind, allocation delays, waiting at the nodes."""
     params = {key: value for key, value in (("app", app_id), ("last_s", last_s)) if value is not None}
-    _show(_get(url, "/v1/summary", params), as_json, tables.summary)
+    show(get(url, "/v1/summary", params), as_json, tables.summary)
 
 
 @click.command()
 @reading
 def health(url: str, as_json: bool) -> None:
     """Tell whether the proxy does its work; exit code 1 when something is not well."""
-    found = _get(url, "/v1/health")
-    _show(found, as_json, tables.health)
+    found = get(url, "/v1/health")
+    show(found, as_json, tables.health)
     if found.get("status") != "ok":
         raise click.exceptions.Exit(1)
 
 
-def _get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
+def get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
+    """Return what the proxy answers. Raises QuicksilverError when it does not, or refuses."""
     client = RestClient(url, timeout_s=30.0, remedy=REMEDY)
     try:
         return client.get(path, params)
@@ -185,14 +186,15 @@ def pages(url: str, path: str, params: dict[str, Any] | None = None, limit: int 
     items: list[Any] = []
     while limit is None or len(items) < limit:
         size = _PAGE if limit is None else min(_PAGE, limit - len(items))
-        page = _get(url, path, {**(params or {}), "limit": size, "offset": len(items)})
+        page = get(url, path, {**(params or {}), "limit": size, "offset": len(items)})
         items += page["items"]
         if not page["more"]:
             break
     return items
 
 
-def _show(found: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+def show(found: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+    """Print an answer, as JSON or by `render`."""
     if as_json:
         click.echo(json.dumps(found, indent=2))
     else:

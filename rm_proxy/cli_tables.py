@@ -171,6 +171,25 @@ def summary(found: dict[str, Any]) -> None:
         _facts([("events", ", ".join(f"{kind} {count}" for kind, count in found["events"].items()))])
 
 
+def estimates(found: dict[str, Any]) -> None:
+    """Print how good expected durations were, one span a line."""
+    columns = ("from", ">ended", ">mean ran s", ">mean error", ">median", ">p95", ">bias")
+    spans = [(moment(one["from_s"]), one) for one in found["buckets"]]
+    if found["all"] is not None:
+        spans.append(("all", found["all"]))
+    rows = [
+        (
+            title,
+            one["count"],
+            seconds(one["mean_ran_s"]),
+            *(f"{one[name]:.0%}" for name in ("mean_error", "median_error", "p95_error")),
+            f"{one['bias']:+.0%}",
+        )
+        for title, one in spans
+    ]
+    _table(columns, rows, "no container ended in this time")
+
+
 def health(found: dict[str, Any]) -> None:
     """Print the proxy's state and its problems."""
     _facts(

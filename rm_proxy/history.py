@@ -23,6 +23,7 @@ from rm_proxy.api_models import (
     Score,
     Summary,
 )
+from rm_proxy.estimates import Estimates, estimates
 from rm_proxy.store import Store
 from rm_proxy.tables import Application, Change, Completion, Event, Grant
 from shell.messages import EventKind
@@ -112,6 +113,10 @@ class History:
         if app_id is not None:
             query = query.join(Grant, Grant.container_id == Event.container_id).where(Grant.app_id == app_id)
         return {row[0]: row[1] for row in session.execute(query.order_by(Event.kind))}
+
+    def estimates(self, *, since_s: float, bucket_s: float, app_id: str | None = None) -> Estimates:
+        """Return how good the estimates were since `since_s` (Unix seconds), by spans of `bucket_s` seconds."""
+        return estimates(self._store, since_s=since_s, bucket_s=bucket_s, app_id=app_id)
 
     @contextmanager
     def _session(self) -> Iterator[Session]:

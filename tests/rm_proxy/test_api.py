@@ -223,6 +223,17 @@ def test_decisions_and_summary(client: TestClient) -> None:
     assert client.get("/v1/summary", params={"last_s": 5}).json()["queueable"] == 0
 
 
+def test_estimates(client: TestClient, state: State) -> None:
+    assert client.get("/v1/estimates").json()["buckets"] == [], "a killed container did not end by itself"
+    ended = ContainerEvent(seq=4, container_id=grant(3).container_id, kind=EventKind.ENDED, at_s=1005.0, ran_s=8.0)
+    state.history._store.write([NodeEvent("n1:1", "boot", ended)])
+    found = client.get("/v1/estimates", params={"since_s": 1000, "bucket_s": 2}).json()
+    assert [(one["from_s"], one["count"], one["bias"]) for one in found["buckets"]] == [(1004.0, 1, 0.25)]
+    assert client.get("/v1/estimates", params={"app_id": "application_9"}).json()["all"] is None
+    for bad in ({"bucket_s": 0}, {"since_s": -1}, {"bucket_s": "nan"}):
+        assert client.get("/v1/estimates", params=bad).status_code == 422
+
+
 def test_explaining_a_finished_container(client: TestClient) -> None:
     known = client.get(f"/v1/containers/{grant(1).container_id}").json()
     assert known["story"] == [
@@ -377,6 +388,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/health",
         "/v1/decisions",
         "/v1/summary",
+        "/v1/estimates",
         "/v1/containers/{container_id}",
         "/metrics",
     }

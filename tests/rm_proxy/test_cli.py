@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import rm_proxy.cli
+import rm_proxy.estimates_cli
 from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import COMMANDS, cli
 from rm_proxy.api_models import (
@@ -28,6 +29,7 @@ from rm_proxy.api_models import (
     Score,
     Summary,
 )
+from rm_proxy.estimates import EstimateErrors, Estimates
 from shell.messages import ContainerReport, ContainerState
 
 APP = "application_1_0001"
@@ -78,6 +80,10 @@ DECISION = Decision(
     delay_s=0.004,
     shadow=None,
 )
+ERRORS = EstimateErrors(
+    from_s=60.0, count=4, mean_error=0.25, median_error=0.2, p95_error=1.5, bias=-0.125, mean_ran_s=12.0
+)
+ESTIMATES = Estimates(since_s=0, bucket_s=60, app_id=None, buckets=[ERRORS], all=ERRORS)
 DELAYS = Delays(count=4, p50_s=0.0042, p95_s=0.0061, max_s=0.008)
 SUMMARY = Summary(
     since_s=0,
@@ -123,6 +129,7 @@ ANSWERS = {
     f"/v1/containers/{CONTAINER}": Explanation(
         container_id=CONTAINER, story=["It went queueable: rule 1."], decision=DECISION
     ).model_dump_json(),
+    "/v1/estimates": ESTIMATES.model_dump_json(),
     "/v1/health": HEALTH.model_dump_json(),
 }
 asked: list[str] = []
@@ -176,6 +183,7 @@ def call(*arguments: str, url: str = "") -> Result:
         (("decision", "list"), [CONTAINER, "rule 1 [bold]as written[/bold]", "0.004"]),
         (("explain", CONTAINER), [CONTAINER, "It went queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"]),
         (("summary",), ["n1:1", "0.006", "held 3"]),
+        (("estimate", "show", "--app", APP), ["1970-01-01 00:01:00Z", "12.0", "25%", "20%", "150%", "-12%", "all"]),
         (("health",), ["ok", "9.9", "2 of 3 usable", "http://a:8088 (answers)"]),
     ],
 )
@@ -194,6 +202,11 @@ def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.Mo
     found = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
     assert len(found) == 4
     assert asked == [f"/v1/decisions?app={APP}&limit=4&offset=0", f"/v1/decisions?app={APP}&limit=2&offset=2"]
+
+
+def test_estimates_are_asked_for_by_time_and_application(url: str) -> None:
+    call("estimate", "show", "--app", APP, "--last", "1e12", "--bucket", "5", url=url)
+    assert asked == [f"/v1/estimates?since_s=0.0&bucket_s=5.0&app_id={APP}"]
 
 
 def test_nothing_there_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,6 +309,7 @@ def test_running_without_hadoops_configuration_is_one_line(tmp_path: Path) -> No
 def test_every_command_is_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     assert [name for name in COMMANDS if f"`quicksilver {name}" not in page] == []
-    for group in ("node", "queue", "app", "decision", "proxy"):
-        for verb in getattr(rm_proxy.cli, group).commands:
+    groups = {group: getattr(rm_proxy.cli, group) for group in ("node", "queue", "app", "decision", "proxy")}
+    for group, commands in (groups | {"estimate": rm_proxy.estimates_cli.estimate}).items():
+        for verb in commands.commands:
             assert f"`quicksilver {group} {verb}" in page
