@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from policies.binding import bind, bind_alternatives, misnamed
 from policies.bypass import Bypassing
+from policies.calls import call
 from policies.check import Path, plain
 from policies.damping import Damping
 from policies.errors import PolicyFaultError, SettingsError
@@ -38,8 +39,6 @@ from policies.registry import Bound, Registry
 from policies.section import Estimate, Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
 from policies.windows import Coming, Hours
-
-T = TypeVar("T")
 
 
 class Estimable(Protocol):
@@ -195,7 +194,7 @@ class Policies:
             return Route(Kind.GUARANTEED, why)
         for rule in own._rules:
             if rule.test(ask.app, ask.priority):
-                answer = _call(rule.bound, Route, ask, rule.bound.cfg, rng)
+                answer = call(rule.bound, Route, ask, rule.bound.cfg, rng)
                 return Route(answer.kind, f"{rule.text}: {answer.reason}")
         return Route(Kind.GUARANTEED, "no rule of policies.routes matches")
 
@@ -228,7 +227,7 @@ class Policies:
     def place(self, ask: Ask, nodes: Sequence[NodeView], rng: Random) -> Placement:
         """Choose the node where a queueable container waits; None when no node may take it."""
         bound = self.for_app(ask.app)._choices["place"]
-        answer = _call(bound, Placement, ask, nodes, bound.cfg, rng)
+        answer = call(bound, Placement, ask, nodes, bound.cfg, rng)
         if answer.node is None:
             return answer
         chosen = next((node for node in nodes if node.id == answer.node), None)
@@ -239,7 +238,7 @@ class Policies:
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         """Return the sort key of a waiting container: the lowest starts first; break ties by container id."""
         bound = self.for_nodes._choices["order"]
-        return _call(bound, tuple, waiting, bound.cfg, now_s)
+        return call(bound, tuple, waiting, bound.cfg, now_s)
 
     def bypass_limit_s(self, waiting: ContainerView) -> float | None:
         """Return how much expected work (s) may overtake a waiting container; None where the order alone counts."""
@@ -249,7 +248,7 @@ class Policies:
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Choose running queueable containers that make room for `need`; empty when they cannot, or need not."""
         bound = self.for_nodes._choices["preempt"]
-        answer = _call(bound, list, need, running, bound.cfg, now_s)
+        answer = call(bound, list, need, running, bound.cfg, now_s)
         if not set(answer) <= {c.id for c in running if c.kind is Kind.QUEUEABLE}:
             raise PolicyFaultError(f"{bound}: chose {answer}, but only running queueable containers may be killed")
         return answer
@@ -262,7 +261,7 @@ class Policies:
     def headroom(self, limit: Resources, app: AppView) -> Resources:
         """Return the headroom that the application is told, never negative."""
         bound = self.for_app(app)._choices["headroom"]
-        answer = _call(bound, Resources, limit, app, bound.cfg)
+        answer = call(bound, Resources, limit, app, bound.cfg)
         return Resources(max(0, answer.memory_mb), max(0, answer.vcores))
 
     def quota(self, ask: Ask, queue: QueueView) -> str | None:
@@ -270,7 +269,7 @@ class Policies:
         if ask.label and not queue.labels & {"*", ask.label}:
             return f"queue {queue.name} may not use the node label {ask.label}"
         for bound in self.for_app(ask.app)._quotas:
-            answer: str | None = _call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
+            answer: str | None = call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
             if answer is not None:
                 return answer
         return None
@@ -278,13 +277,13 @@ class Policies:
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""
         bound = self.for_nodes._choices["shed"]
-        answer: Mapping[str, ShedTarget] = _call(bound, Mapping, nodes, bound.cfg, now_s)  # type: ignore[type-abstract]
+        answer: Mapping[str, ShedTarget] = call(bound, Mapping, nodes, bound.cfg, now_s)  # type: ignore[type-abstract]
         return answer
 
     def steal(self, thief: NodeView, others: Sequence[NodeQueue], rng: Random, now_s: float) -> list[str]:
         """Return ids of waiting containers, all of one node, that the idle node takes over."""
         bound = self.for_nodes._choices["steal"]
-        answer = _call(bound, list, thief, others, bound.cfg, rng, now_s)
+        answer = call(bound, list, thief, others, bound.cfg, rng, now_s)
         if answer and not any(set(answer) <= {c.id for c in other.waiting} for other in others):
             raise PolicyFaultError(f"{bound}: chose {answer}, which do not wait together at one node")
         return answer
@@ -292,19 +291,19 @@ class Policies:
     def correct(self, waiting: ContainerView, here: NodeQueue, best: NodeView, now_s: float) -> str | None:
         """Return why a waiting container should move from `here` to `best`, or None to leave it."""
         bound = self.for_nodes._choices["correct"]
-        answer: str | None = _call(bound, str | None, waiting, here, best, bound.cfg, now_s)  # type: ignore[arg-type]
+        answer: str | None = call(bound, str | None, waiting, here, best, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
     def police(self, use: NodeUse, now_s: float) -> Limit | None:
         """Return what queueable containers may use of a node; None for no limit."""
         bound = self.for_nodes._choices["police"]
-        answer: Limit | None = _call(bound, Limit | None, use, bound.cfg, now_s)  # type: ignore[arg-type]
+        answer: Limit | None = call(bound, Limit | None, use, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
     def promote(self, running: ContainerView, app: AppView, queue: QueueView, now_s: float) -> str | None:
         """Return why a running queueable container should become guaranteed, or None to leave it."""
         bound = self.for_app(app)._choices["promote"]
-        answer: str | None = _call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
+        answer: str | None = call(bound, str | None, running, app, queue, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer
 
     def damping(self, slot: str) -> Damping:
@@ -393,13 +392,3 @@ def _forbidden(own: Policies, later: Policies, ask: Ask, queue: QueueView, rng: 
 
 def _shown(bound: Bound) -> dict[str, Any]:
     return {"policy": bound.name, "package": bound.package, "settings": plain(bound.cfg.model_dump(mode="json"))}
-
-
-def _call(bound: Bound, wanted: type[T], *arguments: object) -> T:
-    try:
-        answer = bound.decide(*arguments)
-    except Exception as error:
-        raise PolicyFaultError(f"{bound}: {type(error).__name__}: {error}") from error
-    if not isinstance(answer, wanted):
-        raise PolicyFaultError(f"{bound}: answered {answer!r}, a {type(answer).__name__}")
-    return answer

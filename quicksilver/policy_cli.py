@@ -16,7 +16,7 @@ from policies.base import SLOTS
 from policies.check import setting_rows
 from policies.errors import PolicyError, close_to
 from policies.registry import Registry, doc_of, summary
-from quicksilver.policy_live import history, reload_settings
+from quicksilver.policy_live import compare, history, reload_settings
 from rm_proxy.config import ProxySettings
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 from sidecar.config import SidecarSettings
@@ -32,6 +32,7 @@ def policy() -> None:
 
 policy.add_command(reload_settings)
 policy.add_command(history)
+policy.add_command(compare)
 
 
 @policy.command("list")

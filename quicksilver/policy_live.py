@@ -1,4 +1,4 @@
-"""`quicksilver policy reload|history`: the settings of running daemons."""
+"""`quicksilver policy reload|history|compare`: the settings of running daemons."""
 
 from __future__ import annotations
 
@@ -63,6 +63,21 @@ def history(limit: int, url: str, as_json: bool) -> None:
         click.echo(json.dumps(found, indent=2))
     else:
         tables.changes(found)
+
+
+@click.command("compare")
+@reading
+def compare(url: str, as_json: bool) -> None:
+    """Show what the alternatives of policies.shadow would have decided otherwise, of real traffic."""
+    client = RestClient(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
+    try:
+        found = client.get("/v1/policies/compare")
+    finally:
+        client.close()
+    if as_json:
+        click.echo(json.dumps(found, indent=2))
+    else:
+        tables.comparisons(found)
 
 
 def _print(answer: dict[str, Any]) -> None:

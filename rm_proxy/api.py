@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from rm_proxy.api_models import (
     ApplicationInfo,
     ChangeInfo,
+    Comparison,
     Decision,
     Explanation,
     Health,
@@ -78,6 +79,9 @@ class ProxyState(Protocol):
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
+
+    def comparisons(self) -> Sequence[Comparison]:
+        """Return how alternatives compare, by name and slot."""
 
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""
@@ -177,6 +181,11 @@ def _live_routes(state: ProxyState) -> APIRouter:
     async def changes(limit: Limit = 100, offset: Offset = 0) -> Page[ChangeInfo]:
         """Who changed what, when, how, from which value; files that were refused too."""
         return await _ask(lambda: state.history.changes(limit=limit, offset=offset))
+
+    @router.get("/policies/compare", tags=["operation"], summary="Alternatives beside the policies in use")
+    async def compare() -> list[Comparison]:
+        """What the alternatives of `policies.shadow` would have decided otherwise, since the settings were read."""
+        return list(state.comparisons())
 
     add_reload(router, "/policies/reload", state.reload)
 

@@ -277,6 +277,39 @@ class ChangeInfo(BaseModel):
     error: str
 
 
+class Difference(BaseModel):
+    """One decision that an alternative would have made otherwise."""
+
+    at_s: float
+    app_id: str
+    chosen: str
+    """What was decided."""
+    other: str
+    """What the alternative would have decided."""
+    reason: str
+    """The alternative's."""
+
+
+class Comparison(BaseModel):
+    """How an alternative of `policies.shadow` compares with what is in force, in one slot."""
+
+    alternative: str
+    slot: str
+    policy: str
+    active: str
+    """The policy in force."""
+    since_s: float
+    decisions: int = Field(ge=0)
+    differ: int = Field(ge=0)
+    differ_percent: float = Field(ge=0, le=100)
+    wait_less_s: float | None
+    """Of placements: by how much a container would have waited less, by estimates; mean, negative for more."""
+    faults: int = Field(ge=0)
+    left_out: int = Field(ge=0)
+    """Decisions that were not compared because there were many."""
+    examples: list[Difference]
+
+
 class Health(BaseModel):
     """Whether the proxy does its work; `problems` has a sentence with a remedy for each thing that is not well."""
 

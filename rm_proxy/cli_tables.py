@@ -103,6 +103,32 @@ def application(found: dict[str, Any]) -> None:
     summary(found["summary"])
 
 
+def comparisons(found: Sequence[dict[str, Any]]) -> None:
+    """Print how alternatives compare, and the last decisions of each that differ."""
+    columns = (
+        *("alternative", "slot", "policy", "in use", ">decisions", ">differ", ">differ %", ">waits less s"),
+        *(">faults", ">left out"),
+    )
+    rows = [
+        (
+            *(one[key] for key in ("alternative", "slot", "policy", "active", "decisions", "differ")),
+            f"{one['differ_percent']:.1f}",
+            precise(one["wait_less_s"]),
+            one["faults"],
+            one["left_out"],
+        )
+        for one in found
+    ]
+    _table(columns, rows, "nothing to compare: no alternative of policies.shadow differs, or nothing was decided yet")
+    examples = [
+        (one["alternative"], one["slot"], moment(e["at_s"]), e["app_id"] or "-", e["chosen"], e["other"], e["reason"])
+        for one in found
+        for e in one["examples"][:3]
+    ]
+    if examples:
+        _table(("alternative", "slot", "when", "application", "decided", "it would", "because"), examples, "")
+
+
 def changes(found: Sequence[dict[str, Any]]) -> None:
     """Print changes of the settings, one a line."""
     columns = ("when", "who", "how", "setting", "before", "after")

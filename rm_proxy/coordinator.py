@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, Kind, NodeView, ParentView, Placement, QueueView, Resources
+from policies.model import AppView, Ask, Kind, NodeView, ParentView, Placement, QueueView, Resources, Route
 from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
@@ -24,6 +24,7 @@ from rm_proxy.nodes import Node
 from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
 from rm_proxy.remaining import job_remaining_s
+from rm_proxy.shadow import Shadow
 from rm_proxy.shortlist import Shortlist
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
@@ -77,6 +78,9 @@ class Coordinator:
         self.mover = Mover()
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
+        self.shadow = Shadow()
+        self._now_s = 0.0
+        """When the last round was; Unix seconds."""
         self._remaining: dict[str, float] = {}
         self._effects: list[Effect] = []
 
@@ -162,6 +166,7 @@ class Coordinator:
 
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
+        self._now_s = now_s
         self.estimator.round()
         self._remaining.clear()
         for node in self.nodes.values():
@@ -174,6 +179,9 @@ class Coordinator:
                 attempt.guard(now_s)
         self._effects += self.targets.round(self.policies, self.nodes, now_s)
         self._effects += self.promoter.round(self, self.attempts.values(), now_s)
+        if self.policies.shadow:
+            usable = [node.view for node in self.nodes.values() if node.view.usable]
+            self._effects += self.shadow.shed(self.policies, usable, now_s)
         self._effects += self.mover.round(self.policies, self.nodes, self.rng, now_s)
 
     def take_effects(self) -> list[Effect]:
@@ -354,6 +362,10 @@ class Coordinator:
             return set_by_admin
         return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
 
+    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+        """Compare a decision on one wanted container with what alternatives would have decided."""
+        self._effects += self.shadow.routed(self.policies, ask, queue, chosen, now_s)
+
     def place(self, ask: Ask, avoid: Set[str]) -> Placement:
         """Choose a node for a queueable container, none of `avoid`."""
         views = self._shortlist.candidates(ask, avoid, self.rng)
@@ -361,6 +373,7 @@ class Coordinator:
             placement = self.policies.place(ask, views, self.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
+        self._effects += self.shadow.placed(self.policies, ask, views, placement, self._now_s)
         if placement.node is None:
             return placement
         return replace(placement, wait_s=self.nodes[placement.node].view.wait_s)

@@ -141,7 +141,9 @@ class Router:
     def _choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
         """Return the route of one container."""
         try:
-            return self._world.policies.choose(ask, queue, self._world.rng, now_s)
+            chosen = self._world.policies.choose(ask, queue, self._world.rng, now_s)
+            self._world.beside(ask, queue, chosen, now_s)
+            return chosen
         except PolicyFaultError as error:
             self._emit(Faulted(self.app_id, str(error)))
             return Route(Kind.GUARANTEED, f"a policy failed: {error}")

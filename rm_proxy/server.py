@@ -44,6 +44,7 @@ from rm_proxy.world import (
     FellBack,
     Granted,
     Returned,
+    ShadowFaulted,
 )
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
@@ -181,6 +182,9 @@ class Proxy:
                 self.metrics.completions.labels(origin).inc()
             elif isinstance(effect, Decided):
                 self._decided(effect.record)
+            elif isinstance(effect, ShadowFaulted):
+                self.metrics.shadow_faults.labels(effect.alternative, effect.slot).inc()
+                log.warning("an alternative failed", alternative=effect.alternative, why=effect.fault)
             elif isinstance(effect, Announce):
                 messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
             elif isinstance(effect, DropHeld):
@@ -199,6 +203,12 @@ class Proxy:
 
     def _decided(self, record: DecisionRecord) -> None:
         kept = self.decisions.take(record, time.time())
+        if record.alternative:
+            agrees = "yes" if record.chosen == record.other else "no"
+            self.metrics.shadow_decisions.labels(record.alternative, record.slot, agrees).inc(record.weight)
+            if kept is not None:
+                self.recorder.decision(kept)
+            return
         self.metrics.decisions.labels(record.slot).inc(record.weight)
         if kept is None:
             self.metrics.decisions_left_out.labels(record.slot).inc(record.weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Protocol
 
 from policies.base import SLOTS
@@ -12,6 +13,8 @@ from policies.registry import Registry
 from rm_proxy.api_models import (
     ActivePolicy,
     ApplicationInfo,
+    Comparison,
+    Difference,
     Health,
     LiveContainer,
     NodeDetail,
@@ -165,6 +168,23 @@ class ApiState:
             windows_open=list(policies.hours.open),
             alternatives=list(policies.alternatives),
         )
+
+    def comparisons(self) -> Sequence[Comparison]:
+        """Return how alternatives compare, by name and slot."""
+        shadow = self._proxy.coordinator.shadow
+        return [
+            Comparison(
+                **{name: getattr(t, name) for name in ("alternative", "slot", "policy", "active", "since_s")},
+                decisions=t.decisions,
+                differ=t.differ,
+                differ_percent=100 * t.differ / max(1, t.decisions),
+                wait_less_s=t.wait_less_s / t.compared if t.compared else None,
+                faults=t.faults,
+                left_out=shadow.left_out.get("route" if t.slot == "quota" else t.slot, 0),
+                examples=[Difference(**asdict(example)) for example in reversed(t.examples)],
+            )
+            for _, t in sorted(shadow.tallies.items())
+        ]
 
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""

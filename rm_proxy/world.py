@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
-from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources
+from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from policies.settings import Policies
 from rm_proxy.entries import QPlacement
 from rm_proxy.estimator import Expectation, Source
@@ -45,6 +45,9 @@ class World(Protocol):
 
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
+
+    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+        """Compare a decision on one wanted container with what alternatives would have decided."""
 
     def place(self, ask: Ask, avoid: Set[str]) -> Placement:
         """Choose a node for a queueable container, none of `avoid`."""
@@ -144,4 +147,25 @@ class BadTags:
     tags: tuple[str, ...]
 
 
-Effect = Announce | DropHeld | Granted | Completed | FellBack | Returned | Faulted | Decided | Estimated | BadTags
+@dataclass(frozen=True, slots=True)
+class ShadowFaulted:
+    """A policy of an alternative failed beside the real ones; nothing came of it."""
+
+    alternative: str
+    slot: str
+    fault: str
+
+
+Effect = (
+    Announce
+    | DropHeld
+    | Granted
+    | Completed
+    | FellBack
+    | Returned
+    | Faulted
+    | Decided
+    | Estimated
+    | BadTags
+    | ShadowFaulted
+)

@@ -12,6 +12,7 @@ from rm_proxy.api import ProxyState, create_app
 from rm_proxy.api_models import (
     ActivePolicy,
     ApplicationInfo,
+    Comparison,
     Health,
     LiveContainer,
     NodeDetail,
@@ -109,6 +110,24 @@ class State:
     def container(self, container_id: str) -> LiveContainer | None:
         live = LiveContainer(node_id="n1:1", report_age_s=0.5, container=self.live)
         return live if container_id == WAITING.container_id else None
+
+    def comparisons(self) -> Sequence[Comparison]:
+        return [
+            Comparison(
+                alternative="wide",
+                slot="place",
+                policy="random",
+                active="topk_wait",
+                since_s=1.0,
+                decisions=4,
+                differ=1,
+                differ_percent=25.0,
+                wait_less_s=-0.5,
+                faults=0,
+                left_out=2,
+                examples=[],
+            )
+        ]
 
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         if request.file == "bad.yaml":
@@ -384,6 +403,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/queues",
         "/v1/policies",
         "/v1/policies/changes",
+        "/v1/policies/compare",
         "/v1/policies/reload",
         "/v1/health",
         "/v1/decisions",
