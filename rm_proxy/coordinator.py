@@ -213,13 +213,16 @@ class Coordinator:
         )
 
     def _targets(self, node_id: str, report: Report, now_s: float) -> Targets | None:
-        """Return what the node is to keep to, with the work that the jobs have left that wait there."""
+        """Return what the node is to keep to, with the work that the jobs have left that wait there.
+
+        None before the first round: the sidecar keeps what it had from an earlier proxy.
+        """
         targets = self.targets.of(node_id)
         waiting = {c.app_id for c in report.containers if c.state is ContainerState.WAITING}
-        if not waiting:
+        if targets is None or not waiting:
             return targets
         left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting if app_id in self._apps}
-        return (targets or Targets()).model_copy(update={"job_remaining_s": left})
+        return targets.model_copy(update={"job_remaining_s": left})
 
     def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
         """Return the events of a report that were not taken in before."""
@@ -241,9 +244,9 @@ class Coordinator:
         attempt.on_event(event, now_s)
 
     def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:
-        """Take in how long a container ran that ended, or was lost."""
+        """Take in how long a container ran that ended, or was lost; one that was released early tells nothing."""
         took_s = worked_s(event)
-        if event.kind is EventKind.ENDED and took_s is not None:
+        if event.kind is EventKind.ENDED and took_s is not None and not live.released:
             self._effects.append(Estimated(live.source, live.expected_s, took_s))
             self.estimator.observe(app, live.priority, took_s, self.policies.estimate(app))
         elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):

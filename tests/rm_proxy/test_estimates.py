@@ -1,0 +1,158 @@
+"""Estimates on their way: what the coordinator learns from sidecars, and what it tells them and the attempts."""
+
+from typing import Any
+
+import pytest
+
+from rm_proxy.estimator import Source
+from rm_proxy.records import AppRecord
+from rm_proxy.world import Announce, BadTags, Estimated
+from shell.messages import ContainerReport, ContainerState, EventKind, Grant
+from tests.rm_proxy.yarn import (
+    ALL_Q,
+    APP,
+    Am,
+    cid,
+    container,
+    coordinator,
+    ended,
+    event,
+    granted_rows,
+    node_id,
+    report,
+    row,
+)
+
+
+def given(am: Am, *numbers: int) -> list[Grant]:
+    """Have the ResourceManager grant what was asked for; returns what the sidecars are told."""
+    am.gets(*(container(n, 1, r) for n, r in zip(numbers, granted_rows(am.sent.ask).values(), strict=True)))
+    return [effect.grant for effect in am.effects if isinstance(effect, Announce)]
+
+
+def application(count: int, **more: Any) -> Am:
+    am = Am(coordinator(ALL_Q | {"estimate": {"default_s": 12}}, nodes=1, **more))
+    am.asks(row("*", count))
+    return am
+
+
+def at_node(number: int, state: ContainerState, since_s: float = 0.0) -> ContainerReport:
+    return ContainerReport(
+        container_id=cid(number),
+        app_id=APP,
+        kind="Q",
+        state=state,
+        memory_mb=1024,
+        vcores=1,
+        priority=20,
+        since_s=since_s,
+    )
+
+
+def test_grants_tell_spread_and_what_the_job_has_left() -> None:
+    am = application(2)
+    first = given(am, 1, 2)
+    assert [(g.expected_s, g.spread_s, g.job_remaining_s) for g in first] == [(12.0, 0.0, 24.0), (12.0, 0.0, 24.0)]
+    ends = [event(n, EventKind.ENDED, seq=n, ran_s=s) for n, s in ((1, 10.0), (2, 20.0))]
+    am.world.report(node_id(1), report(1, events=ends), 1.0)
+    am.world.round(2.0)
+    am.asks(row("*", 3))
+    (third, *_) = given(am, 3, 4, 5)
+    assert third.expected_s == 15.0 and third.spread_s == pytest.approx(7.07, abs=0.01)
+
+
+def test_asks_know_the_spread() -> None:
+    am = application(2)
+    given(am, 1, 2)
+    ends = [event(n, EventKind.ENDED, seq=n, ran_s=s) for n, s in ((1, 10.0), (2, 20.0))]
+    am.world.report(node_id(1), report(1, events=ends), 1.0)
+    am.asks(row("*", 1))
+    (q,) = am.attempt.table.by_private.values()
+    assert (q.ask.expected_s, round(q.ask.spread_s, 2)) == (15.0, 7.07)
+
+
+def test_a_job_has_left_what_is_wanted_what_waits_and_what_runs_on() -> None:
+    am = application(4)
+    given(am, 1, 2, 3, 4)
+    am.asks(row("*", 5), row("*", 2, priority=10))
+    am.world.round(1.0)
+    wanted_s = 12.0 * 7
+    assert am.world.job_remaining_s(APP, 1.0) == wanted_s + 12.0 * 4
+    am.world.report(node_id(1), report(1, events=[event(1, EventKind.STARTED)]), 2.0)
+    assert am.world.job_remaining_s(APP, 2.0) == wanted_s + 12.0 * 4, "computed once a round"
+    am.world.round(5.0)
+    assert am.world.job_remaining_s(APP, 5.0) == wanted_s + 12.0 * 3 + 9.0
+    am.world.round(22.0)
+    assert am.world.job_remaining_s(APP, 22.0) == wanted_s + 12.0 * 3 + 1.2, "a tenth more for what outlived it"
+    assert am.world.job_remaining_s("application_1_0009", 22.0) == 0.0
+    am.attempt.end("over")
+    am.world.round(23.0)
+    assert am.world.job_remaining_s(APP, 23.0) == 0.0
+
+
+def test_nodes_are_told_what_the_jobs_have_left_that_wait_there() -> None:
+    am = application(3)
+    given(am, 1, 2, 3)
+    here = [at_node(1, ContainerState.WAITING), at_node(2, ContainerState.RUNNING)]
+    before = am.world.report(node_id(1), report(1, containers=here), 1.0)
+    assert before.targets is None, "the sidecar keeps what it had from an earlier proxy"
+    am.world.round(1.0)
+    after = am.world.report(node_id(1), report(1, containers=here), 1.0).targets
+    assert after is not None and after.job_remaining_s == {APP: 36.0}
+    nobody = am.world.report(node_id(1), report(1, containers=here[1:]), 1.0).targets
+    assert nobody is not None and nobody.job_remaining_s == {}
+
+
+def test_running_ones_correct_what_is_expected_of_the_next() -> None:
+    am = application(3)
+    given(am, 1, 2, 3)
+    app = am.world.app(APP)
+    assert app is not None
+    here = [at_node(1, ContainerState.RUNNING, 60.0), at_node(2, ContainerState.RUNNING, 60.0)]
+    am.world.report(node_id(1), report(1, containers=here), 60.0)
+    assert am.world.expected(app, 20).mean_s == 60.0
+    am.world.round(61.0)
+    assert am.world.expected_s(app, 20) == 60.0
+    am.world.round(70.0)
+    assert am.world.expected_s(app, 20) == 12.0, "the node is silent: nobody knows whether they still run"
+
+
+def test_the_rerun_of_a_killed_task_is_expected_to_run_longer() -> None:
+    am = application(1)
+    given(am, 1)
+    events = [event(1, EventKind.STARTED, seq=1), event(1, EventKind.KILLED, seq=2, ran_s=50.0)]
+    am.world.report(node_id(1), report(1, events=events), 51.0)
+    am.asks()
+    am.gets(completed=[ended(1, -105)])
+    am.asks(row("*", 1))
+    (again,) = given(am, 2)
+    assert again.sheds == 1 and again.expected_s == pytest.approx(51.2)
+    live = am.attempt.live.get(cid(2))
+    assert live is not None and (live.source, live.follows) == (Source.TASK, cid(1))
+
+
+def test_each_end_tells_how_good_the_estimate_was() -> None:
+    am = application(3)
+    given(am, 1, 2, 3)
+    am.asks(release=[2])
+    ends = [
+        event(1, EventKind.ENDED, seq=1, ran_s=18.0),
+        event(2, EventKind.ENDED, seq=2, ran_s=1.0),
+        event(3, EventKind.KILLED, seq=3, ran_s=1.0),
+    ]
+    am.world.report(node_id(1), report(1, events=ends), 20.0)
+    found = [effect for effect in am.world.take_effects() if isinstance(effect, Estimated)]
+    assert found == [Estimated(Source.DEFAULT, 12.0, 18.0)], "neither one that was given up early nor a killed one"
+    app = am.world.app(APP)
+    assert app is not None and am.world.expected(app, 20).count == 1
+
+
+def test_bad_tags_are_told_once() -> None:
+    world = coordinator(tags=("expected_s:soon", "expected_s:20:4", "nightly"))
+    app = world.app(APP)
+    assert app is not None
+    assert (world.expected_s(app, 20), world.expected_s(app, 10)) == (4.0, 10.0)
+    bad = [effect for effect in world.take_effects() if isinstance(effect, BadTags)]
+    assert bad == [BadTags(APP, ("expected_s:soon",))]
+    world.yarn_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", ("expected_s:soon",), 0, 0.0, finished_s=9.0))
+    assert not [effect for effect in world.take_effects() if isinstance(effect, BadTags)]
