@@ -140,6 +140,8 @@ class NodeView:
     """How many of them the node starts at once: its cores, and those that it may hold shrunk (N + Q of Kairos)."""
     attained_sd_s: float = 0.0
     """Standard deviation of the service that they have attained (Kairos §4.3.3)."""
+    idle_s: float = 0.0
+    """How long it has had room with nothing waiting, for a `steal` policy."""
     limit_q: Resources | None = None
     """What queueable containers may use here by the `police` policy; None: all that guaranteed ones leave."""
 
@@ -260,6 +262,12 @@ class ContainerView:
     """For a waiting one: when it will start, by estimates, from now; None when nobody estimated."""
     sheds: int = 0
     """How often its task was shed or killed before."""
+    placed_wait_s: float | None = None
+    """For a waiting one: how long the queue was that it was placed behind, by the estimates of that time."""
+    stage_wait_s: float | None = None
+    """For a waiting one: the average wait, past and expected, of its application's containers of its priority."""
+    movable: bool = True
+    """For a waiting one: whether it may go to the node in question, or to another one at all."""
 
     @property
     def remaining_s(self) -> float:

@@ -35,6 +35,7 @@ from policies.model import (
     Route,
     ShedTarget,
 )
+from policies.moving import Moving
 from policies.registry import Bound, Registry
 from policies.section import Estimate, Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
@@ -287,6 +288,11 @@ class Policies:
         if answer and not any(set(answer) <= {c.id for c in other.waiting} for other in others):
             raise PolicyFaultError(f"{bound}: chose {answer}, which do not wait together at one node")
         return answer
+
+    def moving(self, slot: str) -> Moving:
+        """Return the bounds for what the policy in `steal` or `correct` moves."""
+        cfg = self.for_nodes._choices[slot].cfg
+        return cfg if isinstance(cfg, Moving) else Moving()
 
     def correct(self, waiting: ContainerView, here: NodeQueue, best: NodeView, now_s: float) -> str | None:
         """Return why a waiting container should move from `here` to `best`, or None to leave it."""

@@ -186,6 +186,8 @@ class Arrivals:
         self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
     ) -> None:
         live = self._held(container, kind, now_s, reason.retries, reason.follows)
+        if q is not None:
+            live.ask, live.wait_s = q.ask, q.placement.wait_s
         self._live.add(live)
         self.given.append(live.id)
         self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))

@@ -75,7 +75,7 @@ class Coordinator:
         self._drops: dict[str, dict[str, str]] = {}
         self._shortlist = Shortlist(self.nodes)
         self.targets = TargetSetter(local)
-        self.mover = Mover()
+        self.mover = Mover(self)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
         self.shadow = Shadow()
@@ -182,11 +182,11 @@ class Coordinator:
         if self.policies.shadow:
             usable = [node.view for node in self.nodes.values() if node.view.usable]
             self._effects += self.shadow.shed(self.policies, usable, now_s)
-        self._effects += self.mover.round(self.policies, self.nodes, self.rng, now_s)
+        self.mover.round(self.policies, self.rng, now_s)
 
     def take_effects(self) -> list[Effect]:
         """Return what attempts want done outside of an answer: drops of held starts, records."""
-        own, self._effects = self._effects, []
+        own, self._effects = self._effects + self.mover.take_effects(), []
         return own + [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
 
     # Sidecars
@@ -241,6 +241,8 @@ class Coordinator:
         app = self._apps.get(attempt.app_id)
         if live is not None and app is not None:
             self._learn(event, live, app)
+        if live is not None:
+            self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
 
     def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:
@@ -369,8 +371,27 @@ class Coordinator:
         """Compare a decision on one wanted container with what alternatives would have decided."""
         self._effects += self.shadow.routed(self.policies, ask, queue, chosen, now_s)
 
-    def place(self, ask: Ask, avoid: Set[str]) -> Placement:
-        """Choose a node for a queueable container, none of `avoid`."""
+    def steered_to(self, follows: str) -> str:
+        """Return the node for which a container was shed; "" for none."""
+        return self.mover.steered_to(follows)
+
+    def goes_guaranteed(self, follows: str) -> None:
+        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
+        self.mover.goes_guaranteed(follows)
+
+    def live(self, container_id: str) -> Live | None:
+        """Return a container that an application holds, None when none does."""
+        attempt = self._holder(container_id)
+        return attempt.live.get(container_id) if attempt is not None else None
+
+    def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
+        """Choose a node for a queueable container, none of `avoid`.
+
+        follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
+        """
+        moved = self.mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
+        if moved is not None:
+            return moved
         views = self._shortlist.candidates(ask, avoid, self.rng)
         try:
             placement = self.policies.place(ask, views, self.rng)
@@ -379,6 +400,7 @@ class Coordinator:
         self._effects += self.shadow.placed(self.policies, ask, views, placement, self._now_s)
         if placement.node is None:
             return placement
+        self.mover.goes_elsewhere(follows)
         return replace(placement, wait_s=self.nodes[placement.node].view.wait_s)
 
     def asked(self, q: QPlacement) -> None:

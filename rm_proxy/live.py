@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import AppView, Kind, Resources
+from policies.model import AppView, Ask, Kind, Resources
 from rm_proxy import frameworks, ids
 from rm_proxy.estimator import Source
 
@@ -45,6 +45,10 @@ class Live:
     """How often the ResourceManager updated it."""
     promoted_s: float | None = None
     """When the ResourceManager made it guaranteed."""
+    ask: Ask | None = None
+    """What a queueable one was placed for; None when it was not."""
+    wait_s: float | None = None
+    """How long the queue was that it was placed behind, by the estimates of that time."""
 
     @property
     def promotable(self) -> bool:

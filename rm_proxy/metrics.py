@@ -72,6 +72,9 @@ class ProxyMetrics:
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )
         self.releases = self._counter("releases", "Containers released by the proxy, by reason.", "reason")
+        self.moves = self._counter(
+            "moves", "Waiting containers that were to move, by cause (steal, correct) and outcome.", "cause", "outcome"
+        )
         self.completions = self._counter(
             "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"
         )

@@ -40,6 +40,8 @@ class Node:
     own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
     """By what is asked for, or by container id once it is granted."""
     view: NodeView = field(default_factory=lambda: NodeView(""))
+    bare: NodeView = field(default_factory=lambda: NodeView(""))
+    """The view without own containers."""
     limit_q: Resources | None = None
     """What queueable containers may use here by the `police` policy."""
 
@@ -68,10 +70,10 @@ class Node:
         yarn, report = self.yarn, self.report
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
-            self.view = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
+            self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
             return
         capacity = Resources(report.memory_mb, report.vcores)
-        view = NodeView(
+        self.bare = NodeView(
             id=self.id,
             host=yarn.host,
             rack=yarn.rack,
@@ -89,6 +91,10 @@ class Node:
             attained_sd_s=report.attained_sd_s,
             limit_q=self.limit_q,
         )
+        self._recount()
+
+    def _recount(self) -> None:
+        view = self.bare
         for own in self.own.values():
             view = _with(view, own.resources, own.expected_s)
         self.view = view
@@ -120,8 +126,9 @@ class Node:
         self._count(container_id, Own(resources, expected_s, reserved=True))
 
     def unreserve(self, container_id: str) -> None:
-        """Give up what was kept; the view shows it from the next refresh on."""
-        self.own.pop(container_id, None)
+        """Give up what was kept."""
+        if self.own.pop(container_id, None) is not None:
+            self._recount()
 
     def _count(self, key: QPlacement | str, own: Own) -> None:
         self.own[key] = own

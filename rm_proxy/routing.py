@@ -135,6 +135,7 @@ class Router:
                 entry.add_q(reason)
             else:
                 entry.add_g(reason)
+                self._world.goes_guaranteed(credit.follows)
         self._verdicts.refused(app, refusals, now_s)
         return count
 
@@ -245,8 +246,10 @@ class Router:
         """
         if app is None or not self._active(entry, app):
             return self._all_guaranteed(entry, now_s)
-        ask = self.ask(entry, app)
-        placement = self._world.place(ask, frozenset())
+        ask, follows = self.ask(entry, app), entry.q_reasons[0].follows
+        if follows:
+            ask = replace(ask, steer=self._world.steered_to(follows))
+        placement = self._world.place(ask, frozenset(), follows)
         if placement.wait and ask.anywhere:
             self._full.add((entry.label, entry.resources))
         stuck = placement.wait and self._stuck(entry, app, now_s)
@@ -320,3 +323,4 @@ class Router:
     def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
         self._verdicts.fell_back(self._world.app(self.app_id), why, now_s)
+        self._world.goes_guaranteed(reason.follows)

@@ -43,6 +43,7 @@ from rm_proxy.world import (
     Faulted,
     FellBack,
     Granted,
+    Moved,
     Returned,
     ShadowFaulted,
 )
@@ -234,13 +235,15 @@ class Proxy:
             why=record.route_reason,
         )
 
-    def _count(self, effect: FellBack | Returned | Faulted) -> None:
+    def _count(self, effect: FellBack | Returned | Faulted | Moved) -> None:
         if isinstance(effect, FellBack):
             self.metrics.fallbacks.labels("ungranted" if "did not grant" in effect.reason else "no_node").inc()
             log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason)
         elif isinstance(effect, Returned):
             self.metrics.releases.labels("unwanted").inc()
             log.info("given back", container=effect.container_id, why=effect.reason)
+        elif isinstance(effect, Moved):
+            self.metrics.moves.labels(effect.cause, effect.outcome).inc()
         else:
             self.metrics.policy_faults.inc()
             log.error("a policy failed", application=effect.app_id, why=effect.fault)

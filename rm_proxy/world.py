@@ -49,8 +49,17 @@ class World(Protocol):
     def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
 
-    def place(self, ask: Ask, avoid: Set[str]) -> Placement:
-        """Choose a node for a queueable container, none of `avoid`."""
+    def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
+        """Choose a node for a queueable container, none of `avoid`.
+
+        follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
+        """
+
+    def steered_to(self, follows: str) -> str:
+        """Return the node for which a container was shed; "" for none."""
+
+    def goes_guaranteed(self, follows: str) -> None:
+        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
 
     def asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
@@ -124,6 +133,16 @@ class Faulted:
 
 
 @dataclass(frozen=True, slots=True)
+class Moved:
+    """The move of a waiting container is over, one way or another."""
+
+    cause: str
+    """steal or correct."""
+    outcome: str
+    """there, elsewhere, guaranteed, kept (it was not shed in time), lost (nobody asked again in time)."""
+
+
+@dataclass(frozen=True, slots=True)
 class Decided:
     """A decision that is kept for `quicksilver explain`."""
 
@@ -164,6 +183,7 @@ Effect = (
     | FellBack
     | Returned
     | Faulted
+    | Moved
     | Decided
     | Estimated
     | BadTags
