@@ -9,7 +9,7 @@ from dataclasses import replace
 from policies.model import Resources
 from policies.shrinking import Shrinking
 from shell.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
-from sidecar.entry import QUEUEABLE, USING, Entry, Phase, Rules
+from sidecar.entry import FOREIGN, QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
 from sidecar.queue import BypassLimit, OrderKey, WaitingQueue
 from sidecar.sharing import Sharing
@@ -38,7 +38,9 @@ class Book:
         self.squeezed = ""
         """Why no container is started although there would be room; "" when physical memory is well."""
         self.targets: Targets | None = None
-        """What the proxy wants of this node; None before it said so."""
+        """What the proxy wants of this node; None before it said so, and when it has said nothing for too long."""
+        self.targets_s = 0.0
+        """When the proxy said so."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
         self.seq = 0
@@ -86,6 +88,27 @@ class Book:
         beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
         return free + Resources(0, min(self.rules.extra_vcores, beyond))
 
+    def left_for_queueable(self) -> Resources | None:
+        """Return what the proxy's limit leaves to further queueable containers; None without a limit.
+
+        It may be below 0: what runs is not killed for it. Where containers share the cores only memory is limited.
+        """
+        targets = self.targets
+        if targets is None or targets.limit_q_mb is None:
+            return None
+        used = self.used(QUEUEABLE, FOREIGN)
+        vcores = math.inf
+        if targets.limit_q_vcores is not None and self.rules.count_vcores and not self.rules.shares_cpu:
+            vcores = targets.limit_q_vcores - used.vcores
+        return Resources(targets.limit_q_mb - used.memory_mb, vcores)
+
+    def targets_until_s(self) -> float | None:
+        """Return when the targets are too old to hold; None when there are none, or they limit nothing."""
+        limits = ("max_wait_s", "max_queue", "limit_q_mb", "limit_q_vcores")
+        if self.targets is None or all(getattr(self.targets, name) is None for name in limits):
+            return None
+        return self.targets_s + self.rules.targets_keep_s
+
     def obstacle(self, need: Resources, now_s: float) -> str:
         """Return why a queueable container of this size cannot start now; "" when it can."""
         free = self.free_for_queueable()
@@ -93,6 +116,9 @@ class Book:
             return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
         if self.rules.count_vcores and need.vcores > free.vcores:
             return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
+        share = self._beyond_share(need)
+        if share:
+            return share
         if self.squeezed:
             return f"waits for physical memory: {self.squeezed}"
         physical = self._physical(now_s)
@@ -100,6 +126,17 @@ class Book:
             reserve = self.rules.reserve_mb
             return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
         return ""
+
+    def _beyond_share(self, need: Resources) -> str:
+        """Return why a container does not fit what is left to queueable ones; "" when it does."""
+        left = self.left_for_queueable()
+        if left is None or self.targets is None or self.counted(need).fits(left):
+            return ""
+        wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
+        if left.vcores < math.inf:
+            wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
+        why = f" ({self.targets.limit_reason})" if self.targets.limit_reason else ""
+        return f"waits for the share left to queueables: {wanted} wanted, {there} left{why}"
 
     def state(self, container_id: str) -> ContainerState | None:
         """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""

@@ -116,6 +116,8 @@ class SidecarSettings(BaseModel):
     """Changes within this time go into one report."""
     report_timeout_s: float = Field(3.0, gt=0)
     """How long a report may take."""
+    targets_keep_s: float = Field(10.0, gt=0)
+    """How long the proxy's limits (shedding, policing) hold when nothing is heard of it; none hold after that."""
     events_max: int = Field(20_000, ge=100)
     """Events kept for a proxy that does not answer; more are dropped, oldest first, and counted."""
 
@@ -162,6 +164,7 @@ class SidecarSettings(BaseModel):
             shares_cpu=extra_vcores is not None,
             extra_vcores=extra_vcores or 0.0,
             nm_vcores=nm_vcores,
+            targets_keep_s=self.targets_keep_s,
             am_vcores=self.am_vcores,
         )
 

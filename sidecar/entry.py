@@ -52,6 +52,7 @@ class Rules:
     """Queueable containers start until the capacity and this much more is taken (Q of Kairos §4.3.3)."""
     nm_vcores: float | None = None
     """What the NodeManager believes to have: beyond it, it kills by itself, newest first. None: unknown."""
+    targets_keep_s: float = 10.0
     am_vcores: float | None = None
     """What an application master counts among those that share the CPU; None: what it asked for."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from policies.model import Resources
+from shell.messages import Targets
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)
@@ -42,6 +44,13 @@ class SidecarMetrics:
             if ratio is not None:
                 self.stall_ratio.labels(what).set(ratio)
 
+    def set_targets(self, targets: Targets | None) -> None:
+        """Set the gauges of what the proxy wants of this node."""
+        gauges = (("max_wait_s", self.max_wait_s), ("max_queue", self.max_queue), ("limit_q_mb", self.limit_q_mb))
+        for name, gauge in gauges:
+            limit = getattr(targets, name, None)
+            gauge.set(math.nan if limit is None else limit)
+
     def _connections(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
         self.sessions = self._gauge("sessions_kept", "NodeManager sessions kept open after their client closed.")
@@ -57,6 +66,10 @@ class SidecarMetrics:
     def _containers(self) -> None:
         self.starts = self._counter("starts", "Starts by what was done with them (held, forwarded).", "action")
         self.events = self._counter("container_events", "What happened to containers, by kind of event.", "kind")
+        self.sheds = self._counter("sheds", "Waiting containers given up, by who wanted it in one word.", "cause")
+        self.max_wait_s = self._gauge("max_wait_seconds", "Longer waits are shed; NaN without a limit.")
+        self.max_queue = self._gauge("max_queue", "Longer queues are shed; NaN without a limit.")
+        self.limit_q_mb = self._gauge("limit_q_mb", "Memory that is left to queueable containers; NaN without a limit.")
         self.queueing_s = self._histogram(
             "queueing_seconds", "Time that started queueable containers waited here.", _QUEUE_S
         )

@@ -8,6 +8,7 @@ all the while.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from policies.model import ContainerView, Resources
@@ -49,9 +50,11 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
+from sidecar.forecast import Forecast
 from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import BypassLimit, OrderKey, Waiting
 from sidecar.sharing import Sharing
+from sidecar.shedding import EVERY_S, excess, limits
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
@@ -70,10 +73,12 @@ class Node(Book):
     ) -> None:
         super().__init__(rules, order_key, sharing, bypass_limit)
         self._victims = victims
+        self._shed_s = -math.inf
 
     def deadline_s(self) -> float | None:
         """Return when the machine wants a Tick at the latest."""
-        times = [t for t in (super().deadline_s(), self.sharing.deadline_s()) if t is not None]
+        wanted = (super().deadline_s(), self.sharing.deadline_s(), self.targets_until_s())
+        times = [t for t in wanted if t is not None]
         return min(times, default=None)
 
     def handle(self, event: Event) -> list[Command]:
@@ -363,12 +368,13 @@ class Node(Book):
     def _targeted(self, event: Targeted) -> None:
         """Take in the proxy's targets, and shed what it wants shed."""
         if event.targets is not None:
-            self.targets = event.targets
+            self.targets, self.targets_s = event.targets, event.now_s
             self.queue.job_sizes(event.targets.job_remaining_s)
         for shed in event.shed:
             self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
         for container_id in event.promoted:
             self._promote(container_id, event.now_s)
+        self._shed_excess(event.now_s)
 
     def _promote(self, container_id: str, now_s: float) -> None:
         """Count a running queueable container as guaranteed: it is never killed, shrunk or frozen again."""
@@ -384,6 +390,16 @@ class Node(Book):
         if not self.needs_session(entry.start.attempt_id):
             self._out.append(Released(entry.start.attempt_id))
 
+    def _shed_excess(self, now_s: float) -> None:
+        """Shed what waits beyond the targets, at most once a second."""
+        targets = self.targets
+        if targets is None or not limits(targets) or len(self.queue) < 2 or now_s - self._shed_s < EVERY_S:
+            return
+        self._shed_s = now_s
+        ahead = Forecast(self, now_s)
+        for container_id, why in excess(ahead.waiting, ahead.starts_s, targets, now_s):
+            self._give_up(container_id, EventKind.SHED, why, now_s, "shed")
+
     def _session_lost(self, attempt_id: str, now_s: float) -> None:
         self.sessions.discard(attempt_id)
         for waiting in [w for w in self.queue if w.attempt_id == attempt_id]:
@@ -396,6 +412,10 @@ class Node(Book):
                 self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")
 
     def _tick(self, now_s: float) -> None:
+        until_s = self.targets_until_s()
+        if until_s is not None and until_s <= now_s:
+            self.targets = None
+            self._out.append(Warn("", "the proxy has said nothing for too long: its limits hold no more"))
         for waiting in self.queue.expired(now_s):
             waited = now_s - waiting.view.arrived_s
             why = f"hold limit reached after {waited:.1f} s"

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from policies.model import Resources
 from shell.messages import ContainerReport, ContainerState, Report
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
-from sidecar.estimate import Job, queued_s, remaining_s
+from sidecar.forecast import DEFAULT_S, Forecast
 from sidecar.node import Node
 from sidecar.share import Share
 
-TYPICAL = Resources(1024, 1)
-"""The size of the next container where none ever came."""
 
-
-def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = 10.0) -> Report:
+def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
     """Return `report` with the node's sums, estimates and containers; default_expected_s: where nobody estimated."""
     g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
-    running = [_running(e, now_s, default_expected_s) for e in node.using() if not e.start.am]
-    waiting = node.queue.in_order(now_s)
-    jobs = [Job(node.counted(w.view.resources), w.view.expected_s) for w in waiting]
-    free = node.counted(node.free_for_queueable())
-    running = [replace(job, resources=node.counted(job.resources)) for job in running]
+    ahead = Forecast(node, now_s, default_expected_s)
     return report.model_copy(
         update={
             "memory_mb": node.rules.capacity.memory_mb,
@@ -32,14 +22,14 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "used_q_mb": q.memory_mb,
             "used_q_vcores": q.vcores,
             "free_physical_mb": node.free_physical_mb or 0,
-            "queue_length": len(waiting),
+            "queue_length": len(ahead.waiting),
             "slots": slots(node),
             "attained_sd_s": round(node.sharing.spread_s(), 3),
-            "queued_s": round(queued_s(free, running, jobs), 3),
-            "remaining_s": round(remaining_s(free, running, jobs[0].resources if jobs else node.counted(TYPICAL)), 3),
+            "queued_s": round(ahead.queued_s, 3),
+            "remaining_s": round(ahead.remaining_s, 3),
             "since_queueable_s": round(since_queueable_s(node, now_s), 3),
             "draining": bool(node.draining),
-            "containers": containers(node, now_s),
+            "containers": containers(node, now_s, ahead),
         }
     )
 
@@ -58,11 +48,12 @@ def since_queueable_s(node: Node, now_s: float) -> float:
     return max(0.0, now_s - node.last_queueable_s)
 
 
-def containers(node: Node, now_s: float) -> list[ContainerReport]:
+def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[ContainerReport]:
     """Return all containers, the waiting ones in the order in which they will start behind the others."""
-    order = {w.view.id: place for place, w in enumerate(node.queue.in_order(now_s))}
+    ahead = ahead or Forecast(node, now_s)
+    order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
     entries = sorted(node.entries.values(), key=lambda e: (order.get(e.id, -1), e.arrived_s, e.id))
-    return [_report(node, e, order.get(e.id), now_s) for e in entries]
+    return [_report(node, e, order.get(e.id), now_s, ahead) for e in entries]
 
 
 def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
@@ -70,7 +61,7 @@ def container(node: Node, container_id: str, now_s: float) -> ContainerReport | 
     return next((c for c in containers(node, now_s) if c.container_id == container_id), None)
 
 
-def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> ContainerReport:
+def _report(node: Node, entry: Entry, place: int | None, now_s: float, ahead: Forecast) -> ContainerReport:
     grant, resources, share = entry.grant, entry.start.resources, node.sharing.share(entry.id)
     small = share is not None and share.cores is not None
     state = entry.state
@@ -87,6 +78,7 @@ def _report(node: Node, entry: Entry, place: int | None, now_s: float) -> Contai
         priority=grant.priority if grant else entry.start.priority,
         since_s=round(max(0.0, now_s - entry.since_s), 3),
         expected_s=entry.expected_s,
+        starts_in_s=round(ahead.starts_s[place], 3) if place is not None else None,
         bypassed_s=round(_bypassed_s(node, entry), 3),
         why=_why(node, entry, place, now_s),
         attained_s=round(share.attained_s, 3) if share is not None else None,
@@ -122,9 +114,3 @@ def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
             share = node.sharing.share(entry.id)
             return share.last_why if share is not None and share.cores is not None else ""
     return ""
-
-
-def _running(entry: Entry, now_s: float, default_expected_s: float) -> Job:
-    begun_s = entry.started_s if entry.started_s is not None else now_s
-    spread_s = entry.grant.spread_s if entry.grant else 0.0
-    return Job(entry.start.resources, entry.expected_s or default_expected_s, max(0.0, now_s - begun_s), spread_s)

@@ -390,6 +390,8 @@ class Runtime:
     def _report(self, command: Tell) -> None:
         event = command.event
         self.metrics.events.labels(event.kind).inc()
+        if event.kind is EventKind.SHED:
+            self.metrics.sheds.labels(event.cause).inc()
         entry = self.node.entries.get(event.container_id)
         if event.kind is EventKind.STARTED and entry is not None and entry.kind == QUEUEABLE:
             self.metrics.queueing_s.observe(event.waited_s)
@@ -418,6 +420,7 @@ class Runtime:
         metrics.queue_bytes.set(node.queue.bytes)
         for kind in (GUARANTEED, QUEUEABLE, FOREIGN):
             metrics.running.labels(kind).set(sum(1 for e in node.using() if e.kind == kind))
+        metrics.set_targets(node.targets)
         metrics.shrunk.set(len(self.resizing.small()) if self.resizing else 0)
         metrics.attained_sd_s.set(node.sharing.spread_s())
         metrics.free_physical_mb.set(node.free_physical_mb or 0)
