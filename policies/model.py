@@ -343,6 +343,8 @@ class Route:
     reason: str
     slot: str = "route"
     """Whose decision it is: route, or quota (window) for one that a route had made queueable."""
+    version: str = ""
+    """Of the settings that decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,3 +360,5 @@ class Placement:
     """How long the node's queue was at that time, in seconds; the coordinator fills it in."""
     wait: bool = False
     """Without a node: nodes that may take the ask are full now; it stays wanted until one of them is not."""
+    version: str = ""
+    """Of the settings that decided."""

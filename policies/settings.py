@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from random import Random
@@ -201,6 +201,9 @@ class Policies:
 
     def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
         """Decide on one wanted container by route, quota and what comes: the whole decision."""
+        return replace(self._choose(ask, queue, rng, now_s), version=self.version)
+
+    def _choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
         chosen = self.route(ask, rng)
         if chosen.kind is Kind.GUARANTEED:
             return chosen

@@ -142,6 +142,10 @@ class Decision(BaseModel):
     granted_s: float
     delay_s: float
     shadow: Literal["G", "Q"] | None
+    version: str = ""
+    """Of the settings by which it became guaranteed or queueable; "" where no policy decided."""
+    place_version: str = ""
+    """Of the settings by which its node was chosen; "" where none was."""
 
 
 class EventInfo(BaseModel):

@@ -392,16 +392,16 @@ class Coordinator:
         moved = self.mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
         if moved is not None:
             return moved
-        views = self._shortlist.candidates(ask, avoid, self.rng)
+        policies, views = self.policies, self._shortlist.candidates(ask, avoid, self.rng)
         try:
-            placement = self.policies.place(ask, views, self.rng)
+            placement = policies.place(ask, views, self.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
-        self._effects += self.shadow.placed(self.policies, ask, views, placement, self._now_s)
+        self._effects += self.shadow.placed(policies, ask, views, placement, self._now_s)
         if placement.node is None:
             return placement
         self.mover.goes_elsewhere(follows)
-        return replace(placement, wait_s=self.nodes[placement.node].view.wait_s)
+        return replace(placement, wait_s=self.nodes[placement.node].view.wait_s, version=policies.version)
 
     def asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""

@@ -51,6 +51,8 @@ class Reason:
     """Nodes that were asked for each and did not grant it."""
     follows: str = ""
     """The container that was shed or killed before and for which this one is asked; "" for none."""
+    version: str = ""
+    """Of the settings that routed it; "" where no policy did."""
 
 
 @dataclass(slots=True, eq=False)

@@ -31,6 +31,8 @@ def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -
         shadow=reason.shadow,
         retries=reason.retries,
         follows=reason.follows,
+        version=reason.version,
+        place_version=q.placement.version if q else "",
     )
 
 

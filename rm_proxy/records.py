@@ -36,6 +36,10 @@ class GrantRecord:
     follows: str = ""
     """The container that was shed or killed before and for which this one was asked, as far as can be told: the next
     ask of the same size counts as its retry."""
+    version: str = ""
+    """Of the settings by which it became guaranteed or queueable; "" where no policy decided."""
+    place_version: str = ""
+    """Of the settings by which its node was chosen; "" where none was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,7 +127,7 @@ class Router:
                 ask = replace(ask, app=app)
             elif chosen.slot != "route":
                 refusals[chosen] += 1
-            reason = Reason(chosen.reason, now_s, 1, retries=credit.retries, follows=credit.follows)
+            reason = Reason(chosen.reason, now_s, 1, None, credit.retries, 0, credit.follows, chosen.version)
             if mode == "shadow":
                 text = f"shadow mode: {chosen.kind} ({chosen.reason})"
                 entry.add_g(replace(reason, text=text, shadow=chosen.kind))

@@ -64,6 +64,8 @@ class Grant(Base):
     shadow: Mapped[str | None]
     retries: Mapped[int] = mapped_column(server_default=text("0"))
     follows: Mapped[str] = mapped_column(server_default=text("''"))
+    version: Mapped[str] = mapped_column(server_default=text("''"))
+    place_version: Mapped[str] = mapped_column(server_default=text("''"))
 
 
 class Completion(Base):

@@ -62,7 +62,7 @@ def test_a_store_of_the_first_version_keeps_its_events(store: Store) -> None:
         for column in ("attained_s", "times_shrunk", "cause", "saved_s"):
             connection.execute(text(f"ALTER TABLE container_events DROP COLUMN {column}"))
         connection.execute(text("DROP INDEX ix_grants_follows"))
-        for column in ("retries", "follows"):
+        for column in ("retries", "follows", "version", "place_version"):
             connection.execute(text(f"ALTER TABLE grants DROP COLUMN {column}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         connection.execute(
