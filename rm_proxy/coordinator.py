@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, Kind, NodeView, ParentView, Placement, QueueView, Resources, Route
+from policies.model import AppView, Kind, ParentView, QueueView, Resources
 from policies.section import full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
-from rm_proxy.entries import QPlacement
 from rm_proxy.estimator import Estimator, Expectation, worked_s
 from rm_proxy.hints import bad_tags
 from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.live import Live
-from rm_proxy.moves import Mover
 from rm_proxy.nodes import Node
+from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
 from rm_proxy.remaining import job_remaining_s
-from rm_proxy.shadow import Shadow
-from rm_proxy.shortlist import Shortlist
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
@@ -48,7 +44,7 @@ class Limits:
     """Why the ResourceManager promotes nothing; "" when it does."""
 
 
-class Coordinator:
+class Coordinator(Places):
     """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
 
     def __init__(
@@ -59,11 +55,9 @@ class Coordinator:
         local: Callable[[float], LocalTime] = utc,
     ) -> None:
         """`local`: Unix time to the local time, in which the days of the use history are counted."""
-        self.policies = policies
-        self.rng = rng
+        super().__init__(policies, rng)
         self.limits = limits or Limits()
         self.estimator = Estimator()
-        self.nodes: dict[str, Node] = {}
         self.attempts: OrderedDict[str, Attempt] = OrderedDict()
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
@@ -73,16 +67,10 @@ class Coordinator:
         self._capacity: Resources | None = None
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
-        self._shortlist = Shortlist(self.nodes)
         self.targets = TargetSetter(local)
-        self.mover = Mover(self)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
-        self.shadow = Shadow()
-        self._now_s = 0.0
-        """When the last round was; Unix seconds."""
         self._remaining: dict[str, float] = {}
-        self._effects: list[Effect] = []
 
     # What YARN says
 
@@ -241,7 +229,6 @@ class Coordinator:
         app = self._apps.get(attempt.app_id)
         if live is not None and app is not None:
             self._learn(event, live, app)
-        if live is not None:
             self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
 
@@ -281,28 +268,16 @@ class Coordinator:
         """Go on with these policies: one assignment, so that each decision is made by the old or the new ones alone."""
         self.policies = policies
 
-    # World
+    # World, beside what `Places` answers
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
         return self._apps.get(app_id)
 
-    def node(self, node_id: str) -> NodeView | None:
-        """Return a node, None when it is not known."""
-        node = self.nodes.get(node_id)
-        return node.view if node is not None else None
-
-    def has_room(self, resources: Resources) -> bool:
-        """Tell whether a queueable container of this size could start on some node now."""
-        views = (node.view for node in self.nodes.values())
-        return any(v.usable and v.has_room(resources) for v in views)
-
-    def node_changed(self, node_id: str, usable: bool) -> None:
-        """Take in a node's state as an answer of the ResourceManager told it."""
-        node = self.nodes.get(node_id)
-        if node is not None:
-            node.unusable = not usable
-            node.view = replace(node.view, usable=node.view.usable and usable)
+    def live(self, container_id: str) -> Live | None:
+        """Return a container that an application holds, None when none does."""
+        attempt = self._holder(container_id)
+        return attempt.live.get(container_id) if attempt is not None else None
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with the queueable use of all its applications; None when it is not known."""
@@ -366,49 +341,3 @@ class Coordinator:
         if set_by_admin is not None:
             return set_by_admin
         return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
-
-    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
-        """Compare a decision on one wanted container with what alternatives would have decided."""
-        self._effects += self.shadow.routed(self.policies, ask, queue, chosen, now_s)
-
-    def steered_to(self, follows: str) -> str:
-        """Return the node for which a container was shed; "" for none."""
-        return self.mover.steered_to(follows)
-
-    def goes_guaranteed(self, follows: str) -> None:
-        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
-        self.mover.goes_guaranteed(follows)
-
-    def live(self, container_id: str) -> Live | None:
-        """Return a container that an application holds, None when none does."""
-        attempt = self._holder(container_id)
-        return attempt.live.get(container_id) if attempt is not None else None
-
-    def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
-        """Choose a node for a queueable container, none of `avoid`.
-
-        follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
-        """
-        moved = self.mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
-        if moved is not None:
-            return moved
-        policies, views = self.policies, self._shortlist.candidates(ask, avoid, self.rng)
-        try:
-            placement = policies.place(ask, views, self.rng)
-        except PolicyFaultError as error:
-            return Placement(None, reason=f"a policy failed: {error}")
-        self._effects += self.shadow.placed(policies, ask, views, placement, self._now_s)
-        if placement.node is None:
-            return placement
-        self.mover.goes_elsewhere(follows)
-        return replace(placement, wait_s=self.nodes[placement.node].view.wait_s, version=policies.version)
-
-    def asked(self, q: QPlacement) -> None:
-        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
-        self.nodes[q.node_id].asked(q)
-
-    def given(self, live: Live, q: QPlacement | None) -> None:
-        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-        node = self.nodes.get(live.node_id)
-        if node is not None:
-            node.given(live, q)
