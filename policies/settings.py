@@ -201,17 +201,17 @@ class Policies:
 
     def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
         """Decide on one wanted container by route, quota and what comes: the whole decision."""
-        return replace(self._choose(ask, queue, rng, now_s), version=self.version)
+        return self.allow(self.route(ask, rng), ask, queue, rng, now_s)
 
-    def _choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-        chosen = self.route(ask, rng)
-        if chosen.kind is Kind.GUARANTEED:
-            return chosen
-        over = self.quota(ask, queue)
-        if over is not None:
-            return Route(Kind.GUARANTEED, over, "quota")
-        soon = self.drained(ask, queue, rng, now_s)
-        return chosen if soon is None else Route(Kind.GUARANTEED, soon, "window")
+    def allow(self, chosen: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
+        """Decide on a container whose route stands, by quota and by what comes."""
+        if chosen.kind is Kind.QUEUEABLE:
+            over = self.quota(ask, queue)
+            soon = self.drained(ask, queue, rng, now_s) if over is None else None
+            if over is not None or soon is not None:
+                slot = "quota" if over is not None else "window"
+                return Route(Kind.GUARANTEED, over or soon or "", slot, self.version)
+        return replace(chosen, version=self.version)
 
     def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
         """Return why a container may not be queueable now that could be still, when a window begins or ends.

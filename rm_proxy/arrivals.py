@@ -81,10 +81,13 @@ class Arrivals:
     def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         """Take in what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
         changed, unwanted = False, []
+        ours = []
         for at, container in enumerate(answer.allocated_containers):
-            if not self._is_private(container):
+            if self._is_private(container):
+                ours.append((at, container))
+            else:
                 self._passed_arrived(container, now_s)
-                continue
+        for at, container in ours:  # after the others: what those make superfluous is given back
             changed = True
             refusal = self._queueable_arrived(container, now_s)
             if refusal is None:

@@ -176,7 +176,7 @@ class Attempt:
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
         if request.update_requests or self.promotion.to_ask:
             changed = self.promotion.rewrite_request(request) or changed
-        if request.ask or self.table.busy or self._resend is not None:
+        if request.ask or self.table.busy or self._resend is not None or self._router.reconsiders:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
         self._answered = False
@@ -185,7 +185,7 @@ class Attempt:
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         table = self.table
         touched = table.update(request.ask)
-        self._router.route(touched, now_s)
+        self._router.route(touched, now_s, self._answered)
         self._router.place_all(now_s, self._answered)
         again, self._resend = self._resend, None
         ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
@@ -260,6 +260,11 @@ class Attempt:
         """Take in what a sidecar says of one of the containers."""
         self._ends.on_event(event, now_s)
         self._router.charge()
+
+    def reconsider(self, routes: bool) -> None:
+        """Decide anew on what was not delivered, as settings have changed; see `Router.reconsider`."""
+        if not self.finished:
+            self._router.reconsider(routes)
 
     def guard(self, now_s: float) -> None:
         """Shed held containers that wait behind containers of their own application that wait for them."""

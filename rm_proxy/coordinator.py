@@ -22,6 +22,7 @@ from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
 from rm_proxy.remaining import job_remaining_s
+from rm_proxy.requota import Requota
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
@@ -70,6 +71,7 @@ class Coordinator(Places):
         self.targets = TargetSetter(local)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
+        self._requota = Requota(self, self.attempts, self.mover.shed)
         self._remaining: dict[str, float] = {}
 
     # What YARN says
@@ -165,6 +167,7 @@ class Coordinator(Places):
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
+        self._effects += self._requota.round(now_s)
         self._effects += self.targets.round(self.policies, self.nodes, now_s)
         self._effects += self.promoter.round(self, self.attempts.values(), now_s)
         if self.policies.shadow:
@@ -266,7 +269,8 @@ class Coordinator(Places):
 
     def use(self, policies: Policies, now_s: float) -> None:
         """Go on with these policies: one assignment, so that each decision is made by the old or the new ones alone."""
-        self.policies = policies
+        before, self.policies = self.policies, policies
+        self._effects += self._requota.follow(before, policies, now_s)
 
     # World, beside what `Places` answers
 

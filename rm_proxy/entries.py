@@ -8,6 +8,7 @@ to the number of rows, except when the rows or the guaranteed share change.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -53,6 +54,8 @@ class Reason:
     """The container that was shed or killed before and for which this one is asked; "" for none."""
     version: str = ""
     """Of the settings that routed it; "" where no policy did."""
+    slot: str = "route"
+    """Whose decision it is that it is not queueable: quota (window) when its route had made it so."""
 
 
 @dataclass(slots=True, eq=False)
@@ -179,6 +182,11 @@ class Entry:
             return None
         self._set_g(self.g_share - 1)
         return _pop(self.g_reasons)
+
+    def set_g(self, reasons: Iterable[Reason]) -> None:
+        """Replace the guaranteed share."""
+        self.g_reasons = deque(reasons)
+        self._set_g(sum(reason.count for reason in self.g_reasons))
 
     def take_q(self) -> Reason | None:
         """Take one container out of those still to be placed; None when there is none."""

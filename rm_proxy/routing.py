@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy import frameworks, ids
+from rm_proxy.again import Again, Credit, one_more, share
 from rm_proxy.asks import AskTable, Entry, QPlacement, Reason
 from rm_proxy.live import Live, LiveContainers
 from rm_proxy.sizes import beyond_memory_and_cpu, resources_of
@@ -29,16 +30,6 @@ GUARD_WAIT_S: Final = 10.0
 NO_IDS: Final = "too many of its placements were not granted"
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
-    """A task whose container was shed or killed, and that will be asked for again."""
-
-    retries: int = 0
-    """How often it was lost so far."""
-    follows: str = ""
-    """The container that was lost last."""
-
-
 _NO_CREDIT: Final = Credit()
 
 
@@ -54,16 +45,17 @@ class Router:
         self.maximum: Resources | None = None
         self.unrouted: dict[int, Entry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
-        self._world, self._live, self._emit = world, live, emit
+        self.world, self._live, self._emit = world, live, emit
         self._credits: dict[Resources, deque[Credit]] = {}
-        self._verdicts = Verdicts(self.app_id, world, emit)
+        self.verdicts = Verdicts(self.app_id, world, emit)
+        self._again: Again | None = None
         self._full: set[tuple[str, Resources]] = set()
         """Labels and sizes for which this request has found all nodes full."""
 
     @property
     def app(self) -> AppView | None:
         """The application with everything that this attempt holds and has asked for; None while it is not known."""
-        app = self._world.app(self.app_id)
+        app = self.world.app(self.app_id)
         if app is None:
             return None
         ledger = self.table.ledger
@@ -75,19 +67,22 @@ class Router:
             return Resources()
         waiting = [e for e in self.table.entries.values() if e.q_wanted or e.pending]
         first = min(waiting, key=lambda e: e.key.priority, default=None)
-        return first.resources if first is not None and self._world.has_room(first.resources) else Resources()
+        return first.resources if first is not None and self.world.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
         """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
-        self._world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
+        self.world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
 
     def remember_loss(self, live: Live) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
         credits = self._credits.setdefault(live.resources, deque(maxlen=MAX_CREDITS))
         credits.append(Credit(live.retries + 1, live.id))
 
-    def route(self, entries: list[Entry], now_s: float) -> None:
-        """Decide on containers that have no share yet, or take back what is no longer wanted."""
+    def route(self, entries: list[Entry], now_s: float, answered: bool = True) -> None:
+        """Decide on containers that have no share yet, or take back what is no longer wanted.
+
+        answered: whether an answer came since the last request.
+        """
         left = MAX_ROUTED
         earlier, self.unrouted = self.unrouted, {}
         for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
@@ -100,11 +95,14 @@ class Router:
                     self.unrouted[id(entry)] = entry
                     entry.rewrite()
                     entry.touch()
+        if self._again is not None and left > 0:
+            self._again.decide(self, left, answered, now_s)
+            self._again = None if self._again.done else self._again
 
     def _route(self, entry: Entry, count: int, now_s: float) -> int:
         """Give `count` containers a share (all that are undecided, where there is no choice); return the effort."""
         app = self.app
-        always = self._always_guaranteed(entry, app)
+        always = self.always_guaranteed(entry, app)
         if app is None or always is not None:
             entry.add_g(Reason(always or "the application is not known yet", now_s, entry.undecided))
             return 0
@@ -112,52 +110,62 @@ class Router:
             entry.add_q(Reason("the application asked for an OPPORTUNISTIC container", now_s, entry.undecided))
             return 0
         self.charge()
-        queue = self._world.queue(app.queue) or QueueView(app.queue)
-        mode = self._world.policies.mode(app)
+        queue = self.world.queue(app.queue) or QueueView(app.queue)
+        mode = self.world.policies.mode(app)
         ask, size, last = self.ask(entry, app), entry.resources, _NO_CREDIT
         refusals: Counter[Route] = Counter()
         for _ in range(count):
             credit = self._credit(size)
             if credit != last:
-                ask, last = self._again(ask, credit), credit
-            chosen = self._choose(ask, queue, now_s)
+                ask, last = self.retry(ask, credit), credit
+            chosen = self.choose(ask, queue, now_s)
             if chosen.kind is Kind.QUEUEABLE:
                 queue = queue.plus(app.user, size)
-                app = replace(app, live_q=app.live_q + 1, used_q=app.used_q + size)
+                app = one_more(app, entry)
                 ask = replace(ask, app=app)
             elif chosen.slot != "route":
                 refusals[chosen] += 1
-            reason = Reason(chosen.reason, now_s, 1, None, credit.retries, 0, credit.follows, chosen.version)
-            if mode == "shadow":
-                text = f"shadow mode: {chosen.kind} ({chosen.reason})"
-                entry.add_g(replace(reason, text=text, shadow=chosen.kind))
-            elif chosen.kind is Kind.QUEUEABLE:
-                entry.add_q(reason)
-            else:
-                entry.add_g(reason)
-                self._world.goes_guaranteed(credit.follows)
-        self._verdicts.refused(app, refusals, now_s)
+            share(entry, chosen, Reason("", now_s, 1, retries=credit.retries, follows=credit.follows), mode)
+            if mode != "shadow" and chosen.kind is Kind.GUARANTEED:
+                self.world.goes_guaranteed(credit.follows)
+        self.verdicts.refused(app, refusals, now_s)
         return count
 
-    def _choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
+    def reconsider(self, routes: bool) -> None:
+        """Decide anew, with the coming requests, on what was not delivered yet.
+
+        routes: on all of it; else on what is queueable, or would be but for a quota or a window.
+        """
+        self._again = Again(routes or (self._again is not None and self._again.routes))
+
+    @property
+    def reconsiders(self) -> bool:
+        """Whether the next request has to decide anew on what was asked for before."""
+        return self._again is not None
+
+    def choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
         """Return the route of one container."""
         try:
-            chosen = self._world.policies.choose(ask, queue, self._world.rng, now_s)
-            self._world.beside(ask, queue, chosen, now_s)
+            chosen = self.world.policies.choose(ask, queue, self.world.rng, now_s)
+            self.world.beside(ask, queue, chosen, now_s)
             return chosen
         except PolicyFaultError as error:
-            self._emit(Faulted(self.app_id, str(error)))
-            return Route(Kind.GUARANTEED, f"a policy failed: {error}")
+            return self.faulted(error)
+
+    def faulted(self, error: PolicyFaultError) -> Route:
+        """Return the route of a container for which a policy failed."""
+        self._emit(Faulted(self.app_id, str(error)))
+        return Route(Kind.GUARANTEED, f"a policy failed: {error}")
 
     def _credit(self, size: Resources) -> Credit:
         credits = self._credits.get(size)
         return credits.popleft() if credits else _NO_CREDIT
 
-    def _always_guaranteed(self, entry: Entry, app: AppView | None) -> str | None:
+    def always_guaranteed(self, entry: Entry, app: AppView | None) -> str | None:
         """Return why no policy may make this key queueable; None when it may."""
         if app is None:
             return "the application is not known yet"
-        if self._world.policies.mode(app) == "bypass":
+        if self.world.policies.mode(app) == "bypass":
             return "bypass mode"
         capability = y.ResourceProto.FromString(entry.key.capability)
         if beyond_memory_and_cpu(capability):
@@ -169,7 +177,7 @@ class Router:
         if entry.key.opportunistic:
             return None
         label = self._label(entry, app)
-        queue = self._world.queue(app.queue)
+        queue = self.world.queue(app.queue)
         if label and (queue is None or not queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
         live = self._live.precedences(app.type)
@@ -180,13 +188,13 @@ class Router:
     def _label(self, entry: Entry, app: AppView) -> str:
         if entry.names_label:
             return entry.label
-        queue = self._world.queue(app.queue)
+        queue = self.world.queue(app.queue)
         return queue.default_label if queue is not None else ""
 
     def ask(self, entry: Entry, app: AppView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
         hosts, racks = entry.hints()
-        expects = self._world.expected(app, entry.key.priority)
+        expects = self.world.expected(app, entry.key.priority)
         return Ask(
             app=app,
             priority=entry.key.priority,
@@ -201,16 +209,16 @@ class Router:
             spread_s=expects.spread_s,
         )
 
-    def _again(self, ask: Ask, credit: Credit) -> Ask:
+    def retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""
-        expects = self._world.expected(ask.app, ask.priority, credit.follows)
+        expects = self.world.expected(ask.app, ask.priority, credit.follows)
         return replace(ask, retries=credit.retries, expected_s=expects.mean_s, spread_s=expects.spread_s)
 
     # Places
 
     def _active(self, entry: Entry, app: AppView | None) -> bool:
         """Tell whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
-        mode = self._world.policies.mode(app) if app is not None else "bypass"
+        mode = self.world.policies.mode(app) if app is not None else "bypass"
         return mode == "active" or (mode == "shadow" and entry.key.opportunistic)
 
     def place_all(self, now_s: float, answered: bool) -> None:
@@ -248,8 +256,8 @@ class Router:
             return self._all_guaranteed(entry, now_s)
         ask, follows = self.ask(entry, app), entry.q_reasons[0].follows
         if follows:
-            ask = replace(ask, steer=self._world.steered_to(follows))
-        placement = self._world.place(ask, frozenset(), follows)
+            ask = replace(ask, steer=self.world.steered_to(follows))
+        placement = self.world.place(ask, frozenset(), follows)
         if placement.wait and ask.anywhere:
             self._full.add((entry.label, entry.resources))
         stuck = placement.wait and self._stuck(entry, app, now_s)
@@ -261,12 +269,12 @@ class Router:
             why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
             self._fall_back(entry, reason, why or "no node may take it", now_s)
             return True
-        node = self._world.node(placement.node)
+        node = self.world.node(placement.node)
         assert node is not None
         q = self.table.place(entry, ask, placement, node.host, node.rack, reason)
         if q is None:
             return self._without_id(entry, reason, now_s)
-        self._world.asked(q)
+        self.world.asked(q)
         return True
 
     def _stuck(self, entry: Entry, app: AppView, now_s: float) -> bool:
@@ -298,13 +306,13 @@ class Router:
             return
         if q.tries < MAX_TRIES:
             q.ask = replace(q.ask, blacklist=frozenset(self.blacklist))
-            placement = self._world.place(q.ask, q.tried)
+            placement = self.world.place(q.ask, q.tried)
             if placement.node is not None:
-                node = self._world.node(placement.node)
+                node = self.world.node(placement.node)
                 assert node is not None
-                self._verdicts.steered(q.ask.app, q, placement, now_s)
+                self.verdicts.steered(q.ask.app, q, placement, now_s)
                 self.table.steer(q, placement, node.host, node.rack)
-                self._world.asked(q)
+                self.world.asked(q)
                 return
             if placement.wait:
                 self.table.park(q)
@@ -322,5 +330,5 @@ class Router:
 
     def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
-        self._verdicts.fell_back(self._world.app(self.app_id), why, now_s)
-        self._world.goes_guaranteed(reason.follows)
+        self.verdicts.fell_back(self.world.app(self.app_id), why, now_s)
+        self.world.goes_guaranteed(reason.follows)

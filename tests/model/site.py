@@ -318,3 +318,5 @@ class Site:
         self.tells = [e for e in self.tells if e.seq > ack.events_to]
         if ack.drop:
             self.drop(tuple(ack.drop), ack.drop_reason)
+        if ack.targets is not None or ack.shed or ack.promoted:
+            self.tell(ev.Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), self.now_s))

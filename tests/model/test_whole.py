@@ -23,7 +23,11 @@ ROUTES: list[dict[str, Any]] = [
     {"policy": "hybrid_gq", "settings": {"td_s": 1000.0, "pq": 50.0}},
     {"policy": "only_g"},
 ]
-QUOTAS: list[dict[str, Any]] = [{"policy": "none"}, {"policy": "absolute", "settings": {"max_q": 3}}]
+QUOTAS: list[dict[str, Any]] = [
+    {"policy": "none"},
+    {"policy": "absolute", "settings": {"max_q": 3}},
+    {"policy": "relative", "settings": {"per_g": 1.0, "min_q": 1}},
+]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
@@ -43,7 +47,7 @@ class Whole(RuleBasedStateMachine):
 
     @initialize(
         route=st.integers(0, 2),
-        quota=st.integers(0, 1),
+        quota=st.integers(0, 2),
         place=st.integers(0, 3),
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
@@ -155,12 +159,12 @@ class Whole(RuleBasedStateMachine):
 
     @rule(
         route=st.integers(0, 2),
-        quota=st.integers(0, 1),
+        quota=st.integers(0, 2),
         place=st.integers(0, 3),
         mode=st.sampled_from(["active", "active", "shadow"]),
     )
     def policies_change(self, route: int, quota: int, place: int, mode: str) -> None:
-        self.run.coordinator.policies = Policies.load(policies(route, quota, place, mode), registry())
+        self.run.use(Policies.load(policies(route, quota, place, mode), registry()))
 
     @invariant()
     def holds(self) -> None:

@@ -181,6 +181,11 @@ class Run:
         self.coordinator.round(self.now_s)
         self.carry_out(self.coordinator.take_effects())
 
+    def use(self, policies: Policies) -> None:
+        """Settings change at the proxy."""
+        self.coordinator.use(policies, self.now_s)
+        self.carry_out(self.coordinator.take_effects())
+
     def node_heartbeat(self, node_id: str) -> None:
         site = self.sites[node_id]
         started, site.started = site.started, []
