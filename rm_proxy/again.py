@@ -115,6 +115,8 @@ class Again:
             elif chosen.slot != "route":
                 refusals[chosen] += 1
             share(entry, chosen, reason, mode)
+            if mode != "shadow" and chosen.kind is Kind.GUARANTEED:
+                router.world.goes_guaranteed(reason.follows)
         router.verdicts.refused(app, refusals, now_s)
 
 
