@@ -34,7 +34,7 @@ class Plan:
     """What is offered to how many nodes. Times in seconds, shares in 0..1."""
 
     nodes: int = 200
-    cores: int = 4
+    cores: int = 2
     """Of each node, each with 1 GB; a task takes one of them."""
     arrivals_s: float = 40.0
     """Within this time all jobs arrive."""
@@ -48,6 +48,8 @@ class Plan:
     """Of task durations within a job, lognormal."""
     stragglers: float = 0.03
     straggler_times: float = 4.0
+    longest_s: float = 20.0
+    """No task takes longer, on a usual node."""
     slow_nodes: float = 0.04
     slow_times: float = 2.0
     """How much longer tasks take on slow nodes."""
@@ -132,7 +134,7 @@ def _job(plan: Plan, rng: Random) -> Job:
         true_s = mean_s * exp(rng.gauss(-(plan.sigma**2) / 2, plan.sigma))
         if rng.random() < plan.stragglers:
             true_s *= plan.straggler_times
-        tasks.append(Task(true_s, rng.randrange(plan.nodes) if local else None))
+        tasks.append(Task(min(true_s, plan.longest_s), rng.randrange(plan.nodes) if local else None))
     told_s = mean_s * rng.uniform(1 - plan.error, 1 + plan.error)
     user = f"user{rng.randrange(plan.users)}"
     return Job(0, kind.name, BATCH, user, rng.uniform(0, plan.arrivals_s), told_s, tuple(tasks))

@@ -15,14 +15,19 @@ import click
 
 from bench import results
 from bench.las.run import interruptible
-from bench.policies import plot, virtual
+from bench.policies import plot, real, virtual
 from bench.policies.jobs import Plan
 from bench.policies.variants import Variant, available
+from hadoop_rpc.errors import HadoopRpcError
 from policies.registry import Registry
 from shell.errors import QuicksilverError
 
 PARTS: Final = ("virtual", "real")
+_REAL_QUICK: Final = ("baseline", "mercury")
 _QUICK: Final = Plan(nodes=60, arrivals_s=20.0)
+
+
+_PORTS: Final = 25000
 
 
 @dataclass(slots=True)
@@ -59,6 +64,19 @@ def _virtual(
     found.parts["virtual"] = virtual.compared(outcomes, variants) | {"settings": asdict(plan), "seeds": list(seeds)}
 
 
+def _real(
+    seeds: Sequence[int], workdir: Path, base_port: int, quick: bool, found: Found, progress: virtual.Progress
+) -> None:
+    plan, names = real.Plan(), _REAL_QUICK if quick else real.NAMES
+    variants, absent = real.variants(names)
+    outcomes = []
+    for outcome in real.measure(plan, variants, seeds, workdir, base_port, progress):
+        outcomes.append(outcome)
+        found.raw["real"] = [asdict(one) for one in outcomes]
+    about = {"settings": asdict(plan), "seeds": list(seeds), "absent": absent}
+    found.parts["real"] = virtual.compared(outcomes, variants) | about
+
+
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
     wanted = tuple(part.strip() for part in value.split(","))
     unknown = set(wanted) - set(PARTS)
@@ -75,6 +93,9 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--nodes", type=click.IntRange(1), help="Virtual ones.  [default: 200; quick: 60]")
 @click.option("--arrivals", type=click.FloatRange(15), help="Virtual seconds.  [default: 40; quick: 20]")
 @click.option("--load", type=click.FloatRange(0.1), help="Offered to the virtual nodes.  [default: 0.9]")
+@click.option("--real-seeds", type=click.IntRange(2), help="Runs of each on the cluster.  [default: 3; quick: 2]")
+@click.option("--dir", "workdir", default="run/bench-policies", show_default=True, type=click.Path(path_type=Path))
+@click.option("--base-port", default=_PORTS, show_default=True, help="First port of the cluster.")
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
 def policies(
     quick: bool,
@@ -84,6 +105,9 @@ def policies(
     nodes: int | None,
     arrivals: float | None,
     load: float | None,
+    real_seeds: int | None,
+    workdir: Path,
+    base_port: int,
     folder: Path,
 ) -> None:
     """Each policy alone and all together against none, with confidence intervals over seeds.
@@ -104,7 +128,10 @@ def policies(
         try:
             if "virtual" in parts:
                 _virtual(plan, variants, range(1, (seeds or (3 if quick else 5)) + 1), found, progress)
-        except (QuicksilverError, OSError, RuntimeError) as error:
+            if "real" in parts:
+                count = real_seeds or (2 if quick else 3)
+                _real(range(1, count + 1), workdir.absolute(), base_port, quick, found, progress)
+        except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
     result = {"benchmark": "policies", **found.parts, "absent": absent, "broken": found.broken, **about}

@@ -31,6 +31,7 @@ class Outcome:
     wrong: list[str]
     """What went wrong: policy faults, unfinished jobs, nodes over their capacity."""
     cpu_s: float
+    """Of this process."""
 
 
 def simulate(plan: Plan, variant: Variant, seed: int) -> Outcome:
