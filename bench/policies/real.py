@@ -15,6 +15,7 @@ from typing import Any, Final
 from bench.las.jobs import Stage
 from bench.las.master import MEMORY_MB, Counts, Master, Site
 from bench.las.umbilical import opened
+from bench.las.workload import BenchError
 from bench.policies.effects import share, summed
 from bench.policies.jobs import BATCH, PRODUCTION
 from bench.policies.variants import TOGETHER, Variant, available
@@ -29,7 +30,7 @@ Progress = Callable[[str], None]
 
 PRIORITY: Final = 15
 """Not that of maps, which would name hosts."""
-_SCRIPT: Final = 'echo "begin $2 $(date +%s.%N) $$" >"$1"; sleep "$3"; echo "end $2 $(date +%s.%N) 0" >"$1"'
+_SCRIPT: Final = Path(__file__).with_name("sleeper.sh")
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "shed_mean_sigma": {"shed": {"policy": "mean_sigma", "settings": {"c": 0.7, "min_wait_s": 2.0}}},
     "quota_absolute": {"quota": {"policy": "absolute", "settings": {"max_q": 5}}},
@@ -142,7 +143,7 @@ def spec(plan: Plan, workdir: Path, base_port: int) -> ClusterSpec:
 def sleeping(container: str, task: Sequence[str]) -> Sequence[str]:
     """Return words that sleep for as long as the task's words would burn, and tell begin and end as it does."""
     pipe, seconds = task[-3], task[-1]
-    return ["/bin/sh", "-c", _SCRIPT, "task", pipe, container, seconds]
+    return ["/bin/sh", str(_SCRIPT), pipe, container, seconds]
 
 
 def section(plan: Plan, variant: Variant) -> dict[str, Any]:
@@ -207,7 +208,7 @@ def measure(
 ) -> Iterator[Outcome]:
     """Run all variants with all seeds on one cluster, and yield each when it is over.
 
-    Raises ClusterError, StackError.
+    Raises ClusterError, StackError, BenchError.
     """
     cluster = Cluster(spec(plan, workdir, base_port))
     progress(f"starting a cluster of {plan.nodes} nodes")
@@ -222,6 +223,8 @@ def measure(
                     key: sum(getattr(life.counts, key) for life in lives)
                     for key in ("granted", "opportunistic", "killed", "failed", "refused", "released")
                 }
+                if not any(end for life in lives for end in life.ended_s):
+                    raise BenchError(f"no task ended: {wrong(lives)[:1]}", place=f"bench-policies, {variant.name}")
                 found = metrics(lives)
                 cpu_s = round(process_time() - used_s, 2)
                 progress(f"{variant.name}, seed {seed}: {found}, {counts}; wrong: {wrong(lives)}")
