@@ -20,7 +20,7 @@ from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
 
-SMALL = Plan(nodes=6, arrivals_s=10.0, g_period_s=5.0)
+SMALL = Plan(nodes=6, arrivals_s=15.0)
 VARIANTS = available(Registry())[0]
 
 
