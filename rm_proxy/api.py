@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from fastapi import APIRouter, FastAPI, Path, Query, Response
+from fastapi import APIRouter, FastAPI, Query, Response
 from fastapi.exceptions import RequestValidationError
-from starlette.concurrency import run_in_threadpool
 
+from rm_proxy.api_kept import kept_routes
 from rm_proxy.api_models import (
     ApplicationInfo,
     ChangeInfo,
@@ -29,11 +29,12 @@ from rm_proxy.api_models import (
     QueueInfo,
     Summary,
 )
+from rm_proxy.api_params import AppId, ContainerId, Limit, NodeId, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.estimates_api import estimate_routes
 from rm_proxy.explain import tell
-from rm_proxy.history import History
+from rm_proxy.history import History, Wanted
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
-from rm_proxy.recorder import StoreUnavailableError
+from rm_proxy.records import DecisionRecord
 from shell.messages import Ack, ReloadAnswer, ReloadRequest, Report
 from shell.reload import How
 from shell.reload_api import add_reload
@@ -41,17 +42,11 @@ from shell.rest import DEFAULT_BODY_BYTES, ApiError, BodyLimit, ErrorEnvelope, i
 from shell.version import version
 
 T = TypeVar("T")
-R = TypeVar("R")
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
     404: {"model": ErrorEnvelope, "description": "There is no such thing."},
     422: {"model": ErrorEnvelope, "description": "A parameter or the body is invalid; the message names the field."},
     503: {"model": ErrorEnvelope, "description": "The store does not answer now."},
 }
-Limit = Annotated[int, Query(ge=1, le=1000, description="The most items of the answer.")]
-Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Items to skip.")]
-AppId = Annotated[str, Path(max_length=100, description="An application id, e.g. application_1700000000000_0001.")]
-NodeId = Annotated[str, Path(max_length=300, description="A node id as YARN writes it: host:port.")]
-ContainerId = Annotated[str, Path(max_length=100, description="A container id.")]
 
 
 class ProxyState(Protocol):
@@ -86,6 +81,9 @@ class ProxyState(Protocol):
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""
 
+    def recent(self) -> Sequence[DecisionRecord]:
+        """Return the last decisions beside those of delivered containers, the newest first."""
+
     def health(self) -> Health:
         """Return whether all is well."""
 
@@ -109,9 +107,10 @@ def create_app(
     )
     install_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
-    for routes in (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state)):
+    made = (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state))
+    for routes in (*made, kept_routes(state)):
         app.include_router(routes, prefix="/v1")
-    app.include_router(estimate_routes(state.history, _ask, now), prefix="/v1")
+    app.include_router(estimate_routes(state.history, ask, now), prefix="/v1")
 
     @app.get("/metrics", tags=["operation"], response_class=Response, summary="Prometheus metrics")
     async def prometheus() -> Response:
@@ -122,14 +121,6 @@ def create_app(
 
 def _page(items: Sequence[T], limit: int, offset: int) -> Page[T]:
     return Page(items=list(items[offset : offset + limit]), offset=offset, more=len(items) > offset + limit)
-
-
-async def _ask(query: Callable[[], R]) -> R:
-    """Run a query of the store in a thread."""
-    try:
-        return await run_in_threadpool(query)
-    except StoreUnavailableError as error:
-        raise ApiError(503, "store-unavailable", str(error)) from error
 
 
 def _node_routes(state: ProxyState) -> APIRouter:
@@ -180,7 +171,7 @@ def _live_routes(state: ProxyState) -> APIRouter:
     @router.get("/policies/changes", tags=["operation"], summary="Changes of the settings, the newest first")
     async def changes(limit: Limit = 100, offset: Offset = 0) -> Page[ChangeInfo]:
         """Who changed what, when, how, from which value; files that were refused too."""
-        return await _ask(lambda: state.history.changes(limit=limit, offset=offset))
+        return await ask(lambda: state.history.changes(limit=limit, offset=offset))
 
     @router.get("/policies/compare", tags=["operation"], summary="Alternatives beside the policies in use")
     async def compare() -> list[Comparison]:
@@ -206,7 +197,7 @@ def _decision_routes(state: ProxyState, now: Callable[[], float]) -> APIRouter:
         live = next((app for app in state.applications() if app.id == app_id), None)
         if live is not None:
             return live
-        kept = await _ask(lambda: state.history.application(app_id))
+        kept = await ask(lambda: state.history.application(app_id))
         if kept is None:
             raise ApiError(404, "unknown-application", f"there is no application {app_id}")
         return ApplicationInfo(**kept.model_dump())
@@ -215,22 +206,25 @@ def _decision_routes(state: ProxyState, now: Callable[[], float]) -> APIRouter:
     async def decisions(
         limit: Limit = 100,
         offset: Offset = 0,
-        app: Annotated[str | None, Query(max_length=100, description="Only of this application.")] = None,
-        container: Annotated[str | None, Query(max_length=100, description="Only this container.")] = None,
+        app: OfApp = None,
+        container: OfContainer = None,
+        node: OfNode = None,
+        kind: Annotated[Literal["G", "Q"] | None, Query(description="Only guaranteed or queueable ones.")] = None,
+        since: Since = 0.0,
+        until: Until = None,
     ) -> Page[Decision]:
         """Why each went guaranteed or queueable, and why to its node."""
-        return await _ask(
-            lambda: state.history.decisions(limit=limit, offset=offset, app_id=app, container_id=container)
-        )
+        wanted = Wanted(app, node, container, since_s=since, until_s=until)
+        return await ask(lambda: state.history.decisions(wanted, kind=kind, limit=limit, offset=offset))
 
     @router.get("/summary", tags=["decisions"], summary="Counts and delays")
     async def summary(
-        app: Annotated[str | None, Query(max_length=100, description="Only of this application.")] = None,
+        app: OfApp = None,
         last_s: Annotated[float | None, Query(gt=0, description="Only the last so many seconds.")] = None,
     ) -> Summary:
         """Containers by node and kind; percentiles of allocation delay and of waiting at the nodes."""
         since_s = 0.0 if last_s is None else now() - last_s
-        return await _ask(lambda: state.history.summary(since_s=since_s, app_id=app))
+        return await ask(lambda: state.history.summary(since_s=since_s, app_id=app))
 
     return router
 
@@ -241,9 +235,9 @@ def _container_routes(state: ProxyState) -> APIRouter:
     @router.get("/containers/{container_id}", summary="All that is known of one container")
     async def container(container_id: ContainerId) -> Explanation:
         """Why guaranteed or queueable, why this node with candidates and scores, why it waited, and its events."""
-        known = await _ask(lambda: state.history.explanation(container_id))
+        known = await ask(lambda: state.history.explanation(container_id))
         known.live = state.container(container_id)
-        if not (known.decision or known.live or known.events or known.completion):
+        if not (known.decision or known.live or known.events or known.completion or known.choices):
             raise ApiError(404, "unknown-container", f"nothing is known of {container_id}; see `keep_days`")
         known.story = tell(known)
         return known

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
@@ -146,6 +147,41 @@ class Decision(BaseModel):
     """Of the settings by which it became guaranteed or queueable; "" where no policy decided."""
     place_version: str = ""
     """Of the settings by which its node was chosen; "" where none was."""
+    spread_s: float = 0.0
+    """Standard deviation of `expected_s`; 0 when not known."""
+    expected_by: str = ""
+    """What `expected_s` comes from: task, stage, name, tag, rule, default."""
+    retries: int = 0
+    """How often its task was shed or killed before."""
+    follows: str = ""
+    """The container that was lost before and for which this one was asked."""
+
+
+class ChoiceInfo(BaseModel):
+    """A decision beside those of delivered containers."""
+
+    id: str
+    at_s: float
+    slot: str
+    policy: str
+    app_id: str
+    container_id: str
+    node_id: str
+    chosen: str
+    reason: str
+    scores: list[Score]
+    unit: str
+    alternative: str
+    other: str
+    weight: int
+    """For how many decisions it stands, where they were sampled."""
+
+    @classmethod
+    def of(cls, made: object) -> ChoiceInfo:
+        """Make one of a record or a row of the store; infinite scores become null."""
+        same = {name: getattr(made, name) for name in cls.model_fields}
+        pairs = ((node, None if score is None or not isfinite(score) else score) for node, score in same["scores"])
+        return cls(**(same | {"scores": [Score(node=node, score=score) for node, score in pairs]}))
 
 
 class EventInfo(BaseModel):
@@ -160,6 +196,10 @@ class EventInfo(BaseModel):
     attained_s: float | None = None
     """CPU seconds that it was given by then."""
     times_shrunk: int = 0
+    cause: str = ""
+    """Who wanted it, in one word, see the sidecar's events; of an end: for which container it was shrunk last."""
+    saved_s: float = 0.0
+    """CPU seconds that kills in place of its shrinks would have lost."""
 
 
 class CompletionInfo(BaseModel):
@@ -205,16 +245,20 @@ class Explanation(BaseModel):
     application: ApplicationRecord | None = None
     live: LiveContainer | None = None
     events: list[EventInfo] = []
+    choices: list[ChoiceInfo] = []
+    """Decisions about it after its delivery: what moved, promoted or shed it."""
     completion: CompletionInfo | None = None
+    followed_by: list[str] = []
+    """Containers that were asked for because it was lost."""
 
 
 class Delays(BaseModel):
     """A distribution of times; percentiles are nearest ranks, null without values."""
 
     count: int
-    p50_s: float | None
-    p95_s: float | None
-    max_s: float | None
+    p50_s: float | None = None
+    p95_s: float | None = None
+    max_s: float | None = None
 
 
 class NodeCounts(BaseModel):
@@ -335,38 +379,3 @@ class Health(BaseModel):
     """The store's URL without its password."""
     store_backlog: int = 0
     problems: list[str] = []
-
-
-class LedgerRow(BaseModel):
-    """Sums over the containers of one application, queue, user or day. A task-second is a second of work of one task:
-    CPU time where it was measured, else wall time."""
-
-    key: str
-    """An application's id, a queue, a user ("" for applications that are not known any more), or a day: 2026-11-21."""
-    name: str = ""
-    """By application: its name, queue and user."""
-    queue: str = ""
-    user: str = ""
-    containers_g: int = 0
-    """Containers delivered, by what the ResourceManager granted them as."""
-    containers_q: int = 0
-    started_q: int = 0
-    """Queueable containers that started."""
-    queueing_s: float = 0.0
-    """Seconds that they waited at their nodes."""
-    work_s: float = 0.0
-    """Task-seconds of containers that ended by themselves, or by their application's will."""
-    kills: int = 0
-    """Containers that ran and were killed: by a sidecar, or preempted by the ResourceManager or NodeManager."""
-    lost_s: float = 0.0
-    """Their task-seconds."""
-    shrinks: int = 0
-    """How often containers that are over had been shrunk."""
-    saved_s: float = 0.0
-    """Task-seconds that kills in place of the shrinks would have lost, of containers that were not killed after all."""
-    sheds: int = 0
-    """Containers shed before they started, to be asked for again, moved ones left out."""
-    moves: int = 0
-    """Containers shed so that they start elsewhere: stolen by an idle node, or corrected."""
-    promotions: int = 0
-    """Queueable containers that became guaranteed."""

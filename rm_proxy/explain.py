@@ -1,10 +1,12 @@
-"""A container's history in sentences, for `quicksilver explain` and the REST API."""
+"""The history of a container or an application in sentences, for `quicksilver explain` and the REST API."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from rm_proxy.api_models import Decision, EventInfo, Explanation
+from rm_proxy.api_models import ChoiceInfo, CompletionInfo, Decision, Delays, EventInfo, Explanation, Score
+from rm_proxy.kept_models import AppStory, Counted, LedgerRow
 from shell.messages import ContainerReport, ContainerState
 
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
@@ -18,6 +20,33 @@ _EVENTS: Final = {
     "failed": "the NodeManager refused its start",
     "lost": "it was lost before its start",
 }
+_LOSSES: Final = {
+    "shed": "a start was given back",
+    "killed": "a container was stopped to make room",
+    "failed": "a start was refused",
+    "lost": "a start was lost",
+    "stopped": "a start was stopped while it waited",
+}
+_ESTIMATES: Final = {
+    "task": "its task had run before",
+    "stage": "as its siblings took",
+    "name": "as in earlier jobs of that name",
+    "tag": "as a tag of the application says",
+    "rule": "as a rule of policies.estimate says",
+    "default": "policies.estimate has no better than its default",
+}
+_CAUSES: Final = {
+    "hold": "the limit of holding",
+    "full": "a full queue",
+    "drain": "draining",
+    "shed": "the shed policy",
+    "steal": "the steal policy",
+    "correct": "the correct policy",
+    "quota": "a lowered quota",
+    "proxy": "the proxy",
+    "room": "room for a guaranteed one",
+    "memory": "the guard of physical memory",
+}
 _SHOWN: Final = 5
 
 
@@ -26,25 +55,43 @@ def tell(known: Explanation) -> list[str]:
     story: list[str] = []
     if known.decision:
         story += _decision(known.decision)
-    story += [_event(event) for event in known.events]
+    happened = [(event.at_s, _event(event)) for event in known.events]
+    happened += [(choice.at_s, _choice(choice)) for choice in known.choices]
+    story += [text for _, text in sorted(happened, key=lambda one: one[0])]
     if known.live:
         live = known.live.container
         why = f": {live.why}" if live.why else ""
         story.append(f"It is {live.state.value} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
+        if live.starts_in_s is not None:
+            story.append(f"It is expected to start {live.starts_in_s:.1f} s after the last report.")
         story += _service(live, known.live.report_age_s)
     if known.completion:
-        end = known.completion
-        was = end.original_exit_status
-        translated = f" (the ResourceManager said {was})" if was is not None and was != end.exit_status else ""
-        said = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
-        story.append(f"Its application master was told exit status {end.exit_status}{translated}{said}")
+        story.append(_completion(known.completion))
+    if known.followed_by:
+        story.append(f"Asked for in its place: {_some(known.followed_by)}.")
     return story
 
 
+def _completion(end: CompletionInfo) -> str:
+    was = end.original_exit_status
+    translated = f" (the ResourceManager said {was})" if was is not None and was != end.exit_status else ""
+    said = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
+    return f"Its application master was told exit status {end.exit_status}{translated}{said}"
+
+
 def _decision(made: Decision) -> list[str]:
-    story = [f"It went {_KINDS[made.kind]}: {made.route_reason}."]
+    story = []
+    if made.follows:
+        story.append(
+            f"It was asked for in the place of {made.follows}; its task was lost {_times(made.retries)} before."
+        )
+    story.append(f"It went {_KINDS[made.kind]}: {made.route_reason}.")
     if made.shadow:
         story.append(f"In shadow mode; the route policy would have made it {_KINDS[made.shadow]}.")
+    if made.expected_by:
+        spread = f", give or take {made.spread_s:.1f} s" if made.spread_s else ""
+        source = _ESTIMATES.get(made.expected_by, made.expected_by)
+        story.append(f"It was expected to run for {made.expected_s:.1f} s{spread}: {source}.")
     delay = f"{made.delay_s * 1000:.0f} ms" if made.delay_s < 1 else f"{made.delay_s:.1f} s"
     story.append(f"It was delivered on {made.node_id} {delay} after it was asked for.")
     if made.wanted_node and made.wanted_node != made.node_id:
@@ -52,10 +99,74 @@ def _decision(made: Decision) -> list[str]:
     if made.place_reason:
         story.append(f"Why this node: {made.place_reason}.")
     if made.scores:
-        best = ", ".join(f"{c.node} {'inf' if c.score is None else f'{c.score:g}'}" for c in made.scores[:_SHOWN])
-        more = len(made.scores) - _SHOWN
-        story.append(f"Candidates ({made.unit}, lower is better): {best}{f', and {more} more' if more > 0 else ''}.")
+        story.append(f"Candidates ({made.unit}, lower is better): {_candidates(made.scores)}.")
     return story
+
+
+def _candidates(scores: Sequence[Score]) -> str:
+    return _some([f"{c.node} {'inf' if c.score is None else f'{c.score:g}'}" for c in scores])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return f"{', '.join(names[:_SHOWN])}{f', and {more} more' if more > 0 else ''}"
+
+
+def _choice(made: ChoiceInfo) -> str:
+    """Tell a decision about a container after its delivery."""
+    policy = f"{made.slot}: {made.policy}" if made.policy else made.slot
+    where = f" at {made.node_id}" if made.node_id else ""
+    scores = f"; candidates ({made.unit}): {_candidates(made.scores)}" if made.scores else ""
+    if made.alternative:
+        told = "would have decided the same" if made.other == made.chosen else f"would have decided {made.other}"
+        return f"In shadow, {made.alternative} ({policy}){where} {told}: {made.reason}{scores}."
+    return f"Decided ({policy}){where}: {made.chosen}: {made.reason}{scores}."
+
+
+def tell_application(known: AppStory) -> list[str]:
+    """Return sentences on an application: what its containers became and why, what they waited for, lost and saved."""
+    story: list[str] = []
+    for kind, name in _KINDS.items():
+        routes = [one for one in known.routes if one.what == kind]
+        if routes:
+            total = sum(one.count for one in routes)
+            story.append(f"{_count(total, 'container')} went {name}:")
+            story += [f"  {one.count}: {one.why}" for one in routes]
+    delays = (("delivered", "G", known.allocation_g), ("delivered", "Q", known.allocation_q))
+    for what, kind, delay in delays:
+        story += _delay(f"{_KINDS[kind]} ones were {what} after", delay)
+    story += _delay("queueable ones waited at their nodes for", known.queueing)
+    if known.retried:
+        story.append(f"{_count(known.retried, 'container')} came in the place of others that were shed or killed.")
+    story += [_happened(one) for one in known.events if one.what in _LOSSES]
+    story += [f"Decided ({one.what}): {one.why}: {_times(one.count)}." for one in known.choices]
+    return story + (_costs(known.ledger) if known.ledger else [])
+
+
+def _delay(what: str, delays: Delays) -> list[str]:
+    if delays.p50_s is None or delays.p95_s is None or delays.max_s is None:
+        return []
+    return [f"The {what} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most."]
+
+
+def _happened(one: Counted) -> str:
+    why = f", cause {one.why}" if one.why else ""
+    return f"At the nodes {_LOSSES[one.what]}{why}: {_times(one.count)}."
+
+
+def _costs(row: LedgerRow) -> list[str]:
+    story = [f"Kills lost {row.lost_s:.1f} task-seconds of {row.lost_s + row.work_s:.1f}."]
+    if row.shrinks:
+        story.append(
+            f"Shrinking {_times(row.shrinks)} saved {row.saved_s:.1f} task-seconds that kills would have lost."
+        )
+    if row.promotions:
+        story.append(f"{_count(row.promotions, 'container')} of it became guaranteed.")
+    return story
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _service(live: ContainerReport, age_s: float) -> list[str]:
@@ -86,6 +197,10 @@ def _event(event: EventInfo) -> str:
     if event.attained_s is not None:
         text += f", given {event.attained_s:.1f} s of CPU"
     if event.times_shrunk:
-        text += f", shrunk {_times(event.times_shrunk)}"
-    reason = f" ({event.reason})" if event.reason else ""
-    return f"At {event.node_id} {text}{reason}."
+        last = f", the last time for {event.cause}" if event.kind == "ended" and event.cause else ""
+        text += f", shrunk {_times(event.times_shrunk)}{last}"
+    if event.saved_s:
+        text += f", which saved {event.saved_s:.1f} s of CPU that kills would have lost"
+    cause = _CAUSES.get(event.cause, event.cause) if event.kind != "ended" else ""
+    why = ": ".join(text for text in (cause, event.reason) if text)
+    return f"At {event.node_id} {text}{f' ({why})' if why else ''}."

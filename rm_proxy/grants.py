@@ -29,6 +29,8 @@ def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -
         asked_s=reason.asked_s,
         granted_s=live.granted_s,
         shadow=reason.shadow,
+        spread_s=live.spread_s,
+        expected_by=str(live.source),
         retries=reason.retries,
         follows=reason.follows,
         version=reason.version,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import ColumnElement, Select, case, desc, func, select
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from policies.model import Resources
 from rm_proxy.api_models import (
     ApplicationRecord,
     ChangeInfo,
+    ChoiceInfo,
     CompletionInfo,
     Decision,
     Delays,
@@ -24,9 +27,50 @@ from rm_proxy.api_models import (
     Summary,
 )
 from rm_proxy.estimates import Estimates, estimates
+from rm_proxy.kept_models import AppStory, Counted
+from rm_proxy.ledger import Ledger
+from rm_proxy.records import DecisionRecord
 from rm_proxy.store import Store
-from rm_proxy.tables import Application, Change, Completion, Event, Grant
+from rm_proxy.tables import Application, Change, Choice, Completion, Event, Grant
 from shell.messages import EventKind
+
+_MOST: Final = 200
+"""Rows of one kind that a story has at most."""
+_REASONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which decisions are asked for; None: whatever it is. Times are Unix seconds."""
+
+    app_id: str | None = None
+    node_id: str | None = None
+    container_id: str | None = None
+    slot: str | None = None
+    alternative: str | None = None
+    """"" for the policies in force."""
+    since_s: float = 0.0
+    until_s: float | None = None
+    """Exclusive."""
+
+    def has(self, made: DecisionRecord) -> bool:
+        """Tell whether a decision is one of them."""
+        names = ("app_id", "node_id", "container_id", "slot", "alternative")
+        equal = all(getattr(self, name) in (None, getattr(made, name)) for name in names)
+        return equal and self.since_s <= made.at_s and (self.until_s is None or made.at_s < self.until_s)
+
+    def conditions(self, table: type[Grant | Choice], at_s: InstrumentedAttribute[float]) -> list[ColumnElement[bool]]:
+        """Return what a query of `table` has to say, but for slot and alternative."""
+        pairs = ((table.app_id, self.app_id), (table.node_id, self.node_id), (table.container_id, self.container_id))
+        found: list[ColumnElement[bool]] = [column == value for column, value in pairs if value is not None]
+        if self.since_s > 0:
+            found.append(at_s >= self.since_s)
+        if self.until_s is not None:
+            found.append(at_s < self.until_s)
+        return found
+
+
+NOT_FILTERED: Final = Wanted()
 
 
 class History:
@@ -34,18 +78,30 @@ class History:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.ledger = Ledger(store)
 
     def decisions(
-        self, *, limit: int, offset: int = 0, app_id: str | None = None, container_id: str | None = None
+        self, wanted: Wanted = NOT_FILTERED, *, kind: str | None = None, limit: int, offset: int = 0
     ) -> Page[Decision]:
         """Return delivered containers, the newest first."""
         query = select(Grant).order_by(Grant.granted_s.desc(), Grant.container_id.desc())
-        if app_id is not None:
-            query = query.where(Grant.app_id == app_id)
-        if container_id is not None:
-            query = query.where(Grant.container_id == container_id)
+        query = query.where(*wanted.conditions(Grant, Grant.granted_s))
+        if kind is not None:
+            query = query.where(Grant.kind == kind)
         with self._session() as session:
             found = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def choices(self, wanted: Wanted = NOT_FILTERED, *, limit: int, offset: int = 0) -> Page[ChoiceInfo]:
+        """Return decisions beside those of delivered containers, the newest first."""
+        query = select(Choice).order_by(Choice.at_s.desc(), Choice.id.desc())
+        query = query.where(*wanted.conditions(Choice, Choice.at_s))
+        if wanted.slot is not None:
+            query = query.where(Choice.slot == wanted.slot)
+        if wanted.alternative is not None:
+            query = query.where(Choice.alternative == wanted.alternative)
+        with self._session() as session:
+            found = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
         return Page(items=found[:limit], offset=offset, more=len(found) > limit)
 
     def changes(self, *, limit: int, offset: int = 0) -> Page[ChangeInfo]:
@@ -60,7 +116,10 @@ class History:
 
     def explanation(self, container_id: str) -> Explanation:
         """Return what is known of a container; all fields empty when nothing is."""
-        events = select(Event).where(Event.container_id == container_id).order_by(Event.at_s, Event.seq).limit(200)
+        events = select(Event).where(Event.container_id == container_id).order_by(Event.at_s, Event.seq)
+        choices = select(Choice).where(Choice.container_id == container_id).order_by(Choice.at_s, Choice.id)
+        later = select(Grant.container_id).where(Grant.follows == container_id, Grant.follows != "")
+        later = later.order_by(Grant.granted_s, Grant.container_id)
         with self._session() as session:
             grant = session.get(Grant, container_id)
             completion = session.get(Completion, container_id)
@@ -69,8 +128,28 @@ class History:
                 container_id=container_id,
                 decision=_decision(grant) if grant else None,
                 application=_application(app) if app else None,
-                events=[_event(row) for row in session.scalars(events)],
+                events=[_event(row) for row in session.scalars(events.limit(_MOST))],
+                choices=[ChoiceInfo.of(row) for row in session.scalars(choices.limit(_MOST))],
                 completion=_completion(completion) if completion else None,
+                followed_by=list(session.scalars(later.limit(_MOST))),
+            )
+
+    def story(self, app_id: str) -> AppStory:
+        """Return what is known of an application's containers; all fields empty when nothing is."""
+        summary = self.summary(app_id=app_id)
+        retried = select(func.count()).where(Grant.app_id == app_id, Grant.follows != "")
+        with self._session() as session:
+            return AppStory(
+                app_id=app_id,
+                application=_application(app) if (app := session.get(Application, app_id)) else None,
+                routes=_routes(session, app_id),
+                choices=_counted(session, _choices_of(app_id)),
+                events=_counted(session, _events_of(app_id)),
+                allocation_g=summary.allocation_g,
+                allocation_q=summary.allocation_q,
+                queueing=summary.queueing,
+                ledger=self.ledger.of_application(app_id),
+                retried=session.scalar(retried) or 0,
             )
 
     def application(self, app_id: str) -> ApplicationRecord | None:
@@ -138,6 +217,38 @@ def _queueing(since_s: float, app_id: str | None) -> Select[float]:
     query = select(Event.waited_s.label("value")).join(Grant, Grant.container_id == Event.container_id)
     query = query.where(Grant.kind == "Q", Event.kind == EventKind.STARTED.value, Event.at_s >= since_s)
     return query if app_id is None else query.where(Grant.app_id == app_id)
+
+
+def _routes(session: Session, app_id: str) -> list[Counted]:
+    """Return the delivered containers by kind and reason; what goes beyond _REASONS as one line for each kind."""
+    query = select(Grant.kind, Grant.route_reason, func.count().label("count")).where(Grant.app_id == app_id)
+    query = query.group_by(Grant.kind, Grant.route_reason).order_by(desc("count"), Grant.kind, Grant.route_reason)
+    found = _counted(session, query.limit(_REASONS))
+    kinds = select(Grant.kind, func.count()).where(Grant.app_id == app_id).group_by(Grant.kind).order_by(Grant.kind)
+    for kind, count in session.execute(kinds):
+        rest = count - sum(one.count for one in found if one.what == kind)
+        if rest:
+            found.append(Counted(what=kind, why="other reasons", count=rest))
+    return found
+
+
+def _choices_of(app_id: str) -> Select[str, str, int]:
+    """Return the application's other decisions by slot and what was chosen, those of alternatives left out."""
+    query = select(Choice.slot, Choice.chosen, func.sum(Choice.weight).label("count"))
+    query = query.where(Choice.app_id == app_id, Choice.alternative == "").group_by(Choice.slot, Choice.chosen)
+    return query.order_by(desc("count"), Choice.slot, Choice.chosen).limit(_REASONS)
+
+
+def _events_of(app_id: str) -> Select[str, str, int]:
+    """Return what sidecars reported of the application's containers; of ends, the cause is a container: left out."""
+    cause = case((Event.kind == EventKind.ENDED.value, ""), else_=Event.cause)
+    query = select(Event.kind, cause.label("why"), func.count().label("count"))
+    query = query.join(Grant, Grant.container_id == Event.container_id).where(Grant.app_id == app_id)
+    return query.group_by(Event.kind, "why").order_by(Event.kind, "why").limit(_MOST)
+
+
+def _counted(session: Session, query: Select[str, str, int]) -> list[Counted]:
+    return [Counted(what=what, why=why, count=count) for what, why, count in session.execute(query)]
 
 
 def _delays(session: Session, values: Select[float]) -> Delays:

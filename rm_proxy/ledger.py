@@ -30,7 +30,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import BigInteger, Double
 
 from rm_proxy import exit_codes
-from rm_proxy.api_models import LedgerRow
+from rm_proxy.kept_models import LedgerRow
 from rm_proxy.store import Store
 from rm_proxy.tables import Application, Choice, Completion, Event, Grant
 from shell.messages import EventKind
@@ -69,13 +69,13 @@ class Ledger:
 
         after: only rows behind the one of this key.
         """
-        statement = self._statement(scope, after).limit(limit).offset(offset)
-        try:
-            with Session(self._store.engine) as session:
-                found = [dict(row._mapping) for row in session.execute(statement)]
-        except SQLAlchemyError as error:
-            raise self._store.unavailable(error) from error
+        found = self._run(self._statement(scope, after).limit(limit).offset(offset))
         return [_row(one, scope.by) for one in found]
+
+    def of_application(self, app_id: str) -> LedgerRow | None:
+        """Return the row of one application; None when nothing is known of it."""
+        found = self._run(self._statement(Scope("app"), None, app_id))
+        return _row(found[0], "app") if found else None
 
     def pages(self, scope: Scope, size: int = 500) -> Iterator[list[LedgerRow]]:
         """Yield all rows, `size` at a time; the first page, which may be empty, is there at once."""
@@ -85,8 +85,15 @@ class Ledger:
             page = self.rows(scope, limit=size, after=page[-1].key)
             yield page
 
-    def _statement(self, scope: Scope, after: str | None) -> Select[Any]:
-        every = _parts(scope, self._day).subquery()
+    def _run(self, statement: Select[Any]) -> list[dict[str, Any]]:
+        try:
+            with Session(self._store.engine) as session:
+                return [dict(row._mapping) for row in session.execute(statement)]
+        except SQLAlchemyError as error:
+            raise self._store.unavailable(error) from error
+
+    def _statement(self, scope: Scope, after: str | None, app_id: str | None = None) -> Select[Any]:
+        every = _parts(scope, self._day, app_id).subquery()
         key = every.c.key
         sums = [func.sum(every.c[name]).label(name) for name in _SUMS]
         totals = select(key, *sums).group_by(key)
@@ -109,8 +116,8 @@ class Ledger:
 _Day = Callable[[InstrumentedAttribute[float], int], ColumnElement[Any]]
 
 
-def _parts(scope: Scope, day: _Day) -> CompoundSelect[Any]:
-    """Return the sums of each table, to be added up."""
+def _parts(scope: Scope, day: _Day, app_id: str | None) -> CompoundSelect[Any]:
+    """Return the sums of each table, to be added up; only of one application where `app_id` is given."""
     kind = Grant.kind
     grants = {"containers_g": _count(kind == "G"), "containers_q": _count(kind == "Q")}
     events = _event_sums()
@@ -121,6 +128,9 @@ def _parts(scope: Scope, day: _Day) -> CompoundSelect[Any]:
     of_grant = select(*_columns(scope, day, Grant.granted_s, Grant.app_id, grants)).select_from(Grant)
     promotions = {"promotions": func.sum(Choice.weight)}
     of_choice = select(*_columns(scope, day, Choice.at_s, Choice.app_id, promotions)).select_from(Choice)
+    if app_id is not None:
+        of_event, of_grant = of_event.where(Grant.app_id == app_id), of_grant.where(Grant.app_id == app_id)
+        of_choice = of_choice.where(Choice.app_id == app_id)
     return union_all(
         _within(scope, of_grant, Grant.granted_s, Grant.app_id),
         _within(scope, of_event.where(Event.kind.in_(_KINDS)), Event.at_s, Grant.app_id),

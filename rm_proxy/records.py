@@ -31,6 +31,10 @@ class GrantRecord:
     granted_s: float
     shadow: Kind | None = None
     """In shadow mode: what the route policy would have made of it."""
+    spread_s: float = 0.0
+    """Standard deviation of `expected_s`; 0 when not known."""
+    expected_by: str = ""
+    """What `expected_s` comes from: task, stage, name, tag, rule, default."""
     retries: int = 0
     """How often its task was shed or killed before."""
     follows: str = ""

@@ -26,11 +26,12 @@ from rm_proxy.attempt import Attempt
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator
+from rm_proxy.decisions import Decisions
 from rm_proxy.history import History
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.nodes import Node
 from rm_proxy.recorder import Recorder
-from rm_proxy.records import AppRecord
+from rm_proxy.records import AppRecord, DecisionRecord
 from rm_proxy.refresh import Refresher
 from rm_proxy.reload import ProxyReloader
 from rm_proxy.store import Store
@@ -53,6 +54,7 @@ class Running(Protocol):
     started_s: float
     upstream_down: str | None
     reloader: ProxyReloader
+    decisions: Decisions
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
@@ -189,6 +191,10 @@ class ApiState:
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""
         return await self._proxy.reloader.reload(who, how, request)
+
+    def recent(self) -> Sequence[DecisionRecord]:
+        """Return the last decisions beside those of delivered containers, the newest first."""
+        return self._proxy.decisions.recent()
 
     def health(self) -> Health:
         """Return whether all is well."""

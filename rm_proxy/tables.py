@@ -62,6 +62,8 @@ class Grant(Base):
     asked_s: Mapped[float]
     granted_s: Mapped[float] = mapped_column(index=True)
     shadow: Mapped[str | None]
+    spread_s: Mapped[float] = mapped_column(server_default=text("0"))
+    expected_by: Mapped[str] = mapped_column(server_default=text("''"))
     retries: Mapped[int] = mapped_column(server_default=text("0"))
     follows: Mapped[str] = mapped_column(server_default=text("''"))
     version: Mapped[str] = mapped_column(server_default=text("''"))

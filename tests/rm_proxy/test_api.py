@@ -22,7 +22,7 @@ from rm_proxy.api_models import (
 )
 from rm_proxy.history import History
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
+from rm_proxy.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
 from rm_proxy.rows import NodeEvent
 from rm_proxy.store import Store
 from shell.messages import (
@@ -90,6 +90,9 @@ class State:
 
     def policies(self) -> PoliciesInfo:
         return PoliciesInfo(active=[ActivePolicy(slot="place", name="random")], available={"place": ["random"]})
+
+    def recent(self) -> Sequence[DecisionRecord]:
+        return [choice(9, slot="steal", container_id="container_9"), choice(8)]
 
     def health(self) -> Health:
         return Health(
@@ -160,6 +163,21 @@ def grant(number: int, **changes: Any) -> GrantRecord:
         "granted_s": 1000.004,
     }
     return GrantRecord(**(values | changes))
+
+
+def choice(number: int, **changes: Any) -> DecisionRecord:
+    values: dict[str, Any] = {
+        "id": f"d{number}",
+        "at_s": 1000.0 + number,
+        "slot": "quota",
+        "policy": "absolute",
+        "app_id": APP,
+        "container_id": "",
+        "node_id": "",
+        "chosen": "G",
+        "reason": "its quota is 3",
+    }
+    return DecisionRecord(**(values | changes))
 
 
 @pytest.fixture
@@ -375,11 +393,13 @@ def test_a_bad_report_names_the_field(
 def test_a_store_that_is_out_is_a_503_and_the_rest_goes_on(client: TestClient, state: State, tmp_path: Path) -> None:
     broken = Store(f"sqlite:///{tmp_path / 'empty.db'}")
     state.history = History(broken)
-    for path in ("/v1/decisions", "/v1/summary", "/v1/containers/c", "/v1/applications/a"):
+    kept = ("/v1/choices", "/v1/applications/a/story", "/v1/ledger", "/v1/ledger.csv")
+    for path in ("/v1/decisions", "/v1/summary", "/v1/containers/c", "/v1/applications/a", *kept):
         answer = client.get(path)
         assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store-unavailable")
         assert "empty.db: no such table" in answer.json()["error"]["message"]
     assert client.get("/v1/nodes").status_code == 200
+    assert [c["id"] for c in client.get("/v1/choices", params={"recent": True}).json()["items"]] == ["d9", "d8"]
     broken.close()
 
 
@@ -410,6 +430,10 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/summary",
         "/v1/estimates",
         "/v1/containers/{container_id}",
+        "/v1/choices",
+        "/v1/applications/{app_id}/story",
+        "/v1/ledger",
+        "/v1/ledger.csv",
         "/metrics",
     }
     for methods in described["paths"].values():

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from policies.model import Kind, Resources
-from rm_proxy.api_models import LedgerRow
+from rm_proxy.kept_models import LedgerRow
 from rm_proxy.ledger import By, Ledger, Scope, csv_header, csv_lines
 from rm_proxy.recorder import StoreUnavailableError
 from rm_proxy.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord

@@ -7,7 +7,7 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, event, inspect, text
 
 from policies.model import Kind, Resources
-from rm_proxy.history import History
+from rm_proxy.history import History, Wanted
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.recorder import BadRowError, Recorder, StoreUnavailableError
 from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
@@ -62,7 +62,7 @@ def test_a_store_of_the_first_version_keeps_its_events(store: Store) -> None:
         for column in ("attained_s", "times_shrunk", "cause", "saved_s"):
             connection.execute(text(f"ALTER TABLE container_events DROP COLUMN {column}"))
         connection.execute(text("DROP INDEX ix_grants_follows"))
-        for column in ("retries", "follows", "version", "place_version"):
+        for column in ("retries", "follows", "version", "place_version", "spread_s", "expected_by"):
             connection.execute(text(f"ALTER TABLE grants DROP COLUMN {column}"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0001'"))
         connection.execute(
@@ -99,6 +99,8 @@ def test_what_was_written_is_told_again(store: Store) -> None:
         True,
     )
     assert History(store).explanation("container_9").model_dump(exclude={"container_id", "story", "events"}) == {
+        "choices": [],
+        "followed_by": [],
         "decision": None,
         "application": None,
         "live": None,
@@ -134,10 +136,10 @@ def test_decisions_newest_first_by_pages_and_filters(store: Store) -> None:
     history = History(store)
     page = history.decisions(limit=2)
     assert [d.container_id[-1] for d in page.items] == ["7", "4"] and page.more
-    page = history.decisions(limit=3, offset=2, app_id=APP.id)
+    page = history.decisions(Wanted(APP.id), limit=3, offset=2)
     assert [d.container_id[-1] for d in page.items] == ["2", "1", "0"] and not page.more
-    assert [d.app_id for d in history.decisions(limit=9, app_id="application_1_0002").items] == ["application_1_0002"]
-    assert len(history.decisions(limit=9, container_id=other.container_id).items) == 1
+    assert [d.app_id for d in history.decisions(Wanted("application_1_0002"), limit=9).items] == ["application_1_0002"]
+    assert len(history.decisions(Wanted(container_id=other.container_id), limit=9).items) == 1
 
 
 def test_summary_counts_and_nearest_rank_percentiles(store: Store) -> None:
