@@ -62,7 +62,7 @@ class Promoter:
 
     def round(self, cluster: Cluster, attempts: Iterable[Attempt], now_s: float) -> list[Effect]:
         """Choose, and have the attempts ask; returns faults of the policy."""
-        if self.why_off or cluster.policies.chosen("promote") == "none":
+        if self.why_off or not wanted(cluster.policies):
             return []
         alive = [attempt for attempt in attempts if not attempt.finished and len(attempt.live)]
         taken = _Taken()
@@ -73,8 +73,10 @@ class Promoter:
         for attempt in _from(alive, self._first):
             if asked >= PER_ROUND or looked >= MAX_LOOKED:
                 break
-            app = attempt.app
-            if app is None or not attempt.live.count_q or cluster.policies.mode(app) != "active":
+            app = attempt.app if attempt.live.count_q else None
+            if app is None or cluster.policies.mode(app) != "active":
+                continue
+            if cluster.policies.for_app(app).chosen("promote") == "none":
                 continue
             looked += attempt.live.count_q
             try:
@@ -103,6 +105,11 @@ class Promoter:
             queue = replace(queue, used_g=queue.used_g + live.resources, used_q=queue.used_q - live.resources)
             asked += 1
         return asked
+
+
+def wanted(policies: Policies) -> bool:
+    """Tell whether any of these policies, or of their alternatives, ever promotes."""
+    return any(one.chosen("promote") != "none" for one in (policies, *policies.alternatives.values()))
 
 
 class _Reports:
@@ -165,7 +172,7 @@ def _from(attempts: list[Attempt], first: int) -> Iterator[Attempt]:
 
 
 def _has_room(node: Node, queue: QueueView, taken: _Taken, size: Resources) -> bool:
-    """Tell whether the ResourceManager's records show room for one more guaranteed container."""
+    """Tell whether the ResourceManager's records show room for one more guaranteed container: node and queue."""
     if node.yarn is None or not node.yarn.running or node.unusable:
         return False
     used = node.yarn.used + taken.of_node.get(node.id, Resources())

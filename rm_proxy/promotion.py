@@ -210,6 +210,11 @@ class Promotion:
         error.current_container_version -= 1
         return True
 
+    def _policy(self) -> str:
+        app = self._world.app(self._app_id)
+        policies = self._world.policies
+        return (policies if app is None else policies.for_app(app)).chosen("promote")
+
     def _decided(self, live: Live, chosen: str, reason: str, now_s: float) -> None:
         self._emit(
             Decided(
@@ -217,7 +222,7 @@ class Promotion:
                     id=f"promote:{live.id}:{chosen}:{now_s:.6f}",
                     at_s=now_s,
                     slot="promote",
-                    policy=self._world.policies.chosen("promote"),
+                    policy=self._policy(),
                     app_id=self._app_id,
                     container_id=live.id,
                     node_id=live.node_id,

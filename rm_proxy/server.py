@@ -26,6 +26,7 @@ from rm_proxy.decisions import Decisions, Sampling
 from rm_proxy.durations import DurationKeeper, kept
 from rm_proxy.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.promoter import wanted
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import DecisionRecord
 from rm_proxy.refresh import Refresher
@@ -94,6 +95,7 @@ class Proxy:
         )
         self.reloader = ProxyReloader(self.coordinator, self.recorder, self.metrics, settings, policies_source)
         self.open_connections: set[AmSide] = set()
+        self._warned_of_promotion = False
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
@@ -112,7 +114,6 @@ class Proxy:
         await self.refresher.first()
         self.refresher.start()
         self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
-        self._warn_of_promotion()
         log.info(
             "proxy started",
             listen=str(self.endpoints.listen),
@@ -126,7 +127,8 @@ class Proxy:
 
     def _warn_of_promotion(self) -> None:
         off = self.coordinator.promoter.why_off
-        if off and self.coordinator.policies.chosen("promote") != "none":
+        if off and not self._warned_of_promotion and wanted(self.coordinator.policies):
+            self._warned_of_promotion = True
             remedy = (
                 f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"
             )
@@ -259,6 +261,7 @@ class Proxy:
 
     def _on_round(self) -> None:
         self.reloader.tick(time.time())
+        self._warn_of_promotion()
         self.carry_out(self.coordinator.take_effects())
         self.durations.round(time.time())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()

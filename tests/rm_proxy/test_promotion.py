@@ -441,3 +441,9 @@ def test_an_end_of_a_promoted_container_is_not_translated() -> None:
     (status,) = site.answer(completed=[ended(1, -100)]).completed_container_statuses
     assert status.exit_status == -100
     assert [e.record.translated for e in site.effects if isinstance(e, Completed)] == [False]
+
+
+def test_a_roll_out_promotes_for_its_applications_only() -> None:
+    partly = {**ALL_Q, "estimate": {"default_s": 60}, "alternatives": {"new": {"promote": {"policy": "on_start"}}}}
+    assert Site(policies={**partly, "rollout": [{"queue": "*", "percent": 100, "use": "new"}]}).round()
+    assert Site(policies={**partly, "rollout": [{"queue": "*", "percent": 0, "use": "new"}]}).round() == []
