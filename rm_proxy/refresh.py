@@ -13,9 +13,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.promoter import wanted
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord
-from rm_proxy.yarn_rest import YarnRest
+from rm_proxy.yarn_rest import AUTO_UPDATE, YarnRest
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
 
@@ -102,6 +103,14 @@ class Refresher:
         queues = await self._read("scheduler", self._thread, self._yarn.queues)
         if queues is not None:
             self._coordinator.yarn_queues(queues)
+        if wanted(self._coordinator.policies):
+            await self._ask_promotion()
+
+    async def _ask_promotion(self) -> None:
+        """Find out whether promotion works there; what the proxy's own Hadoop configuration says holds until then."""
+        promotes = await self._read("conf", self._thread, self._yarn.auto_update)
+        if promotes is not None:
+            self._coordinator.promoter.why_off = "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
 
     def application(self, app_id: str) -> None:
         """Look an application up at once, unless it is known or being looked up."""

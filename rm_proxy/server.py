@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any
 
 import uvloop
 from fastapi import FastAPI
@@ -48,6 +48,7 @@ from rm_proxy.world import (
     Returned,
     ShadowFaulted,
 )
+from rm_proxy.yarn_rest import AUTO_UPDATE
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
@@ -55,8 +56,6 @@ from shell.reload import on_hangup
 from shell.rest import bound_socket, serve
 
 log = get_logger(__name__)
-AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
-"""With it the ResourceManager tells the NodeManager of a promotion; without, only application masters would."""
 
 
 class Proxy:

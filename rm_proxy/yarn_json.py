@@ -300,6 +300,19 @@ class InfoAnswer(BaseModel):
     clusterInfo: ClusterInfoJson
 
 
+class PropertyJson(BaseModel):
+    """Of /conf."""
+
+    key: str
+    value: str | None = None
+
+
+class PropertyAnswer(BaseModel):
+    """/conf with a name."""
+
+    property: PropertyJson
+
+
 class ClusterMetricsJson(BaseModel):
     """Of /metrics."""
 

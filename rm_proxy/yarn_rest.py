@@ -24,6 +24,7 @@ from rm_proxy.yarn_json import (
     MetricsAnswer,
     NodesAnswer,
     PartitionJson,
+    PropertyAnswer,
     SchedulerAnswer,
     YarnCluster,
     YarnMetrics,
@@ -36,6 +37,8 @@ from shell.rest import RefusedError, RestClient
 ALIVE_STATES: Final = ("SUBMITTED", "ACCEPTED", "RUNNING")
 _APP_DESELECTS: Final = "resourceRequests,timeouts,appNodeLabelExpression,amNodeLabelExpression,resourceInfo"
 _ROOT: Final = "/ws/v1/cluster"
+AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
+"""With it the ResourceManager tells the NodeManager of a promotion; without, only application masters would."""
 _REMEDY: Final = "is the ResourceManager up, and is proxy.rm_web its web address?"
 M = TypeVar("M", bound=BaseModel)
 
@@ -96,6 +99,11 @@ class YarnRest:
         active = info.haState == "ACTIVE"
         return YarnCluster(info.id, info.startedOn / 1000, info.state, active, info.resourceManagerVersion)
 
+    def auto_update(self) -> bool:
+        """Return the ResourceManager's own AUTO_UPDATE, as it was started with."""
+        answer = self._get(PropertyAnswer, "/conf", {"name": AUTO_UPDATE}, root="")
+        return (answer.property.value or "").strip().lower() == "true"
+
     def metrics(self) -> YarnMetrics:
         """Return the totals of the cluster."""
         m = self._get(MetricsAnswer, "/metrics").clusterMetrics
@@ -112,8 +120,8 @@ class YarnRest:
         """Close the kept connections."""
         self._client.close()
 
-    def _get(self, model: type[M], path: str, params: dict[str, str] | None = None) -> M:
-        body = self._client.get(_ROOT + path, params)
+    def _get(self, model: type[M], path: str, params: dict[str, str] | None = None, root: str = _ROOT) -> M:
+        body = self._client.get(root + path, params)
         try:
             return model.model_validate(body)
         except ValidationError as error:
@@ -121,7 +129,7 @@ class YarnRest:
             where = ".".join(str(part) for part in first["loc"])
             raise YarnRestError(
                 f"unexpected answer: {where}: {first['msg']}",
-                place=f"{self._client.base_url}{_ROOT}{path}",
+                place=f"{self._client.base_url}{root}{path}",
                 remedy=_REMEDY,
             ) from error
 

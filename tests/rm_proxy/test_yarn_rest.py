@@ -182,3 +182,17 @@ def test_bad_answers_name_the_address(
 def test_nobody_there_asks_for_rm_web() -> None:
     with pytest.raises(UnreachableError, match=r"connection refused; is the ResourceManager up, and is proxy\.rm_web"):
         YarnRest("http://127.0.0.1:9", timeout_s=1).nodes()
+
+
+@pytest.mark.parametrize(("value", "promotes"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
+def test_whether_the_resourcemanager_promotes(
+    rm: Callable[[Answers], YarnRest], value: str | None, promotes: bool
+) -> None:
+    found = {"property": {"key": "yarn.resourcemanager.auto-update.containers", "value": value, "isFinal": False}}
+    assert rm({"/conf": (200, json.dumps(found))}).auto_update() is promotes
+    assert asked == [("/conf", {"name": ["yarn.resourcemanager.auto-update.containers"]})]
+
+
+def test_who_may_not_read_the_configuration_is_told_so(rm: Callable[[Answers], YarnRest]) -> None:
+    with pytest.raises(RefusedError):
+        rm({"/conf": (403, "{}")}).auto_update()
