@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, TypeVar
@@ -130,6 +130,16 @@ def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> floa
     return max(0.0, ran_s)
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is expected of a stage without those that run, and how many tasks that counts as."""
+
+    stage: Stage | None
+    """None before it began."""
+    expects: Expectation
+    weight: float
+
+
 class Estimator:
     """A machine: ends, kills and ages of containers in, expectations out; its memory is bounded."""
 
@@ -139,9 +149,12 @@ class Estimator:
         self._lost: OrderedDict[str, float] = OrderedDict()
         """By lost container: how long its task ran at most before, in seconds; only where it ran."""
         self._changed: dict[Name, None] = {}
-        self._running: dict[str, list[tuple[Stage, int]]] = {}
-        """By node: the stage of each running container, and its age in ms where it outlived what is expected."""
-        self._bases: dict[tuple[str, int], float] = {}
+        self._running: dict[str, tuple[Sequence[Stage], Sequence[tuple[Stage, int]]]] = {}
+        """By node: stages of running containers that are young, and of those that outlived it with ages (ms)."""
+        self._known: dict[tuple[str, int], _Known] = {}
+        """What is expected without those that run, computed once a round where nothing new came."""
+        self._policies: Policies | None = None
+        """Those that it was computed by."""
 
     # What happens
 
@@ -151,6 +164,7 @@ class Estimator:
             raise ValueError(f"a container cannot have run for {ran_s} s")
         stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
         stage.done.add(ran_s)
+        self._known.pop((app.id, priority), None)
         name = _name(app, priority)
         _entry(self._names, name, Durations()).add(ran_s, estimate.history_tasks)
         self._changed[name] = None
@@ -174,48 +188,67 @@ class Estimator:
         Each counts as a task that takes what is expected of its stage, or its age where it outlived that.
         """
         self.forget_node(node_id)
-        here: list[tuple[Stage, int]] = []
+        young: list[Stage] = []
+        over: list[tuple[Stage, int]] = []
         for c in containers:
-            if c.state not in _RUNNING or c.am:
+            if c.state not in _RUNNING or c.am or (app := apps.get(c.app_id)) is None:
                 continue
-            key = c.app_id, c.priority
-            base_s = self._bases.get(key)
-            if base_s is None:
-                app = apps.get(c.app_id)
-                if app is None:
-                    continue
-                base_s = self._bases[key] = self._weighed(app, c.priority, policies)[1].mean_s
-            age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk)
-            stage = self._stages.get(key) or self._stage(apps[c.app_id], c.priority)
-            here.append((stage, int(age_s * 1000) if age_s > base_s else 0))
-        for stage, ms in here:
-            _count(stage, ms, 1)
-        if here:
-            self._running[node_id] = here
+            known = self._weighed(app, c.priority, policies)
+            stage = known.stage
+            if stage is None:
+                stage = self._stage(app, c.priority)
+            age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk) if c.times_shrunk else c.since_s
+            if age_s > known.expects.mean_s:
+                ms = int(age_s * 1000)
+                stage.over += 1
+                stage.over_ms += ms
+                stage.over_ms2 += ms * ms
+                over.append((stage, ms))
+            else:
+                stage.young += 1
+                young.append(stage)
+        if young or over:
+            self._running[node_id] = young, over
 
     def forget_node(self, node_id: str) -> None:
         """Forget what runs at a node."""
-        for stage, ms in self._running.pop(node_id, ()):
-            _count(stage, ms, -1)
+        young, over = self._running.pop(node_id, ((), ()))
+        for stage in young:
+            stage.young -= 1
+        for stage, ms in over:
+            stage.over -= 1
+            stage.over_ms -= ms
+            stage.over_ms2 -= ms * ms
 
     def round(self) -> None:
-        """Do what is due each second: what running ones are compared with is computed anew."""
-        self._bases.clear()
+        """Do what is due each second: take in what became known of job names, and new settings."""
+        self._known.clear()
 
     # What is expected
 
     def expected(self, app: AppView, priority: int, policies: Policies, follows: str = "") -> Expectation:
         """Return what is expected of a task; follows: its container that was shed or killed before, "" for none."""
-        stage, known, weight = self._weighed(app, priority, policies)
-        if stage is not None and stage.over:
-            known = _outlived(stage, known, weight)
+        known = self._weighed(app, priority, policies)
+        expects = known.expects
+        if known.stage is not None and known.stage.over:
+            expects = _outlived(known.stage, expects, known.weight)
         ran_s = self._lost.get(follows)
         if ran_s is None:
-            return known
-        return replace(known, mean_s=ran_s + left_s(known.mean_s, known.spread_s, ran_s), source=Source.TASK)
+            return expects
+        return replace(expects, mean_s=ran_s + left_s(expects.mean_s, expects.spread_s, ran_s), source=Source.TASK)
 
-    def _weighed(self, app: AppView, priority: int, policies: Policies) -> tuple[Stage | None, Expectation, float]:
-        """Return the stage, what is expected without those that run, and how many tasks that counts as."""
+    def _weighed(self, app: AppView, priority: int, policies: Policies) -> _Known:
+        """Return what is expected of a stage without those that run."""
+        if policies is not self._policies:
+            self._known.clear()
+            self._policies = policies
+        key = app.id, priority
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._compute(app, priority, policies)
+        return known
+
+    def _compute(self, app: AppView, priority: int, policies: Policies) -> _Known:
         stage = self._stages.get((app.id, priority))
         earlier = stage.earlier if stage is not None else self._names.get(_name(app, priority))
         estimate = policies.estimate(app)
@@ -225,7 +258,7 @@ class Estimator:
             weight = min(weight, estimate.prior_weight)
         if stage is not None and stage.done.count:
             prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
-        return stage, prior, weight
+        return _Known(stage, prior, weight)
 
     # What is kept
 
@@ -242,6 +275,7 @@ class Estimator:
 
     def restore(self, records: Iterable[DurationRecord]) -> None:
         """Take in what was kept, the latest first, beside what was observed since the start."""
+        self._known.clear()
         for record in records:
             kept = Durations(record.count, record.mean_s, record.m2)
             if record.count < 1 or not (MIN_S <= record.mean_s < math.inf and 0 <= record.m2 < math.inf):
@@ -262,6 +296,7 @@ class Estimator:
             return known
         name = self._names.get(_name(app, priority))
         earlier = replace(name) if name is not None else Durations()
+        self._known.pop(key, None)
         return _entry(self._stages, key, Stage(earlier))
 
 
@@ -284,15 +319,6 @@ def _blend(known: Durations, prior: Expectation, weight: float, source: Source) 
     within = known.count * known.spread_s**2 + weight * prior.spread_s**2
     between = known.count * (known.mean_s - mean_s) ** 2 + weight * (prior.mean_s - mean_s) ** 2
     return Expectation(mean_s, math.sqrt((within + between) / total), source, known.count), total
-
-
-def _count(stage: Stage, ms: int, more: int) -> None:
-    if ms:
-        stage.over += more
-        stage.over_ms += more * ms
-        stage.over_ms2 += more * ms * ms
-    else:
-        stage.young += more
 
 
 def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:

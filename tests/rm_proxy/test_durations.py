@@ -19,9 +19,7 @@ from rm_proxy.recorder import StoreUnavailableError
 from rm_proxy.records import DurationRecord
 from rm_proxy.store import Store
 from shell.messages import EventKind
-from tests.rm_proxy.test_store import APP, grant, happened, postgres, store
-
-__all__ = ["postgres", "store"]
+from tests.rm_proxy.test_store import APP, grant, happened
 
 RECORD = DurationRecord("SPARK", "etl", 20, 3, 20.0, 200.0, 100.0)
 

@@ -78,7 +78,7 @@ def test_the_default_is_no_knowledge() -> None:
 
 def test_tags_go_before_rules_and_rules_before_the_default() -> None:
     ruled = policies(rules=[{"match": {"priority": 20}, "expected_s": 7}], default_s=5)
-    tagged = replace(OTHER, tags=frozenset({"expected_s:12", "expected_s:20:3.5", "nightly"}))
+    tagged = replace(OTHER, id="a4", tags=frozenset({"expected_s:12", "expected_s:20:3.5", "nightly"}))
     known = Estimator()
     assert known.expected(OTHER, 20, ruled) == Expectation(7.0, 0.0, Source.RULE)
     assert known.expected(OTHER, 10, ruled) == Expectation(5.0, 0.0, Source.DEFAULT)
@@ -176,7 +176,7 @@ def test_what_is_kept_comes_back() -> None:
     fresh.restore([record, replace(record, app_name="bad", mean_s=math.nan), replace(record, app_name="none", count=0)])
     both = fresh.expected(replace(AGAIN, id="a9"), 0, PLAIN)
     assert (both.mean_s, both.count) == (30.0, 4)
-    assert fresh.expected(replace(AGAIN, id="a9", name="bad"), 0, PLAIN).source is Source.DEFAULT
+    assert fresh.expected(replace(AGAIN, id="a8", name="bad"), 0, PLAIN).source is Source.DEFAULT
     assert [r.app_name for r in fresh.changed(1, 7.0)] == ["report"], "a few at a time, the rest later"
     assert [(r.app_name, r.count) for r in fresh.changed(9, 8.0)] == [("etl #", 4)]
 
