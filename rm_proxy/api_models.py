@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import BaseModel, Field
 
 from policies.model import NodeView, QueueView, Resources
-from shell.messages import ContainerReport
+from shell.messages import ContainerReport, Targets
 
 T = TypeVar("T")
 
@@ -58,6 +58,8 @@ class NodeInfo(BaseModel):
     """Of the settings that the sidecar uses."""
     limits: list[str] = []
     """What the sidecar cannot do there, and why."""
+    targets: Targets | None = None
+    """What its sidecar is told: what is shed, and what queueables may use; null before the first round."""
 
     @classmethod
     def of(cls, view: NodeView, **more: Any) -> NodeInfo:

@@ -45,6 +45,7 @@ def nodes(found: Sequence[dict[str, Any]]) -> None:
 def node(found: dict[str, Any]) -> None:
     """Print a node and its containers."""
     nodes([found])
+    _facts(_wanted(found.get("targets") or {}))
     columns = (
         *("container", "kind", "state", ">for s", "size", ">priority", ">expected s"),
         *(">attained s", ">cores", ">shrunk", "by", "why"),
@@ -67,6 +68,22 @@ def node(found: dict[str, Any]) -> None:
         for one in found["containers"]
     ]
     _table(columns, rows, "no containers")
+
+
+def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what the sidecar is told, in words."""
+    facts = []
+    limits = []
+    if targets.get("max_wait_s") is not None:
+        limits.append(f"what would start in more than {targets['max_wait_s']:g} s")
+    if targets.get("max_queue") is not None:
+        limits.append(f"what waits behind {targets['max_queue']} others")
+    if limits:
+        facts.append(("is shed", f"{', '.join(limits)} ({targets['shed_reason']})"))
+    if targets.get("limit_q_mb") is not None:
+        left = amount({"memory_mb": targets["limit_q_mb"], "vcores": targets["limit_q_vcores"] or 0})
+        facts.append(("left to queueables", f"{left} ({targets['limit_reason']})"))
+    return facts
 
 
 def queues(found: Sequence[dict[str, Any]]) -> None:

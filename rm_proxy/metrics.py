@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
+from rm_proxy.targets import Summary
 from shell.version import version
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,6 +30,13 @@ class ProxyMetrics:
     def exposition(self) -> bytes:
         """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
         return generate_latest(self.registry)
+
+    def set_targets(self, summary: Summary) -> None:
+        """Set the gauges of what the nodes are told."""
+        self.shedding_nodes.set(summary.shedding)
+        self.max_wait_s.set(math.nan if summary.min_wait_s is None else summary.min_wait_s)
+        self.policed_nodes.set(summary.policed)
+        self.policed_left_mb.set(summary.left_mb)
 
     def _relay(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
@@ -56,6 +65,10 @@ class ProxyMetrics:
         )
         self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
         self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
+        self.shedding_nodes = self._gauge("shedding_nodes", "Nodes with a limit of what may wait.")
+        self.max_wait_s = self._gauge("max_wait_seconds", "The lowest of their limits of waiting; NaN without any.")
+        self.policed_nodes = self._gauge("policed_nodes", "Nodes that leave queueable containers only a part.")
+        self.policed_left_mb = self._gauge("policed_left_mb", "Memory that they leave them, together.")
         self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
         self.decisions = self._counter("decisions", "Decisions beside those of delivered containers, by slot.", "slot")
         self.decisions_left_out = self._counter(

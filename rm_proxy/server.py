@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
@@ -23,8 +23,9 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
-from rm_proxy.durations import DurationKeeper, kept
+from rm_proxy.durations import kept
 from rm_proxy.estimator import MIN_S
+from rm_proxy.keeper import Keeper, Learner
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.promoter import wanted
 from rm_proxy.recorder import Recorder
@@ -33,6 +34,7 @@ from rm_proxy.refresh import Refresher
 from rm_proxy.reload import ProxyReloader
 from rm_proxy.state import ApiState
 from rm_proxy.store import Store
+from rm_proxy.use_rows import kept_use
 from rm_proxy.world import (
     Announce,
     BadTags,
@@ -65,7 +67,7 @@ class Proxy:
         self.settings = settings
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
-        self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf))
+        self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.store = Store(self.endpoints.store_url)
         self.recorder = Recorder(
             self.store,
@@ -74,13 +76,7 @@ class Proxy:
             batch_rows=settings.store_batch,
             keep_s=settings.keep_days * 86400,
         )
-        self.durations = DurationKeeper(
-            self.coordinator.estimator,
-            ThreadPoolExecutor(1, "durations"),
-            ready=lambda: self.recorder.opened,
-            read=partial(kept, self.store),
-            keep=self.recorder.keep,
-        )
+        self.keepers = self._keepers()
         self.announcer = Announcer(
             self.metrics,
             self._url_of,
@@ -102,6 +98,24 @@ class Proxy:
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._rest: asyncio.Task[None] | None = None
+
+    def _keepers(self) -> tuple[Keeper[Any], ...]:
+        """Return what holds the coordinator's knowledge and the store together."""
+        learners: tuple[tuple[str, Learner[Any], Callable[[Store], Any]], ...] = (
+            ("durations of earlier jobs", self.coordinator.estimator, kept),
+            ("weeks of the nodes' use", self.coordinator.targets.history, kept_use),
+        )
+        return tuple(
+            Keeper(
+                what,
+                learner,
+                ThreadPoolExecutor(1, "keeper"),
+                ready=lambda: self.recorder.opened,
+                read=partial(read, self.store),
+                keep=self.recorder.keep,
+            )
+            for what, learner, read in learners
+        )
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
@@ -144,7 +158,8 @@ class Proxy:
             self._rest.cancel()
             await asyncio.wait([self._rest])
         await self._loop.run_in_executor(None, self.announcer.close)
-        self.durations.close(time.time())
+        for keeper in self.keepers:
+            keeper.close(time.time())
         await self._loop.run_in_executor(None, self.recorder.close)
         self.store.close()
         log.info("proxy stopped")
@@ -262,8 +277,10 @@ class Proxy:
         self.reloader.tick(time.time())
         self._warn_of_promotion()
         self.carry_out(self.coordinator.take_effects())
-        self.durations.round(time.time())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
+        for keeper in self.keepers:
+            keeper.round(now_s)
+        metrics.set_targets(coordinator.targets.summary())
         nodes = coordinator.nodes.values()
         usable = sum(1 for node in nodes if node.view.usable)
         metrics.nodes.labels("usable").set(usable)

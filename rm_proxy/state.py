@@ -107,6 +107,7 @@ class ApiState:
             "report_age_s": now_s - node.reported_s if report else None,
             "sidecar_url": report.sidecar_url if report else "",
             "limits": report.limits if report else [],
+            "targets": self._proxy.coordinator.targets.of(node.id),
             "settings_version": report.settings_version if report else "",
         }
 

@@ -74,12 +74,14 @@ class Week:
             _follow((mean_vcores, peak_vcores), vcores, part),
         )
 
-    def fill_from(self, other: Week) -> None:
-        """Take the slots of another week that this one has not seen."""
+    def after(self, earlier: Week) -> Week:
+        """Return an earlier week with the slots that this one has seen since taken in."""
         for slot in range(SLOTS):
             at = slice(_COLUMNS * slot, _COLUMNS * (slot + 1))
-            if not self._cells[at.start]:
-                self._cells[at] = other._cells[at]
+            if self._cells[at.start]:
+                _, mean_mb, peak_mb, mean_vcores, peak_vcores = self._cells[at]
+                earlier.add(slot, (mean_mb, peak_mb), (mean_vcores, peak_vcores))
+        return earlier
 
 
 def _follow(known: tuple[float, float], seen: tuple[float, float], part: float) -> tuple[float, float]:
@@ -125,16 +127,14 @@ class UseHistory:
         self._local = local
         self._weeks: OrderedDict[str, Week] = OrderedDict()
         self._now: dict[str, _Running] = {}
-        self._rows: list[UseRecord] = []
+        self._changed: dict[tuple[str, int], None] = {}
+        """Node and slot of what is to be stored, the oldest first."""
 
-    def load(self, weeks: dict[str, Week]) -> None:
-        """Take in what was known before the start; slots that were seen since stay."""
-        for node_id, week in weeks.items():
+    def restore(self, kept: dict[str, Week]) -> None:
+        """Take in what was known before the start, beside what was seen since; `kept` is not to be used further."""
+        for node_id, week in kept.items():
             known = self._weeks.get(node_id)
-            if known is not None:
-                known.fill_from(week)
-            else:
-                self._weeks[node_id] = week
+            self._weeks[node_id] = week if known is None else known.after(week)
         self._bound()
         for running in self._now.values():
             running.shown = None
@@ -143,6 +143,8 @@ class UseHistory:
         """Forget a node that is gone; the store keeps its rows."""
         self._now.pop(node_id, None)
         self._weeks.pop(node_id, None)
+        for slot in range(SLOTS):
+            self._changed.pop((node_id, slot), None)
 
     def observe(self, node_id: str, used_g: Resources, now_s: float) -> None:
         """Take in what guaranteed containers use of a node from now on."""
@@ -173,9 +175,16 @@ class UseHistory:
             running.shown = tuple(self._ahead(running, week))
         return running.shown
 
-    def take_rows(self) -> list[UseRecord]:
-        """Return what is to be stored."""
-        rows, self._rows = self._rows, []
+    def changed(self, most: int, now_s: float) -> list[UseRecord]:
+        """Return slots that were counted, `most` at most, those that have waited longest first; and forget it."""
+        rows = []
+        for node_id, slot in list(self._changed)[:most]:
+            del self._changed[node_id, slot]
+            week = self._weeks.get(node_id)
+            if week is not None:
+                weeks, mean, peak = week.of(slot)
+                use = mean.memory_mb, peak.memory_mb, mean.vcores, peak.vcores
+                rows.append(UseRecord(node_id, slot, weeks, *use, now_s))
         return rows
 
     def _slot(self, now_s: float) -> tuple[int, float]:
@@ -209,19 +218,7 @@ class UseHistory:
                 (running.sum_mb / running.seen_s, running.peak.memory_mb),
                 (running.sum_vcores / running.seen_s, running.peak.vcores),
             )
-            weeks, mean, peak = week.of(running.slot)
-            self._rows.append(
-                UseRecord(
-                    node_id,
-                    running.slot,
-                    weeks,
-                    mean.memory_mb,
-                    peak.memory_mb,
-                    mean.vcores,
-                    peak.vcores,
-                    now_s,
-                )
-            )
+            self._changed[node_id, running.slot] = None
             self._bound()
         running.slot, running.ends_s = self._slot(now_s)
         running.seen_s = running.sum_mb = running.sum_vcores = 0.0
@@ -237,7 +234,7 @@ class UseHistory:
 
     def _bound(self) -> None:
         while len(self._weeks) > MAX_NODES:
-            self._weeks.popitem(last=False)
+            self.forget(next(iter(self._weeks)))
 
 
 def _most(one: Resources, other: Resources) -> Resources:

@@ -30,7 +30,7 @@ from rm_proxy.api_models import (
     Summary,
 )
 from rm_proxy.estimates import EstimateErrors, Estimates
-from shell.messages import ContainerReport, ContainerState
+from shell.messages import ContainerReport, ContainerState, Targets
 
 APP = "application_1_0001"
 CONTAINER = "container_1_0001_01_000002"
@@ -96,6 +96,14 @@ SUMMARY = Summary(
     queueing=DELAYS,
     events={"held": 3},
 )
+TARGETS = Targets(
+    max_wait_s=25,
+    max_queue=9,
+    shed_reason="mean 20 s",
+    limit_q_mb=2048,
+    limit_q_vcores=2.5,
+    limit_reason="history: peak",
+)
 WAITING = ContainerReport(
     container_id=CONTAINER, app_id=APP, kind="Q", state=ContainerState.WAITING, memory_mb=512, vcores=1, why="room"
 )
@@ -114,13 +122,18 @@ SHRUNK = WAITING.model_copy(
 MASTER = WAITING.model_copy(update={"container_id": CONTAINER[:-1] + "1", "kind": "G", "am": True})
 
 
+DETAIL = NodeDetail(**NODE.model_dump() | {"targets": TARGETS}, containers=[WAITING, SHRUNK, MASTER])
+
+
 def page(*items: Any, more: bool = False) -> str:
     return Page[Any](items=list(items), offset=0, more=more).model_dump_json()
 
 
 ANSWERS = {
     "/v1/nodes": page(NODE),
-    "/v1/nodes/n1:1": NodeDetail(**NODE.model_dump(), containers=[WAITING, SHRUNK, MASTER]).model_dump_json(),
+    "/v1/nodes/n1:1": NodeDetail(
+        **NODE.model_dump() | {"targets": TARGETS}, containers=[WAITING, SHRUNK, MASTER]
+    ).model_dump_json(),
     "/v1/queues": page(QueueInfo.of(QueueView("root.a", Resources(4096, 4), labels=frozenset(["gpu"])))),
     "/v1/applications": page(ApplicationInfo(id=APP, name="wordcount", live_q=5)),
     f"/v1/applications/{APP}": ApplicationInfo(id=APP, name="wordcount", submitted_s=1.0).model_dump_json(),
@@ -179,6 +192,8 @@ def call(*arguments: str, url: str = "") -> Result:
         (("node", "show", "n1:1"), ["61.2", "0.05", SHRUNK.shrunk_by, "attained more", "G, AM"]),
         (("queue", "list"), ["root.a", "gpu"]),
         (("app", "list"), [APP, "wordcount"]),
+        (("node", "show", "n1:1"), ["more than 25 s, what waits behind 9 others (mean 20 s)"]),
+        (("node", "show", "n1:1"), ["left to queueables", "2048 MB, 2.5 cores (history: peak)"]),
         (("app", "show", APP), [APP, "1970-01-01 00:00:01Z", "0.004"]),
         (("decision", "list"), [CONTAINER, "rule 1 [bold]as written[/bold]", "0.004"]),
         (("explain", CONTAINER), [CONTAINER, "It went queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"]),

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from policies.model import AppView
 from policies.section import Estimate
-from rm_proxy import durations, estimates
-from rm_proxy.durations import DurationKeeper, kept
+from rm_proxy import estimates, keeper
+from rm_proxy.durations import kept
 from rm_proxy.estimator import Estimator
 from rm_proxy.history import History
+from rm_proxy.keeper import Keeper
 from rm_proxy.recorder import StoreUnavailableError
 from rm_proxy.records import DurationRecord
 from rm_proxy.store import Store
@@ -54,8 +55,13 @@ class Kept:
         self.records, self.thread, self.estimator = list(records), Thread(), Estimator()
         self.ready, self.out = True, False
         self.written: list[DurationRecord] = []
-        self.keeper = DurationKeeper(
-            self.estimator, self.thread, ready=lambda: self.ready, read=self._read, keep=self.written.append
+        self.keeper = Keeper(
+            "durations",
+            self.estimator,
+            self.thread,
+            ready=lambda: self.ready,
+            read=self._read,
+            keep=self.written.append,
         )
 
     def _read(self) -> list[DurationRecord]:
@@ -103,7 +109,7 @@ def test_a_store_that_is_out_is_asked_again_and_nothing_is_overwritten() -> None
 
 
 def test_changes_are_written_each_half_minute_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durations, "MAX_WRITTEN", 2)
+    monkeypatch.setattr(keeper, "MAX_WRITTEN", 2)
     it = Kept()
     it.rounds(0, 1)
     for name in ("a", "b", "c"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,8 +12,11 @@ from hypothesis import strategies as st
 
 from policies.model import Resources
 from rm_proxy import use_history
+from rm_proxy.recorder import StoreUnavailableError
 from rm_proxy.records import UseRecord
+from rm_proxy.store import Store
 from rm_proxy.use_history import MINUTES, SLOTS, UseHistory, Week, utc, weeks_of
+from rm_proxy.use_rows import kept_use
 
 MONDAY_S = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
 WEEK_S = 604_800.0
@@ -34,9 +38,9 @@ def see(history: UseHistory, begin_s: float, *by_slot: int, every_s: float = 30.
 def test_a_slot_is_counted_when_it_is_over() -> None:
     history = UseHistory()
     see(history, MONDAY_S, 1000)
-    [row] = history.take_rows()
-    assert row == UseRecord(NODE, 0, 1, 1000, 1000, 1.0, 1.0, MONDAY_S + 900)
-    assert history.take_rows() == []
+    [row] = history.changed(1000, 0.0)
+    assert row == UseRecord(NODE, 0, 1, 1000, 1000, 1.0, 1.0, 0.0)
+    assert history.changed(1000, 0.0) == []
 
 
 def test_the_mean_is_by_time_and_the_peak_by_moment() -> None:
@@ -46,7 +50,7 @@ def test_the_mean_is_by_time_and_the_peak_by_moment() -> None:
         history.observe(NODE, used(3000 if second < 450 else 1000), MONDAY_S + second)
     history.observe(NODE, used(9000), MONDAY_S + 899)
     history.observe(NODE, used(0), MONDAY_S + 900)
-    [row] = history.take_rows()
+    [row] = history.changed(1000, 0.0)
     assert row.mean_mb == pytest.approx((450 * 3000 + 449 * 1000 + 9000) / 900, abs=1)
     assert row.peak_mb == 9000
 
@@ -55,7 +59,7 @@ def test_a_slot_that_was_hardly_seen_is_not_counted() -> None:
     history = UseHistory()
     for second in (0, 100, 200, 400, 899, 900):
         history.observe(NODE, used(1000), MONDAY_S + second)  # a gap counts a minute at most
-    assert history.take_rows() == []
+    assert history.changed(1000, 0.0) == []
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,7 @@ def test_slots_of_the_week(moment: tuple[int, int, int], slot: int) -> None:
     now_s = datetime(2026, 1, day, hour, minute, tzinfo=UTC).timestamp()
     history = UseHistory()
     see(history, now_s - now_s % 900, 500)
-    assert [row.slot for row in history.take_rows()] == [slot]
+    assert [row.slot for row in history.changed(1000, 0.0)] == [slot]
 
 
 def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +80,7 @@ def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> Non
     try:
         history = UseHistory(time.localtime)
         see(history, MONDAY_S, 500)
-        assert [row.slot for row in history.take_rows()] == [22]
+        assert [row.slot for row in history.changed(1000, 0.0)] == [22]
     finally:
         monkeypatch.undo()
         time.tzset()
@@ -87,7 +91,7 @@ def test_weeks_follow_each_other_and_the_peak_comes_down_slowly() -> None:
     found = []
     for week, memory_mb in enumerate((1000, 3000, 2000)):
         see(history, MONDAY_S + week * WEEK_S, memory_mb)
-        row = history.take_rows()[-1]
+        row = history.changed(1000, 0.0)[-1]
         found.append((row.count, round(row.mean_mb), round(row.peak_mb)))
     assert found == [(1, 1000, 1000), (2, 2000, 3000), (3, 2000, 2667)]
 
@@ -147,20 +151,31 @@ def test_the_clock_may_be_set_back() -> None:
 def test_rows_come_back_from_the_store() -> None:
     history = UseHistory()
     see(history, MONDAY_S, 1000, 2000)
-    rows = history.take_rows()
+    rows = history.changed(1000, 0.0)
     again = UseHistory()
-    again.load(weeks_of(rows))
+    again.restore(weeks_of(rows))
     again.observe(NODE, used(0), MONDAY_S + WEEK_S)
     assert [u.mean.memory_mb for u in again.usual(NODE)] == [1000, 2000]
 
 
-def test_what_was_seen_since_the_start_stays() -> None:
+def test_what_was_seen_since_the_start_counts_as_one_week_more() -> None:
     history = UseHistory()
     see(history, MONDAY_S, 5000)
     stored = [UseRecord(NODE, slot, 4, 100, 200, 1, 2, 0.0) for slot in (0, 1, 5)]
-    history.load(weeks_of(stored))
+    history.restore(weeks_of(stored))
     history.observe(NODE, used(0), MONDAY_S + WEEK_S)
-    assert [(u.mean.memory_mb, u.weeks) for u in history.usual(NODE)] == [(5000, 1), (100, 4), (100, 4)]
+    assert [(u.mean.memory_mb, u.weeks) for u in history.usual(NODE)] == [(1080, 5), (100, 4), (100, 4)]
+
+
+def test_rows_are_given_once_and_no_more_than_wanted() -> None:
+    history = UseHistory()
+    see(history, MONDAY_S, 1, 2, 3)
+    assert [row.slot for row in history.changed(2, 7.0)] == [0, 1]
+    assert [(row.slot, row.at_s) for row in history.changed(2, 8.0)] == [(2, 8.0)]
+    assert history.changed(2, 9.0) == []
+    see(history, MONDAY_S + WEEK_S, 9)
+    history.forget(NODE)
+    assert history.changed(2, 9.0) == []
 
 
 def test_rows_out_of_range_are_left_out() -> None:
@@ -171,10 +186,29 @@ def test_rows_out_of_range_are_left_out() -> None:
 def test_nodes_are_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use_history, "MAX_NODES", 2)
     history = UseHistory()
-    history.load(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(5)]))
+    history.restore(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(5)]))
     assert list(history._weeks) == ["n3:1", "n4:1"]
     history.forget("n3:1")
     assert list(history._weeks) == ["n4:1"]
+
+
+def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'p.db'}")
+    with pytest.raises(StoreUnavailableError, match="no such table: node_use"):
+        kept_use(store)
+    store.close()
+    store = Store(f"sqlite:///{tmp_path / 'q.db'}")
+    store.open()
+    history = UseHistory()
+    see(history, MONDAY_S, 1000, 2000)
+    store.write(history.changed(1000, MONDAY_S))
+    see(history, MONDAY_S + WEEK_S, 3000)
+    store.write(history.changed(1000, MONDAY_S))
+    again = UseHistory()
+    again.restore(kept_use(store))
+    store.close()
+    again.observe(NODE, used(0), MONDAY_S + 2 * WEEK_S)
+    assert [(u.weeks, u.mean.memory_mb) for u in again.usual(NODE)] == [(2, 2000), (1, 2000)]
 
 
 @given(st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 100_000)), min_size=1, max_size=60))
@@ -184,7 +218,7 @@ def test_means_lie_within_what_was_seen_and_peaks_are_no_lower(steps: list[tuple
         now_s += after_s
         history.observe(NODE, used(memory_mb), now_s)
     seen = [memory_mb for _, memory_mb in steps]
-    for row in history.take_rows():
+    for row in history.changed(1000, 0.0):
         assert 0 <= row.slot < SLOTS
         assert min(seen) - 1 <= row.mean_mb <= max(seen) + 1
         assert row.mean_mb - 1 <= row.peak_mb <= max(seen) + 1
