@@ -77,6 +77,7 @@ class ApplicationMaster:
 
     def take(self, answer: y.AllocateResponseProto) -> None:
         self.response_id, self.unanswered = answer.response_id, None
+        assert not answer.updated_containers and not answer.update_errors, "it updates nothing, and hears of nothing"
         self.table.sent()
         for container_id in self._sent_releases & self.releasing.keys():
             self.unconfirmed[container_id] = self.releasing.pop(container_id)

@@ -24,6 +24,7 @@ def check(run: Run) -> None:
         _ids(run, am, attempt)
         if run.calm[am.number] >= CALM:
             _tables_agree(run, am, attempt)
+            _kinds_agree(run, am, attempt)
         open_q += attempt.live.used_q + attempt.table.ledger.open_size
     queue = run.coordinator.queue("root.default")
     assert queue is not None
@@ -67,6 +68,21 @@ def _ids(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
     kept = {key[1] for key in run.rm.app(am.number).o}
     table = attempt.table
     assert len(kept) <= len(table.by_private) + len(table._parked_for) + run.leaks[am.number]
+
+
+def _kinds_agree(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
+    """What the ResourceManager made guaranteed is so for the proxy, and nothing else."""
+    at_rm = run.rm.app(am.number).containers
+    for live in attempt.live:
+        number = live.proto.id
+        if number in at_rm and live.private_id is not None and live.id not in run.demoted:
+            assert at_rm[number].opportunistic == (live.kind is Kind.QUEUEABLE), live
+            assert at_rm[number].version == live.version
+    for site in run.sites.values():
+        for entry in site.node.entries.values():
+            promoted = attempt.live.get(entry.id)
+            if entry.kind == "G" and promoted is not None and entry.grant is not None:
+                assert promoted.kind is Kind.GUARANTEED, "the sidecar knows more than the proxy"
 
 
 def _tables_agree(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:

@@ -3,12 +3,15 @@
 Guaranteed rows: AppSchedulingInfo and LocalityAppPlacementAllocator (absolute rows; decremented at host, rack and ANY
 on each grant; grants on node heartbeats, delivered with the next allocate). Opportunistic rows:
 OpportunisticContainerContext and CentralizedOpportunisticContainerAllocator with nodes-used=0 (grants on host rows,
-within the allocate call). Response ids: ApplicationMasterService (one step old: the last answer again).
+within the allocate call). Promotions: RMServerUtils.validateAndSplitUpdateResourceRequests and ContainerUpdateContext
+(planned as a guaranteed container on the node, told with the next allocate). Response ids: ApplicationMasterService
+(one step old: the last answer again).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -30,6 +33,7 @@ class RmContainer:
     opportunistic: bool
     memory_mb: int
     running: bool = False
+    version: int = 0
 
 
 @dataclass
@@ -79,6 +83,10 @@ class App:
         self.completed: list[y.ContainerStatusProto] = []
         self.acknowledged_next: list[y.ContainerStatusProto] = []
         """Told with the last answer; the NodeManagers report them again until the next allocate."""
+        self.promoting: dict[int, str] = {}
+        """Containers whose promotion waits for room on their node, and the node; it is not taken back when they end."""
+        self.room: dict[int, tuple[str, int]] = {}
+        """Containers for whose promotion there is room: node and MB of what is granted for it until it is told."""
 
     def id_proto(self, number: int) -> y.ContainerIdProto:
         proto = y.ContainerIdProto(id=number)
@@ -139,11 +147,13 @@ class ResourceManager:
         opportunistic = [r for r in request.ask if r.execution_type_request.execution_type == y.OPPORTUNISTIC]
         self._take_o(app, opportunistic)
         answer.allocated_containers.extend(self._allocate_o(app))
+        answer.update_errors.extend(self._take_updates(app, request.update_requests))
         for each in request.release:
             self.release(app, each.id)
         self._take_g(app, [r for r in request.ask if r.execution_type_request.execution_type == y.GUARANTEED])
         answer.allocated_containers.extend(app.granted)
         answer.completed_container_statuses.extend(app.completed)
+        answer.updated_containers.extend(self._promoted(app))
         answer.limit.memory = self.free_mb()
         answer.limit.virtual_cores = 8
         app.granted, app.completed, app.acknowledged_next = [], [], app.completed
@@ -151,9 +161,53 @@ class ResourceManager:
         app.last = answer.SerializeToString()
         return app.last
 
+    def _take_updates(
+        self, app: App, updates: Iterable[y.UpdateContainerRequestProto]
+    ) -> Iterator[y.UpdateContainerErrorProto]:
+        seen: set[int] = set()
+        for update in updates:
+            assert (update.update_type, update.execution_type) == (y.PROMOTE_EXECUTION_TYPE, y.GUARANTEED)
+            number, reason = update.container_id.id, ""
+            container = app.containers.get(number)
+            if container is None:
+                reason = "INVALID_CONTAINER_ID"
+            elif update.container_version != container.version:
+                reason = "INCORRECT_CONTAINER_VERSION_ERROR"
+            elif number in seen or number in app.promoting or number in app.room:
+                reason = "UPDATE_OUTSTANDING_ERROR"
+            elif container.opportunistic:
+                assert container.running, "the NodeManager would not know it"
+                app.promoting[number] = container.node
+            seen.add(number)
+            if reason:
+                version = container.version if container is not None else -1
+                yield y.UpdateContainerErrorProto(
+                    reason=reason, update_request=update, current_container_version=version
+                )
+
+    def _promoted(self, app: App) -> Iterator[y.UpdatedContainerProto]:
+        room, app.room = app.room, {}
+        for number in room:
+            container = app.containers.get(number)
+            if container is None:
+                continue  # it ended: what was granted for it is dropped
+            container.opportunistic = False
+            container.version += 1
+            told = y.UpdatedContainerProto(update_type=y.PROMOTE_EXECUTION_TYPE)
+            told.container.id.CopyFrom(app.id_proto(number))
+            told.container.execution_type, told.container.version = y.GUARANTEED, container.version
+            yield told
+
+    def used_mb(self, node_id: str) -> int:
+        """Return what guaranteed containers use of a node, what is granted for promotions included."""
+        apps = self.apps.values()
+        given = sum(
+            c.memory_mb for a in apps for c in a.containers.values() if c.node == node_id and not c.opportunistic
+        )
+        return given + sum(memory_mb for a in apps for node, memory_mb in a.room.values() if node == node_id)
+
     def free_mb(self) -> int:
-        used = sum(c.memory_mb for a in self.apps.values() for c in a.containers.values() if not c.opportunistic)
-        return sum(n.memory_mb for n in self.nodes.values() if n.up) - used
+        return sum(n.memory_mb - self.used_mb(node_id) for node_id, n in self.nodes.items() if n.up)
 
     def _take_o(self, app: App, rows: list[y.ResourceRequestProto]) -> None:
         for row in rows:
@@ -250,11 +304,14 @@ class ResourceManager:
         return stop
 
     def _schedule(self, node_id: str, node: RmNode) -> bool:
-        apps = self.apps.values()
-        used = sum(
-            c.memory_mb for a in apps for c in a.containers.values() if c.node == node_id and not c.opportunistic
-        )
+        apps, used = self.apps.values(), self.used_mb(node_id)
         for app in apps:
+            for number in [number for number, at in app.promoting.items() if at == node_id]:
+                memory_mb = app.containers[number].memory_mb if number in app.containers else 0
+                if used + memory_mb <= node.memory_mb:
+                    del app.promoting[number]
+                    app.room[number] = (node_id, memory_mb)
+                    return True
             if node.host in app.blacklist or not app.registered:
                 continue
             for key in sorted(app.g):

@@ -39,6 +39,11 @@ class Process:
     number: int
     opportunistic: bool
     memory_mb: int
+    version: int = 0
+
+    def promoted(self) -> None:
+        """Take in the ResourceManager's new token."""
+        self.opportunistic, self.version = False, 1
 
 
 class Link:

@@ -28,17 +28,23 @@ QUOTAS: list[dict[str, Any]] = [
     {"policy": "absolute", "settings": {"max_q": 3}},
     {"policy": "relative", "settings": {"per_g": 1.0, "min_q": 1}},
 ]
+PROMOTES: list[dict[str, Any]] = [
+    {"policy": "none"},
+    {"policy": "on_start", "settings": {"min_remaining_s": 0.0}},
+    {"policy": "when_room", "settings": {"min_remaining_s": 0.0, "min_ran_s": 1.0}},
+]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
 
-def policies(route: int, quota: int, place: int, mode: str = "active") -> dict[str, Any]:
+def policies(route: int, quota: int, place: int, mode: str = "active", promote: int = 0) -> dict[str, Any]:
     return {
         "queues": "*",
         "mode": mode,
         "routes": [ROUTES[route]],
         "quota": QUOTAS[quota],
         "place": {"policy": PLACES[place]},
+        "promote": PROMOTES[promote],
     }
 
 
@@ -49,15 +55,24 @@ class Whole(RuleBasedStateMachine):
         route=st.integers(0, 2),
         quota=st.integers(0, 2),
         place=st.integers(0, 3),
+        promote=st.integers(0, 2),
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
         seed=st.integers(0, 9),
         tight=st.booleans(),
     )
     def begin(
-        self, route: int, quota: int, place: int, nodes: int, types: tuple[str, str], seed: int, tight: bool
+        self,
+        route: int,
+        quota: int,
+        place: int,
+        promote: int,
+        nodes: int,
+        types: tuple[str, str],
+        seed: int,
+        tight: bool,
     ) -> None:
-        self.run = Run(policies(route, quota, place), types, nodes, seed)
+        self.run = Run(policies(route, quota, place, promote=promote), types, nodes, seed)
         if tight:
             self.run.tighten(routed=3, placed=2, parked=3)
         self.nodes = [f"host{n}" for n in range(1, nodes + 1)]
@@ -162,9 +177,10 @@ class Whole(RuleBasedStateMachine):
         quota=st.integers(0, 2),
         place=st.integers(0, 3),
         mode=st.sampled_from(["active", "active", "shadow"]),
+        promote=st.integers(0, 2),
     )
-    def policies_change(self, route: int, quota: int, place: int, mode: str) -> None:
-        self.run.use(Policies.load(policies(route, quota, place, mode), registry()))
+    def policies_change(self, route: int, quota: int, place: int, mode: str, promote: int) -> None:
+        self.run.use(Policies.load(policies(route, quota, place, mode, promote), registry()))
 
     @invariant()
     def holds(self) -> None:

@@ -54,6 +54,8 @@ class Run:
         """What a broken connection may cost: rows sent again overwrite grants on their way."""
         self.voided: set[str] = set()
         """Containers that the proxy gave up when the ResourceManager had restarted."""
+        self.demoted: set[str] = set()
+        """Containers whose promotion no NodeManager had heard of when the ResourceManager restarted."""
         self.calm: dict[int, int] = {}
         """By application: exchanges since the last fault."""
         self.fresh: dict[int, bool] = {}
@@ -191,6 +193,10 @@ class Run:
         started, site.started = site.started, []
         ended, site.ended = site.ended, {}
         by_number = {p.number: p.id for p in site.running.values()}
+        for app in self.rm.apps.values():
+            for number, known in app.containers.items():
+                if number in by_number and known.version:
+                    site.running[by_number[number]].promoted()
         for number in self.rm.heartbeat(node_id, started, ended):
             if number in by_number:
                 site.finish(by_number[number], -105)
@@ -200,7 +206,11 @@ class Run:
         for site in self.sites.values():
             for process in [*site.running.values(), *(site.ran[number] for number in site.ended)]:
                 app = self.rm.app(int(process.id.split("_")[2]))
+                before = app.containers.get(process.number)
+                if before is not None and before.opportunistic != process.opportunistic:
+                    self.demoted.add(process.id)
                 known = RmContainer(process.number, site.id, process.opportunistic, process.memory_mb, running=True)
+                known.version = process.version
                 app.containers[process.number] = known
                 app.ran.add(process.number)
         self.rm.restart()

@@ -15,7 +15,9 @@ import requests
 from cluster.cluster import Cluster
 from cluster.spec import ClusterSpec
 from cluster.testing import free_base_port
+from policies.model import Resources
 from quicksilver.stack import Stack
+from rm_proxy.yarn_rest import YarnRest
 from tests.whole.job import Task, job
 from workloads import clients
 from workloads.distributed_shell import reported, start_shell
@@ -140,7 +142,9 @@ def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stac
     assert rm_used_mb(cluster) == 0, "nothing is left behind"
     log = watch.rm_log.read_text(errors="replace")
     assert "Promotion Update requests" in log
-    assert not [line for line in log.splitlines() if " ERROR " in line and "ontainer" in line]
+    assert not [line for line in log.splitlines() if "Invalid event" in line and any(name in line for name in names)]
+    queue = next(q for q in YarnRest(cluster.rm_rest).queues() if q.path == "root.default")
+    assert queue.used == Resources()
 
 
 async def _nodes(stack: Stack) -> list[dict[str, Any]]:
