@@ -141,11 +141,17 @@ def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> N
 
 
 @click.command()
-@click.argument("container_id", metavar="CONTAINER")
+@click.argument("name", metavar="CONTAINER|APP")
 @reading
-def explain(container_id: str, url: str, as_json: bool) -> None:
-    """Tell why CONTAINER is guaranteed or queueable, why it is on its node, and why it waited."""
-    show(get(url, f"/v1/containers/{container_id}"), as_json, tables.explanation)
+def explain(name: str, url: str, as_json: bool) -> None:
+    """Tell why a container is guaranteed or queueable, why it is on its node, why it waited, what became of it.
+
+    Of an application (application_...): how many containers went where and why, what they waited for, lost and saved.
+    """
+    if name.startswith("application_"):
+        show(get(url, f"/v1/applications/{name}/story"), as_json, tables.app_story)
+    else:
+        show(get(url, f"/v1/containers/{name}"), as_json, tables.explanation)
 
 
 @click.command()

@@ -201,6 +201,50 @@ def explanation(found: dict[str, Any]) -> None:
         _table(("candidate", f">score ({made['unit']})", "taken"), rows, "")
 
 
+def app_story(found: dict[str, Any]) -> None:
+    """Print an application's story."""
+    console, app = _console(), found["application"]
+    of = f" {app['name']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
+    console.print(Text(f"{found['app_id']}{of}"))
+    for sentence in found["story"]:
+        console.print(Text(f"  {sentence}"), soft_wrap=True)
+
+
+def choices(found: Sequence[dict[str, Any]]) -> None:
+    """Print decisions beside those of delivered containers, one a line."""
+    columns = ("time", "slot", "policy", "chosen", "node", "container or application", ">stands for", "why")
+    rows = [
+        (
+            moment(one["at_s"]),
+            one["slot"],
+            f"{one['policy']}, in shadow {one['alternative']}" if one["alternative"] else one["policy"],
+            f"{one['other']} instead of {one['chosen']}" if one["alternative"] else one["chosen"],
+            one["node_id"] or "-",
+            one["container_id"] or one["app_id"] or "-",
+            one["weight"],
+            one["reason"],
+        )
+        for one in found
+    ]
+    _table(columns, rows, "no decisions")
+
+
+def ledger(found: Sequence[dict[str, Any]], by: str) -> None:
+    """Print rows of the ledger."""
+    names = {"containers_g": "G", "containers_q": "Q", "started_q": "started Q"}
+    keys = [key for key in found[0] if key not in ("key", "name", "queue", "user")] if found else []
+    titles = [f">{names.get(key, key.replace('_s', ' s').replace('_', ' '))}" for key in keys]
+    named = ["name", "queue", "user"] if by == "app" else []
+    rows = [
+        (
+            *(one[key] or "-" for key in ("key", *named)),
+            *(f"{one[key]:.1f}" if key.endswith("_s") else one[key] for key in keys),
+        )
+        for one in found
+    ]
+    _table([by, *named, *titles], rows, "nothing happened")
+
+
 def summary(found: dict[str, Any]) -> None:
     """Print counts by node and kind, then delays."""
     rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in found["nodes"]]

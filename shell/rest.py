@@ -77,6 +77,17 @@ class RestClient:
         headers = {"Content-Type": "application/json"}
         return self._call("POST", path, data=body.model_dump_json().encode(), headers=headers)
 
+    def chunks(self, path: str, params: dict[str, Any] | None = None) -> Iterator[bytes]:
+        """GET `path`, yield the body as it comes, whatever it is. Raises UnreachableError or RefusedError."""
+        url = f"{self.base_url}{path}"
+        try:
+            with self._session.get(url, params=params, timeout=self.timeout_s, stream=True) as response:
+                if not response.ok:
+                    raise _refused(response, url)
+                yield from response.iter_content(2**16)
+        except requests.RequestException as error:
+            raise UnreachableError(_why(error, self.timeout_s), place=url, remedy=self.remedy) from error
+
     def close(self) -> None:
         """Close the kept connections."""
         self._session.close()

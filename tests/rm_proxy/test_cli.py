@@ -12,11 +12,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 import rm_proxy.cli
+import rm_proxy.cli_kept
 import rm_proxy.estimates_cli
 from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import COMMANDS, cli
 from rm_proxy.api_models import (
     ApplicationInfo,
+    ChoiceInfo,
     Decision,
     Delays,
     Explanation,
@@ -30,6 +32,7 @@ from rm_proxy.api_models import (
     Summary,
 )
 from rm_proxy.estimates import EstimateErrors, Estimates
+from rm_proxy.kept_models import AppStory, LedgerRow
 from shell.messages import ContainerReport, ContainerState, Targets
 
 APP = "application_1_0001"
@@ -84,6 +87,22 @@ ERRORS = EstimateErrors(
     from_s=60.0, count=4, mean_error=0.25, median_error=0.2, p95_error=1.5, bias=-0.125, mean_ran_s=12.0
 )
 ESTIMATES = Estimates(since_s=0, bucket_s=60, app_id=None, buckets=[ERRORS], all=ERRORS)
+CHOICE = ChoiceInfo(
+    id="d1",
+    at_s=1.0,
+    slot="quota",
+    policy="absolute",
+    app_id=APP,
+    container_id="",
+    node_id="",
+    chosen="G",
+    reason="its quota is 3",
+    scores=[],
+    unit="",
+    alternative="",
+    other="",
+    weight=7,
+)
 DELAYS = Delays(count=4, p50_s=0.0042, p95_s=0.0061, max_s=0.008)
 SUMMARY = Summary(
     since_s=0,
@@ -144,7 +163,12 @@ ANSWERS = {
     ).model_dump_json(),
     "/v1/estimates": ESTIMATES.model_dump_json(),
     "/v1/health": HEALTH.model_dump_json(),
+    "/v1/choices": page(CHOICE, CHOICE.model_copy(update={"alternative": "calm", "other": "Q"})),
+    f"/v1/applications/{APP}/story": AppStory(app_id=APP, story=["2 containers went queueable:"]).model_dump_json(),
+    "/v1/ledger": page(LedgerRow(key=APP, name="=wordcount", user="ann", lost_s=12.34, kills=3)),
+    "/v1/ledger.csv": "app,lost_s\r\na,1.5\r\n",
 }
+KEPT = {"choice": rm_proxy.cli_kept.choice, "ledger": rm_proxy.cli_kept.ledger}
 asked: list[str] = []
 
 
@@ -197,6 +221,10 @@ def call(*arguments: str, url: str = "") -> Result:
         (("app", "show", APP), [APP, "1970-01-01 00:00:01Z", "0.004"]),
         (("decision", "list"), [CONTAINER, "rule 1 [bold]as written[/bold]", "0.004"]),
         (("explain", CONTAINER), [CONTAINER, "It went queueable: rule 1.", "n2:1", "inf", "512 MB, 1 cores"]),
+        (("explain", APP), [APP, "2 containers went queueable:"]),
+        (("choice", "list"), ["quota", "absolute", "its quota is 3", APP, "7", "in shadow calm", "Q instead of G"]),
+        (("ledger", "show"), [APP, "=wordcount", "ann", "12.3", "lost s"]),
+        (("ledger", "show", "--by", "user"), ["user", "12.3"]),
         (("summary",), ["n1:1", "0.006", "held 3"]),
         (("estimate", "show", "--app", APP), ["1970-01-01 00:01:00Z", "12.0", "25%", "20%", "150%", "-12%", "all"]),
         (("health",), ["ok", "9.9", "2 of 3 usable", "http://a:8088 (answers)"]),
@@ -222,6 +250,67 @@ def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.Mo
 def test_estimates_are_asked_for_by_time_and_application(url: str) -> None:
     call("estimate", "show", "--app", APP, "--last", "1e12", "--bucket", "5", url=url)
     assert asked == [f"/v1/estimates?since_s=0.0&bucket_s=5.0&app_id={APP}"]
+
+
+def test_choices_and_ledgers_are_asked_for_by_filters_and_times(url: str) -> None:
+    call("choice", "list", "--slot", "steal", "--alternative", "", "--recent", "--since", "1970-01-02", url=url)
+    assert asked == ["/v1/choices?since=86400.0&slot=steal&alternative=&recent=True&limit=100&offset=0"]
+    asked.clear()
+    times = ("--since", "1970-01-02T01:00", "--until", "90000.5", "--zone", "+01:00")
+    call("ledger", "show", "--by", "day", *times, "--limit", "5", url=url)
+    assert asked == ["/v1/ledger?by=day&zone_min=60&since=86400.0&until=90000.5&limit=5&offset=0"]
+    asked.clear()
+    call("ledger", "show", "--since", "1970-01-02T00:00+01:00", "--zone", "-02:30", url=url)
+    assert asked == ["/v1/ledger?by=app&zone_min=-150&since=82800.0&limit=100&offset=0"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--since", "yesterday"), "'yesterday' is no time; write 2026-11-21"),
+        (("--until", "nan"), "'nan' is no time"),
+        (("--zone", "CET"), "'CET' is no offset; write +02:00, or UTC"),
+        (("--zone", "+19:00"), "'+19:00' is more than 18 hours"),
+        (("--by", "week"), "'week' is not one of"),
+        (("--csv", "x.csv", "--json"), "--csv and --json do not go together"),
+    ],
+)
+def test_a_wrong_time_or_zone_is_a_wrong_command_line(arguments: tuple[str, ...], error: str, url: str) -> None:
+    result = call("ledger", "show", *arguments, url=url)
+    assert result.exit_code == 2 and error in result.stderr and asked == []
+
+
+def test_the_whole_ledger_goes_to_a_csv_file_or_none_is_left(url: str, tmp_path: Path) -> None:
+    file = tmp_path / "l.csv"
+    file.write_text("old")
+    missing = call("ledger", "show", "--csv", str(tmp_path / "gone" / "l.csv"), url=url)
+    assert missing.exit_code == 1 and "cannot be written: No such file or directory" in missing.stderr
+    refused = call("ledger", "show", "--csv", str(file), url=f"{url}/elsewhere")
+    assert refused.exit_code == 1 and file.read_text() == "old"
+    assert call("ledger", "show", "--by", "day", "--csv", str(file), url=url).exit_code == 0
+    assert file.read_bytes() == b"app,lost_s\r\na,1.5\r\n" and list(tmp_path.iterdir()) == [file]
+    assert asked[-1] == "/v1/ledger.csv?by=day&zone_min=0"
+
+
+def test_a_ledger_that_breaks_off_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    class Broken(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000")
+            self.end_headers()
+            self.wfile.write(b"app,lost_s\r\n")
+
+        def log_message(self, *_: object) -> None:
+            """Be quiet."""
+
+    file = tmp_path / "l.csv"
+    file.write_text("old")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Broken) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        result = call("ledger", "show", "--csv", str(file), url=f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert result.exit_code == 1 and result.stderr.count("\n") == 1, result.stderr
+    assert file.read_text() == "old" and list(tmp_path.iterdir()) == [file]
 
 
 def test_nothing_there_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,6 +414,6 @@ def test_every_command_is_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     assert [name for name in COMMANDS if f"`quicksilver {name}" not in page] == []
     groups = {group: getattr(rm_proxy.cli, group) for group in ("node", "queue", "app", "decision", "proxy")}
-    for group, commands in (groups | {"estimate": rm_proxy.estimates_cli.estimate}).items():
+    for group, commands in (groups | KEPT | {"estimate": rm_proxy.estimates_cli.estimate}).items():
         for verb in commands.commands:
             assert f"`quicksilver {group} {verb}" in page
