@@ -183,10 +183,9 @@ def _group_rows(group: str, defaults: object) -> list[dict[str, Any]]:
     if not isinstance(defaults, BaseModel):
         return []
     values = defaults.model_dump(mode="json")
-    return [
-        row | {"name": f"{group}.{row['name']}", "default": plain(values[row["name"]])}
-        for row in setting_rows(type(defaults))
-    ]
+    rows = setting_rows(type(defaults))
+    own = [row | {"default": plain(values[row["name"]])} if "." not in row["name"] else row for row in rows]
+    return [row | {"name": f"{group}.{row['name']}"} for row in own]
 
 
 def _jsonable(value: object) -> object:

@@ -51,8 +51,11 @@ class Priorities(Section):
     """Request priorities: those listed, or those from min to max."""
 
     among: tuple[StrictInt, ...] = ()
+    """Those that fit; with them min and max count for nothing."""
     min: StrictInt | None = None
+    """The least that fits."""
     max: StrictInt | None = None
+    """The greatest that fits."""
 
     def __contains__(self, priority: int) -> bool:
         if self.among:

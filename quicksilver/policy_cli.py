@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -17,10 +16,9 @@ from policies.check import setting_rows
 from policies.errors import PolicyError, close_to
 from policies.registry import Registry, doc_of, summary
 from quicksilver.policy_live import compare, history, reload_settings
-from rm_proxy.config import ProxySettings
+from quicksilver.schema import SECTIONS, schema
+from quicksilver.settings_docs import settings_markdown
 from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
-from sidecar.config import SidecarSettings
-from sidecar.tracker_config import TrackerSettings
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -86,12 +84,7 @@ def show_policy(name: str, slot: str | None, as_json: bool) -> None:
 @as_json
 def check_file(file: Path | None, as_json: bool) -> None:
     """Check the policies in FILE, or in the settings file that the daemons would read; 1 when there are mistakes."""
-    models: dict[str, type[BaseModel]] = {
-        "proxy": ProxySettings,
-        "sidecar": SidecarSettings,
-        "tracker": TrackerSettings,
-    }
-    path, mistakes, notes = check_settings(file, models)
+    path, mistakes, notes = check_settings(file, SECTIONS)
     if as_json:
         found = {"file": str(path) if path else None, "ok": not mistakes, "mistakes": mistakes, "notes": notes}
         click.echo(json.dumps(found, indent=2))
@@ -104,6 +97,23 @@ def check_file(file: Path | None, as_json: bool) -> None:
         click.echo(f"{where}: {len(mistakes)} mistakes" if mistakes else f"{where}: no mistakes", err=bool(mistakes))
     if mistakes:
         raise SystemExit(1)
+
+
+@policy.command("schema")
+def print_schema() -> None:
+    """Print the JSON schema of quicksilver.yaml, with the policies of all installed packages, for editors."""
+    click.echo(json.dumps(schema(), indent=1))
+
+
+@policy.command("docs")
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path))
+def write_docs(file: Path | None) -> None:
+    """Print all settings as a Markdown page, or write it to FILE."""
+    text = settings_markdown()
+    if file is None:
+        click.echo(text)
+    else:
+        file.write_text(f"{text}\n")
 
 
 def _shown(registry: Registry, slot: str, name: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
 class ProxySettings(BaseModel):
     """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR, but `upstream` or `rm_conf_dir`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR."""

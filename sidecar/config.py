@@ -27,7 +27,7 @@ _MB: Final = 2**20
 class SidecarSettings(BaseModel):
     """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where application masters connect; default: yarn.nodemanager.address."""

@@ -25,7 +25,7 @@ _ELASTIC: Final = "yarn.nodemanager.elastic-memory-control.enabled"
 class RmEnds(BaseModel):
     """The two addresses of the relay to one of several ResourceManagers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where the NodeManager connects; default: yarn.resourcemanager.resource-tracker.address.ID."""
@@ -36,7 +36,7 @@ class RmEnds(BaseModel):
 class TrackerSettings(BaseModel):
     """What an admin may set; addresses have defaults from HADOOP_CONF_DIR, sizes do not change unless set."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where the NodeManager connects; default: yarn.resourcemanager.resource-tracker.address."""

@@ -1,0 +1,144 @@
+"""The JSON schema of quicksilver.yaml, made of the settings' models: editors check and complete by it.
+
+Each policy's settings hang on its name; descriptions end in unit and source. Values that hang together are checked by
+`quicksilver policy check` alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from policies.base import SLOTS
+from policies.binding import CHOICES
+from policies.check import setting_rows
+from policies.errors import PolicyError
+from policies.registry import Registry, doc_of
+from policies.section import PoliciesSection, PolicySet
+from rm_proxy.config import ProxySettings
+from sidecar.config import SidecarSettings
+from sidecar.tracker_config import TrackerSettings
+
+Schema = dict[str, Any]
+DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
+    "proxy": ProxySettings,
+    "sidecar": SidecarSettings,
+    "tracker": TrackerSettings,
+}
+_ADDRESS: Final[Schema] = {"type": "string", "description": "host:port"}
+_NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
+
+
+def schema(registry: Registry | None = None) -> Schema:
+    """Return the schema of the whole file, with the policies of all installed packages."""
+    registry = registry or Registry()
+    defs: Schema = {}
+    policies = _model(PoliciesSection, "policies", defs)
+    one = _model(PolicySet, "alternative", defs)
+    for slot in SLOTS:
+        defs[f"slot.{slot}"] = _slot(slot, registry, defs)
+    for section in (policies, one):
+        _adapt(section)
+    for name in ("Match", "ModeRule", "Rollout", "Window"):
+        _globs(defs[f"policies.{name}"])
+    defs["policies.Match"]["properties"]["priority"] = {
+        "description": defs["policies.Match"]["properties"]["priority"].get("description", ""),
+        "anyOf": [{"type": "integer"}, _NUMBERS, {"$ref": "#/$defs/policies.Priorities"}],
+    }
+    defs["alternative"] = one
+    alternatives = policies["properties"]["alternatives"]
+    (pattern,) = alternatives["patternProperties"]
+    alternatives |= {"patternProperties": {pattern: {"$ref": "#/$defs/alternative"}}, "additionalProperties": False}
+    sections = {name: _nullable(_model(model, name, defs)) for name, model in SECTIONS.items()}
+    directory = {"type": ["string", "null"], "description": "Directory of Hadoop's own site files."}
+    return {
+        "$schema": DIALECT,
+        "title": "quicksilver.yaml",
+        "type": ["object", "null"],
+        "additionalProperties": False,
+        "properties": {"policies": _nullable(policies), **sections, "hadoop_conf_dir": directory},
+        "$defs": defs,
+    }
+
+
+def _model(model: type[BaseModel], prefix: str, defs: Schema) -> Schema:
+    """Return a model's schema; what it refers to goes to `defs` under names that begin with `prefix`."""
+    found = model.model_json_schema(ref_template=f"#/$defs/{prefix}.{{model}}")
+    for name, definition in found.pop("$defs", {}).items():
+        defs[f"{prefix}.{name}"] = _ADDRESS if name == "Address" else definition
+    for row in setting_rows(model):
+        _describe(_at(found, row["name"].split("."), defs), row)
+    return found
+
+
+def _at(model: Schema, steps: list[str], defs: Schema) -> Schema:
+    """Return the schema of a setting, in groups of settings too."""
+    setting: Schema = model["properties"][steps[0]]
+    if len(steps) == 1:
+        return setting
+    group = defs[setting["$ref"].removeprefix("#/$defs/")]
+    return _at(group, steps[1:], defs)
+
+
+def _describe(setting: Schema, row: Mapping[str, Any]) -> None:
+    parts = [row["doc"]]
+    parts += [f"Unit: {row['unit']}."] if row["unit"] else []
+    parts += [f"Source: {row['source']}."] if row["source"] else []
+    setting["description"] = " ".join(part for part in parts if part)
+    setting.pop("unit", None)
+    setting.pop("source", None)
+
+
+def _slot(slot: str, registry: Registry, defs: Schema) -> Schema:
+    """Return the schema of one choice: its settings hang on the policy's name."""
+    names, cases = [], []
+    for offer in registry.offers(slot):
+        try:
+            policy = registry.get(slot, offer.name)
+        except PolicyError:
+            continue  # a broken package takes nothing from the others; `policy list` shows it
+        names.append({"const": offer.name, "description": doc_of(policy)})
+        settings = _model(policy.config, f"{slot}.{offer.name}", defs)
+        then: Schema = {"properties": {"settings": settings}}
+        if settings.get("required"):
+            then["required"] = ["settings"]
+        cases.append({"if": {"properties": {"policy": {"const": offer.name}}}, "then": then})
+    properties: Schema = {"policy": {"description": "Name of the policy.", "oneOf": names}, "settings": {}}
+    if slot == "route":
+        properties["match"] = {"$ref": "#/$defs/policies.Match"}
+    return {
+        "type": "object",
+        "required": ["policy"],
+        "additionalProperties": False,
+        "properties": properties,
+        "allOf": cases,
+    }
+
+
+def _adapt(section: Schema) -> None:
+    """Put the slots into a section, and what it takes in more than one form."""
+    properties = section["properties"]
+    for slot in CHOICES:
+        properties[slot] = {"description": properties[slot]["description"], "$ref": f"#/$defs/slot.{slot}"}
+    one: Schema = {"$ref": "#/$defs/slot.quota"}
+    many = {"type": "array", "items": one, "minItems": 1}
+    either: Schema = {"if": {"type": "array"}, "then": many, "else": one}
+    properties["quota"] = {"description": properties["quota"]["description"], **either}
+    routes = {"type": "array", "items": {"$ref": "#/$defs/slot.route"}}
+    properties["routes"] = {"description": properties["routes"]["description"], **routes}
+    _globs(section)
+
+
+def _globs(model: Schema) -> None:
+    """Let lists of names be one name too."""
+    for name, setting in model["properties"].items():
+        if name != "shadow" and setting.get("type") == "array" and setting.get("items") == {"type": "string"}:
+            model["properties"][name] = {**setting, "type": ["array", "string"]}
+
+
+def _nullable(model: Schema) -> Schema:
+    """Let a mapping be empty, as YAML writes a key without a value."""
+    return {**model, "type": ["object", "null"]}
