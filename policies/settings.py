@@ -180,6 +180,10 @@ class Policies:
 
     # Applications
 
+    def quotas_of(self, queue: str) -> tuple[Bound, ...]:
+        """Return the quota policies of a YARN queue, roll-outs to a part of its applications aside."""
+        return self.for_app(AppView("", queue))._quotas
+
     def listed(self, queue: str) -> bool:
         """Tell whether containers of this YARN queue may be queueable."""
         return self._listed(queue)

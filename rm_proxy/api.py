@@ -26,10 +26,24 @@ from rm_proxy.api_models import (
     NodeInfo,
     Page,
     PoliciesInfo,
+    QueueDetail,
     QueueInfo,
     Summary,
 )
-from rm_proxy.api_params import AppId, ContainerId, Limit, NodeId, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
+from rm_proxy.api_params import (
+    AppId,
+    ContainerId,
+    Limit,
+    NodeId,
+    OfApp,
+    OfContainer,
+    Offset,
+    OfNode,
+    QueueName,
+    Since,
+    Until,
+    ask,
+)
 from rm_proxy.estimates_api import estimate_routes
 from rm_proxy.explain import tell
 from rm_proxy.history import History, Wanted
@@ -71,6 +85,9 @@ class ProxyState(Protocol):
 
     def queues(self) -> Sequence[QueueInfo]:
         """Return the leaf queues, ordered by name."""
+
+    def queue(self, name: str) -> QueueDetail | None:
+        """Return a queue with its users; None when it is unknown."""
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
@@ -162,6 +179,14 @@ def _live_routes(state: ProxyState) -> APIRouter:
     async def queues(limit: Limit = 1000, offset: Offset = 0) -> Page[QueueInfo]:
         """The ResourceManager's numbers, and the queueable containers beside them."""
         return _page(state.queues(), limit, offset)
+
+    @router.get("/queues/{name}", tags=["queues"], summary="One YARN queue with its users")
+    async def queue(name: QueueName) -> QueueDetail:
+        """Beside the figures of the list: what each user has and may still have, and the queues above it."""
+        found = state.queue(name)
+        if found is None:
+            raise ApiError(404, "unknown-queue", f"there is no YARN queue {name}")
+        return found
 
     @router.get("/policies", tags=["operation"], summary="The policies in use")
     async def policies() -> PoliciesInfo:

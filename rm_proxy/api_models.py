@@ -7,7 +7,7 @@ from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
-from policies.model import NodeView, QueueView, Resources
+from policies.model import NodeView, ParentView, QueueView, Resources
 from shell.messages import ContainerReport, Targets
 
 T = TypeVar("T")
@@ -106,16 +106,58 @@ class QueueInfo(BaseModel):
     max_capacity: Resources
     used_g: Resources
     used_q: Resources
+    """By queueable containers: wanted, waiting or running."""
+    left_q: Resources | None = None
+    """What the quota leaves to further queueable containers; null where no quota counts by queue."""
     user_used_q: dict[str, Resources] = {}
     labels: list[str] = []
+    priority: int = 0
     queueable: bool = True
-    """Whether the quota policy lets queueable containers into this queue."""
+    """Whether `policies.queues` lets queueable containers into this queue."""
 
     @classmethod
     def of(cls, view: QueueView, **more: Any) -> QueueInfo:
         """Make one of a policy's view; `more` fills what the view does not have."""
         same = {name: getattr(view, name) for name in cls.model_fields if hasattr(view, name)}
         return cls(**(same | {"labels": sorted(view.labels)} | more))
+
+
+class QueueUser(BaseModel):
+    """A user of a YARN queue."""
+
+    user: str
+    used_g: Resources
+    """By guaranteed containers, application masters included."""
+    used_q: Resources
+    left_q: Resources | None = None
+    """What the quota leaves to further queueable containers of the user; null where no quota counts by queue."""
+
+
+class QueueAbove(BaseModel):
+    """A queue above another one, with the use of all below it."""
+
+    name: str
+    max_capacity: Resources
+    used_g: Resources
+    used_q: Resources
+
+    @classmethod
+    def of(cls, view: ParentView) -> QueueAbove:
+        """Make one of a policy's view."""
+        return cls(**{name: getattr(view, name) for name in cls.model_fields})
+
+
+class QueueDetail(QueueInfo):
+    """A YARN queue with its users and what limits it from above."""
+
+    user_limit: Resources | None = None
+    """What one user may have by the scheduler, guaranteed and queueable; null for no limit."""
+    users: list[QueueUser] = []
+    above: list[QueueAbove] = []
+    """The nearest first."""
+    cluster: Resources = Resources()
+    """What the usable nodes have together."""
+    cluster_used_q: Resources = Resources()
 
 
 class Score(BaseModel):

@@ -15,6 +15,7 @@ R = TypeVar("R")
 Limit = Annotated[int, Query(ge=1, le=1000, description="The most items of the answer.")]
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Items to skip.")]
 AppId = Annotated[str, Path(max_length=100, description="An application id, e.g. application_1700000000000_0001.")]
+QueueName = Annotated[str, Path(max_length=500, description="A YARN queue: its full path, e.g. root.batch.")]
 NodeId = Annotated[str, Path(max_length=300, description="A node id as YARN writes it: host:port.")]
 ContainerId = Annotated[str, Path(max_length=100, description="A container id.")]
 OfApp = Annotated[str | None, Query(max_length=100, description="Only of this application.")]

@@ -103,6 +103,14 @@ def list_queues(url: str, as_json: bool) -> None:
     show(pages(url, "/v1/queues"), as_json, tables.queues)
 
 
+@queue.command("show")
+@click.argument("name")
+@reading
+def show_queue(name: str, url: str, as_json: bool) -> None:
+    """Show the YARN queue NAME: what its users have and may still have, and the queues above it."""
+    show(get(url, f"/v1/queues/{name}"), as_json, tables.queue)
+
+
 @click.group()
 def app() -> None:
     """Applications."""

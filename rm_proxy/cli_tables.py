@@ -88,7 +88,7 @@ def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
 
 def queues(found: Sequence[dict[str, Any]]) -> None:
     """Print queues, one a line."""
-    columns = ("queue", "queueable", "max capacity", "used G", "used Q", "labels")
+    columns = ("queue", "queueable", "max capacity", "used G", "used Q", "left for Q", "labels")
     rows = [
         (
             one["name"],
@@ -96,11 +96,28 @@ def queues(found: Sequence[dict[str, Any]]) -> None:
             amount(one["max_capacity"]),
             amount(one["used_g"]),
             amount(one["used_q"]),
+            _left(one["left_q"]),
             ", ".join(one["labels"]),
         )
         for one in found
     ]
     _table(columns, rows, "no queues")
+
+
+def queue(found: dict[str, Any]) -> None:
+    """Print a queue, the queues above it, and its users."""
+    queues([found])
+    above = [(a["name"], *(amount(a[key]) for key in ("max_capacity", "used_g", "used_q"))) for a in found["above"]]
+    above.append(("all nodes", amount(found["cluster"]), "", amount(found["cluster_used_q"])))
+    _table(("above it", "max capacity", "used G", "used Q"), above, "")
+    users = [(u["user"], amount(u["used_g"]), amount(u["used_q"]), _left(u["left_q"])) for u in found["users"]]
+    _table(("user", "used G", "used Q", "left for Q"), users, "no users")
+    if found["user_limit"] is not None:
+        _facts([("limit of one user", amount(found["user_limit"]))])
+
+
+def _left(resources: dict[str, Any] | None) -> str:
+    return "no limit" if resources is None else amount(resources)
 
 
 def applications(found: Sequence[dict[str, Any]]) -> None:

@@ -20,6 +20,7 @@ from rm_proxy.api_models import (
     NodeDetail,
     NodeInfo,
     PoliciesInfo,
+    QueueDetail,
     QueueInfo,
 )
 from rm_proxy.attempt import Attempt
@@ -30,6 +31,7 @@ from rm_proxy.decisions import Decisions
 from rm_proxy.history import History
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.nodes import Node
+from rm_proxy.queues import all_queues, one_queue
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord, DecisionRecord
 from rm_proxy.refresh import Refresher
@@ -140,13 +142,11 @@ class ApiState:
 
     def queues(self) -> Sequence[QueueInfo]:
         """Return the leaf queues, ordered by name."""
-        coordinator = self._proxy.coordinator
-        found = []
-        for path in sorted(path for path, queue in coordinator.queues.items() if queue.leaf):
-            view = coordinator.queue(path)
-            if view is not None:
-                found.append(QueueInfo.of(view, queueable=coordinator.policies.listed(path)))
-        return found
+        return all_queues(self._proxy.coordinator)
+
+    def queue(self, name: str) -> QueueDetail | None:
+        """Return a queue with its users; None when it is unknown."""
+        return one_queue(self._proxy.coordinator, name)
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""

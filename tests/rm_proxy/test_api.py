@@ -18,6 +18,7 @@ from rm_proxy.api_models import (
     NodeDetail,
     NodeInfo,
     PoliciesInfo,
+    QueueDetail,
     QueueInfo,
 )
 from rm_proxy.history import History
@@ -87,6 +88,9 @@ class State:
     def queues(self) -> Sequence[QueueInfo]:
         view = QueueView("root.a", Resources(4096, 4), labels=frozenset("xg"), user_used_q={"ann": Resources(512, 1)})
         return [QueueInfo.of(view, queueable=False)]
+
+    def queue(self, name: str) -> QueueDetail | None:
+        return QueueDetail(**self.queues()[0].model_dump()) if name == "root.a" else None
 
     def policies(self) -> PoliciesInfo:
         return PoliciesInfo(active=[ActivePolicy(slot="place", name="random")], available={"place": ["random"]})
@@ -239,6 +243,9 @@ def test_pages(client: TestClient) -> None:
 def test_queues_policies_and_health(client: TestClient) -> None:
     (queue,) = client.get("/v1/queues").json()["items"]
     assert (queue["labels"], queue["queueable"], queue["user_used_q"]["ann"]["memory_mb"]) == (["g", "x"], False, 512)
+    assert client.get("/v1/queues/root.a").json()["users"] == []
+    gone = client.get("/v1/queues/root.b")
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "unknown-queue")
     assert client.get("/v1/policies").json()["active"][0]["name"] == "random"
     assert client.get("/v1/health").json()["status"] == "ok"
 
@@ -421,6 +428,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/applications",
         "/v1/applications/{app_id}",
         "/v1/queues",
+        "/v1/queues/{name}",
         "/v1/policies",
         "/v1/policies/changes",
         "/v1/policies/compare",

@@ -8,8 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, Resources
+from policies.settings import Policies
 from rm_proxy import shortlist
 from rm_proxy.coordinator import Coordinator
+from rm_proxy.queues import all_queues, one_queue
 from rm_proxy.records import AppRecord
 from rm_proxy.usage import QueueUse
 from rm_proxy.world import DropHeld
@@ -320,3 +322,24 @@ def test_a_queue_with_those_above_it_and_the_whole_cluster() -> None:
         3172,
     ]
     assert [p.used_q.memory_mb for p in more.parents] == [1124, 3172]
+
+
+def test_queues_with_what_the_quota_leaves() -> None:
+    """4096 MB less 1024 MB of guaranteed ones less 1024 MB of queueable ones; ann has 512 MB of her limit left."""
+    share = {"policy": "queue_share", "settings": {"user_ratio": 1.0}}
+    world = coordinator({**ALL_Q, "quota": [share, {"policy": "absolute"}]}, nodes=1)
+    size, used = Resources(4096, 8), Resources(1024, 1)
+    leaf = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", {"ann": used}, Resources(2560, 8), 3)
+    world.yarn_queues([YarnQueue("root", False, "RUNNING", Resources(), used, frozenset(), ""), leaf])
+    world.yarn_app(AppRecord(APP, "root.a", "ann", "SPARK", "job", (), 0, 0.0))
+    world.charge(ATTEMPT, Resources(1024, 1))
+    (listed,) = all_queues(world)
+    assert (listed.left_q, listed.priority) == (Resources(2048, 6), 3)
+    found = one_queue(world, "a")
+    assert found is not None and found.user_limit == Resources(2560, 8)
+    (ann,) = found.users
+    assert (ann.user, ann.used_g, ann.used_q, ann.left_q) == ("ann", used, Resources(1024, 1), Resources(512, 6))
+    assert [a.name for a in found.above] == ["root"] and found.cluster_used_q == Resources(1024, 1)
+    assert one_queue(world, "root.b") is None
+    world.use(Policies.load({**ALL_Q}), 1.0)
+    assert all_queues(world)[0].left_q is None
