@@ -33,6 +33,7 @@ PRIORITY: Final = 15
 _SCRIPT: Final = Path(__file__).with_name("sleeper.sh")
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "shed_mean_sigma": {"shed": {"policy": "mean_sigma", "settings": {"c": 0.7, "min_wait_s": 2.0}}},
+    "steal_hawk": {"steal": {"policy": "hawk", "settings": {"short_s": 4.0, "min_wait_s": 2.0}}},
     "quota_absolute": {"quota": {"policy": "absolute", "settings": {"max_q": 5}}},
 }
 """Of so small a cluster: of three nodes none is farther than 1.15 standard deviations from their mean."""

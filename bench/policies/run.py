@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from bench.las.run import interruptible
 from bench.policies import plot, real, virtual
 from bench.policies.jobs import Plan
 from bench.policies.variants import Variant, available
+from bench.policies.virtual import Outcome
 from hadoop_rpc.errors import HadoopRpcError
 from policies.registry import Registry
 from shell.errors import QuicksilverError
@@ -56,25 +57,20 @@ def chosen(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
     return [variant for variant in variants if variant.name in wanted], []
 
 
-def _virtual(
-    plan: Plan, variants: Sequence[Variant], seeds: Sequence[int], found: Found, progress: virtual.Progress
+def _collect(
+    part: str, runs: Iterator[Outcome], variants: Sequence[Variant], about: Mapping[str, Any], found: Found
 ) -> None:
-    outcomes = virtual.measure(plan, variants, seeds, len(os.sched_getaffinity(0)), progress)
-    found.raw["virtual"] = [asdict(outcome) for outcome in outcomes]
-    found.parts["virtual"] = virtual.compared(outcomes, variants) | {"settings": asdict(plan), "seeds": list(seeds)}
-
-
-def _real(
-    seeds: Sequence[int], workdir: Path, base_port: int, quick: bool, found: Found, progress: virtual.Progress
-) -> None:
-    plan, names = real.Plan(), _REAL_QUICK if quick else real.NAMES
-    variants, absent = real.variants(names)
-    outcomes = []
-    for outcome in real.measure(plan, variants, seeds, workdir, base_port, progress):
-        outcomes.append(outcome)
-        found.raw["real"] = [asdict(one) for one in outcomes]
-    about = {"settings": asdict(plan), "seeds": list(seeds), "absent": absent}
-    found.parts["real"] = virtual.compared(outcomes, variants) | about
+    """Take in the runs of a part as they come; when they are broken off, what all variants were run with counts."""
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in runs:
+            outcomes.append(outcome)
+    finally:
+        found.raw[part] = [asdict(outcome) for outcome in outcomes]
+        counted = virtual.whole(outcomes, variants)
+        seeds = sorted({outcome.seed for outcome in counted})
+        if len(seeds) > 1:
+            found.parts[part] = virtual.compared(counted, variants) | {**about, "seeds": seeds}
 
 
 def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
@@ -127,14 +123,18 @@ def policies(
     with interruptible():
         try:
             if "virtual" in parts:
-                _virtual(plan, variants, range(1, (seeds or (3 if quick else 5)) + 1), found, progress)
+                numbers, processes = range(1, (seeds or (3 if quick else 5)) + 1), len(os.sched_getaffinity(0))
+                runs = virtual.measure(plan, variants, numbers, processes, progress)
+                _collect("virtual", runs, variants, {"settings": asdict(plan), "absent": absent}, found)
             if "real" in parts:
-                count = real_seeds or (2 if quick else 3)
-                _real(range(1, count + 1), workdir.absolute(), base_port, quick, found, progress)
-        except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
+                on_cluster, missing = real.variants(_REAL_QUICK if quick else real.NAMES)
+                numbers = range(1, (real_seeds or (2 if quick else 3)) + 1)
+                runs = real.measure(real.Plan(), on_cluster, numbers, workdir.absolute(), base_port, progress)
+                _collect("real", runs, on_cluster, {"settings": asdict(real.Plan()), "absent": missing}, found)
+        except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, KeyboardInterrupt) as error:
             found.broken = f"{type(error).__name__}: {error}"
-            progress(f"error: {error}")
-    result = {"benchmark": "policies", **found.parts, "absent": absent, "broken": found.broken, **about}
+            progress(f"error: {found.broken}")
+    result = {"benchmark": "policies", **found.parts, "broken": found.broken, **about}
     path = results.write("policies", result, found.raw, folder)
     progress(f"written to {path}")
     for picture in plot.draw_all(result, path):

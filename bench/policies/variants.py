@@ -47,8 +47,9 @@ class Variant:
                 yield slot, one["policy"]
 
 
-G_HEAVY: Final[Section] = {"g_share": 0.6, "g_task_s": 6.0, "load": 0.7}
-"""For policies that leave room to guaranteed containers: these are half of the load."""
+G_HEAVY: Final[Section] = {"nodes": 50, "cores": 16, "g_share": 0.6, "g_task_s": 6.0, "load": 0.6}
+"""For policies that leave room to guaranteed containers: these are more than half of the load, on large nodes.
+`all` is run there, too."""
 
 
 def _alone(slot: str, policy: str, **settings: Any) -> Variant:
@@ -56,7 +57,11 @@ def _alone(slot: str, policy: str, **settings: Any) -> Variant:
     if settings:
         choice["settings"] = settings
     name = f"{slot}_{policy}"
-    return Variant(name, {slot: choice}, "g_heavy", G_HEAVY) if slot == "police" else Variant(name, {slot: choice})
+    return (
+        Variant(name, {slot: choice}, "g_heavy", G_HEAVY)
+        if slot in ("police", "promote")
+        else Variant(name, {slot: choice})
+    )
 
 
 ALONE: Final = (
@@ -67,14 +72,14 @@ ALONE: Final = (
     _alone("order", "hrrn"),
     _alone("shed", "mean_sigma"),
     _alone("shed", "queue_length"),
-    _alone("steal", "hawk"),
+    _alone("steal", "hawk", short_s=7.5),
     _alone("correct", "apollo"),
     _alone("quota", "absolute", max_q=20),
     _alone("quota", "relative"),
-    _alone("police", "history", margin_ratio=0.0),
-    _alone("police", "memory_limit", max_ratio=0.5),
-    _alone("promote", "on_start"),
-    _alone("promote", "when_room"),
+    _alone("police", "history"),
+    _alone("police", "memory_limit"),
+    _alone("promote", "on_start", min_remaining_s=2.0),
+    _alone("promote", "when_room", min_ran_s=1.0, min_remaining_s=2.0),
 )
 TOGETHER: Final = ("place_topk_wait", "order_job_submission", "shed_mean_sigma", "steal_hawk", "correct_apollo")
 """What moves load between nodes: together as `mercury`."""
@@ -98,9 +103,10 @@ def available(registry: Registry) -> tuple[list[Variant], list[str]]:
         there = all(name in registry.names(slot) for slot, name in variant.chosen())
         found.append(variant) if there else absent.append(variant.name)
     by_name = {variant.name: variant for variant in found}
-    for name, parts in (("mercury", TOGETHER), ("all", ALL)):
+    for name, parts, against, plan in (("mercury", TOGETHER, "baseline", {}), ("all", ALL, "g_heavy", G_HEAVY)):
         sections = [by_name[part].section for part in parts if part in by_name]
-        found.append(Variant(name, {slot: choice for section in sections for slot, choice in section.items()}))
+        together = {slot: choice for section in sections for slot, choice in section.items()}
+        found.append(Variant(name, together, against, plan))
     for error in ERRORS:
         found.extend(_estimates(error))
     return found, absent

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -87,16 +88,25 @@ def _waits(masters: Sequence[Master]) -> list[float]:
 
 def measure(
     plan: Plan, variants: Sequence[Variant], seeds: Sequence[int], processes: int, progress: Progress
-) -> list[Outcome]:
-    """Run all variants with all seeds; the order of what is returned does not depend on processes."""
+) -> Iterator[Outcome]:
+    """Run all variants with one seed after the other; what is yielded, and in which order, is the same with any number
+    of processes.
+    """
     jobs = [(plan, variant, seed) for seed in seeds for variant in variants]
-    found = []
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        for outcome in pool.map(simulate, *zip(*jobs, strict=True)):
-            found.append(outcome)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"))
+    try:
+        for number, outcome in enumerate(pool.map(simulate, *zip(*jobs, strict=True)), start=1):
             told = f"; wrong: {outcome.wrong}" if outcome.wrong else ""
-            progress(f"{len(found)} of {len(jobs)}: {outcome.variant}, seed {outcome.seed}, {outcome.cpu_s} s{told}")
-    return found
+            progress(f"{number} of {len(jobs)}: {outcome.variant}, seed {outcome.seed}, {outcome.cpu_s} s{told}")
+            yield outcome
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def whole(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> list[Outcome]:
+    """Return the outcomes of those seeds with which all variants were run."""
+    runs = Counter(outcome.seed for outcome in outcomes)
+    return [outcome for outcome in outcomes if runs[outcome.seed] == len(variants)]
 
 
 def compared(outcomes: Sequence[Outcome], variants: Sequence[Variant]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from bench.policies import virtual
 from bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
 from bench.policies.run import policies
 from bench.policies.variants import Variant, available
+from bench.policies.virtual import Outcome
 from bench.policies.world import World
 from bench.policies.yarn import ANY, Yarn, YarnNode
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -80,7 +81,7 @@ def test_whatever_is_offered_is_done_once(
 def test_equal_seeds_are_equal_in_another_process_too() -> None:
     variants = [variant for variant in VARIANTS if variant.name in ("baseline", "all")]
     here = [virtual.simulate(SMALL, variant, 5) for variant in variants]
-    there = virtual.measure(SMALL, variants, [5], 1, lambda _: None)
+    there = list(virtual.measure(SMALL, variants, [5], 1, lambda _: None))
     for one, other in zip(here, there, strict=True):
         assert (one.metrics, one.counts) == (other.metrics, other.counts)
 
@@ -96,6 +97,13 @@ def test_effects_are_paired_by_seed() -> None:
     assert base > 0 and topk > 0
     unfinished = virtual.compared([replace(o, wrong=["1 of 9 jobs did not finish"]) for o in outcomes], variants)
     assert unfinished["wrong"]["baseline"] == ["1 of 9 jobs did not finish"]
+
+
+def test_seeds_that_not_all_were_run_with_do_not_count() -> None:
+    variants = VARIANTS[:2]
+    one = Outcome(variants[0].name, 1, {}, {}, [], 0.0)
+    found = [one, replace(one, variant=variants[1].name), replace(one, seed=2)]
+    assert virtual.whole(found, variants) == found[:2]
 
 
 def test_the_command_ends_with_one_json_object_and_keeps_it(tmp_path: Path) -> None:
