@@ -24,10 +24,15 @@ if TYPE_CHECKING:
 
 PER_ROUND: Final = 100
 """Promotions that are asked for in one round, of all applications together."""
-MAX_LOOKED: Final = 2_000
+MAX_OPEN: Final = 500
+"""Promotions of all applications that the ResourceManager may have before it, or that do not show yet."""
+MAX_LOOKED: Final = 1_000
 """Containers that are looked at in one round; the next one begins with other applications."""
 SHOWN_S: Final = 15.0
 """After so long a promotion shows in what the ResourceManager's REST says."""
+
+
+NOTHING: Final = Resources()
 
 
 class Cluster(Protocol):
@@ -36,21 +41,35 @@ class Cluster(Protocol):
     policies: Policies
     nodes: dict[str, Node]
 
+    def app(self, app_id: str) -> AppView | None:
+        """Return an application's record; None when it is not known."""
+
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue; None when it is not known."""
 
 
 @dataclass(slots=True)
 class _Taken:
-    """Room that promotions take which the ResourceManager's records do not show yet, by node and by queue."""
+    """Room that promotions take which the ResourceManager's records do not show yet.
 
-    of_node: dict[str, Resources] = field(default_factory=dict)
-    of_queue: dict[str, Resources] = field(default_factory=dict)
+    By node id, by path of the YARN queue and those above it, and by queue and user.
+    """
 
-    def add(self, live: Live, queue: str) -> None:
+    sums: dict[str | tuple[str, str], Resources] = field(default_factory=dict)
+    count: int = 0
+
+    def add(self, live: Live, app: AppView) -> None:
         """Count one."""
-        self.of_node[live.node_id] = self.of_node.get(live.node_id, Resources()) + live.resources
-        self.of_queue[queue] = self.of_queue.get(queue, Resources()) + live.resources
+        self.count += 1
+        keys: list[str | tuple[str, str]] = [live.node_id, (app.queue, app.user)]
+        parts = app.queue.split(".")
+        keys += [".".join(parts[:count]) for count in range(1, len(parts) + 1)]
+        for key in keys:
+            self.sums[key] = self.of(key) + live.resources
+
+    def of(self, key: str | tuple[str, str]) -> Resources:
+        """Return what is taken of a node, of a queue, or of a queue by a user."""
+        return self.sums.get(key, NOTHING)
 
 
 class Promoter:
@@ -59,6 +78,8 @@ class Promoter:
     def __init__(self, why_off: str = "") -> None:
         self.why_off = why_off
         self._first = 0
+        self._queues: dict[str, QueueView] = {}
+        """The queues as they are in this round."""
 
     def round(self, cluster: Cluster, attempts: Iterable[Attempt], now_s: float) -> list[Effect]:
         """Choose, and have the attempts ask; returns faults of the policy."""
@@ -67,13 +88,18 @@ class Promoter:
         alive = [attempt for attempt in attempts if not attempt.finished and len(attempt.live)]
         taken = _Taken()
         for attempt in alive:
-            _count(attempt, taken, now_s)
+            app = cluster.app(attempt.app_id) if attempt.promotion.busy else None
+            if app is not None:
+                for live in attempt.promotion.unseen(now_s - SHOWN_S):
+                    taken.add(live, app)
         asked, looked, reports = 0, 0, _Reports(cluster.nodes)
+        most = min(PER_ROUND, MAX_OPEN - taken.count)
         self._first += 1
+        self._queues.clear()
         for attempt in _from(alive, self._first):
-            if asked >= PER_ROUND or looked >= MAX_LOOKED:
+            if asked >= most or looked >= MAX_LOOKED:
                 break
-            app = attempt.app if attempt.live.count_q else None
+            app = cluster.app(attempt.app_id) if attempt.live.count_q else None
             if app is None or cluster.policies.mode(app) != "active":
                 continue
             if cluster.policies.for_app(app).chosen("promote") == "none":
@@ -89,20 +115,24 @@ class Promoter:
         self, cluster: Cluster, attempt: Attempt, app: AppView, taken: _Taken, reports: _Reports, now_s: float
     ) -> int:
         """Ask for what the policy chooses of one attempt and there is room for; return how many."""
-        known = cluster.queue(app.queue)
+        known = self._queues.get(app.queue)
         if known is None:
-            return 0
-        queue = replace(known, used_g=known.used_g + taken.of_queue.get(app.queue, Resources()))
-        asked = 0
+            known = cluster.queue(app.queue)
+            if known is None:
+                return 0
+            self._queues[app.queue] = known
+        asked, queue = 0, replace(known, used_g=known.used_g + taken.of(app.queue))
         for live in attempt.promotion.candidates(now_s):
+            node, size = cluster.nodes.get(live.node_id), live.resources
+            if node is None or not (_node_has_room(node, taken, size) and _queue_has_room(queue, app, taken, size)):
+                continue
             view = container_view(live, app, reports.of(live), now_s)
             reason = cluster.policies.promote(view, app, queue, now_s)
-            node = cluster.nodes.get(live.node_id)
-            if reason is None or node is None or not _has_room(node, queue, taken, live.resources):
+            if reason is None:
                 continue
             attempt.promotion.ask(live, reason, now_s)
-            taken.add(live, app.queue)
-            queue = replace(queue, used_g=queue.used_g + live.resources, used_q=queue.used_q - live.resources)
+            taken.add(live, app)
+            queue = replace(queue, used_g=queue.used_g + size, used_q=queue.used_q - size)
             asked += 1
         return asked
 
@@ -154,29 +184,29 @@ def container_view(live: Live, app: AppView, report: ContainerReport | None, now
     )
 
 
-def _count(attempt: Attempt, taken: _Taken, now_s: float) -> None:
-    app = attempt.app
-    if app is None:
-        return
-    for live in attempt.promotion.outstanding():
-        taken.add(live, app.queue)
-    for live in attempt.live:
-        if live.promoted_s is not None and now_s - live.promoted_s < SHOWN_S:
-            taken.add(live, app.queue)
-
-
 def _from(attempts: list[Attempt], first: int) -> Iterator[Attempt]:
     """Begin with another one each time, so that bounds do not always hit the same."""
     for at in range(len(attempts)):
         yield attempts[(first + at) % len(attempts)]
 
 
-def _has_room(node: Node, queue: QueueView, taken: _Taken, size: Resources) -> bool:
-    """Tell whether the ResourceManager's records show room for one more guaranteed container: node and queue."""
+def _node_has_room(node: Node, taken: _Taken, size: Resources) -> bool:
+    """Tell whether the ResourceManager's record of a node shows room for one more guaranteed container."""
     if node.yarn is None or not node.yarn.running or node.unusable:
         return False
-    used = node.yarn.used + taken.of_node.get(node.id, Resources())
-    return _fits(used, size, node.yarn.capacity) and _fits(queue.used_g, size, queue.max_capacity)
+    return _fits(node.yarn.used + taken.of(node.id), size, node.yarn.capacity)
+
+
+def _queue_has_room(queue: QueueView, app: AppView, taken: _Taken, size: Resources) -> bool:
+    """Tell the same of the queue, of those above it, and of the user's limit."""
+    if not _fits(queue.used_g, size, queue.max_capacity):
+        return False
+    if queue.user_limit is not None:
+        used = queue.user_used_g.get(app.user, NOTHING) + taken.of((app.queue, app.user))
+        if not _fits(used, size, queue.user_limit):
+            return False
+    known = (above for above in queue.parents if above.max_capacity.memory_mb)
+    return all(_fits(above.used_g + taken.of(above.name), size, above.max_capacity) for above in known)
 
 
 def _fits(used: Resources, size: Resources, whole: Resources) -> bool:

@@ -8,6 +8,7 @@ so until the ResourceManager says yes or the container ends (ContainerUpdateCont
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,6 +23,8 @@ from rm_proxy.world import Decided, Effect, World
 MAX_OUTSTANDING: Final = 20
 """Promotions of one attempt that the ResourceManager may have before it at once."""
 MAX_TRIES: Final = 3
+MAX_LATELY: Final = 1_000
+"""Promotions of an attempt that are remembered until they show elsewhere."""
 RETRY_S: Final = 10.0
 """A refused promotion is asked for again after this, then after twice as long."""
 _OUTSTANDING: Final = "UPDATE_OUTSTANDING_ERROR"
@@ -56,12 +59,14 @@ class Promotion:
         self._to_ask: dict[str, Wish] = {}
         self._theirs: set[str] = set()
         """Containers that the application itself updates: they are left alone."""
+        self._promoted_lately: deque[tuple[float, Live]] = deque(maxlen=MAX_LATELY)
 
     def clear(self) -> None:
         """Forget everything: the application is over, or the ResourceManager has forgotten it."""
         self._wishes.clear()
         self._to_ask.clear()
         self._theirs.clear()
+        self._promoted_lately.clear()
 
     # What is wanted
 
@@ -69,6 +74,18 @@ class Promotion:
     def to_ask(self) -> bool:
         """Whether the next request has to carry promotions."""
         return bool(self._to_ask)
+
+    @property
+    def busy(self) -> bool:
+        """Whether `unseen` may yield anything."""
+        return bool(self._wishes or self._promoted_lately)
+
+    def unseen(self, since_s: float) -> Iterator[Live]:
+        """Yield what takes room of which the ResourceManager's REST may not tell yet: undecided, or promoted since."""
+        while self._promoted_lately and self._promoted_lately[0][0] < since_s:
+            self._promoted_lately.popleft()
+        yield from self.outstanding()
+        yield from (live for _, live in self._promoted_lately if live.id in self._live)
 
     def outstanding(self) -> Iterator[Live]:
         """Yield the containers whose promotion is not decided."""
@@ -174,6 +191,7 @@ class Promotion:
             return
         live.version = version
         self._live.promote(live.id, now_s)
+        self._promoted_lately.append((now_s, live))
         self._world.promoted(live.node_id, live.id)
         self._decided(live, "promoted", wish.reason, now_s)
 

@@ -10,6 +10,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
+from rm_proxy import promoter
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.promoter import Promoter
 from rm_proxy.promotion import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
@@ -369,6 +370,18 @@ def test_not_beyond_the_maximum_capacity_of_the_queue() -> None:
     assert len(site.round()) == 2
 
 
+def test_not_beyond_what_the_queues_above_and_the_user_may_have() -> None:
+    site = Site(3, queue="root.a")
+    size, used = Resources(8192, 8), Resources(2048, 2)
+    one = YarnQueue("root.a", True, "RUNNING", size, used, frozenset(), "", {"u": used}, Resources(3072, 3))
+    root = YarnQueue("root", False, "RUNNING", Resources(9216, 9), Resources(7168, 7), frozenset(), "")
+    site.world.yarn_queues([root, one])
+    assert len(site.round()) == 1, "the user's limit"
+    other = Site(3, queue="root.a")
+    other.world.yarn_queues([root, replace(one, user_limit=None)])
+    assert len(other.round()) == 2, "the root has room for two"
+
+
 def test_no_more_than_some_at_once() -> None:
     site = Site(MAX_OUTSTANDING + 2, nodes=4)
     assert len(site.round()) == MAX_OUTSTANDING
@@ -376,6 +389,16 @@ def test_no_more_than_some_at_once() -> None:
     assert len(sent) == MAX_OUTSTANDING
     site.answer(updated(sent[0].container_id.id))
     assert len(site.round(1.0)) == 1
+
+
+def test_no_more_than_some_of_all_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promoter, "MAX_OPEN", 2)
+    site = Site(4)
+    assert len(site.round()) == 4, "one attempt is not stopped halfway"
+    site.send()
+    site.answer(completed=[ended(1), ended(2)])
+    site.attempt.live.add(replace(next(iter(site.attempt.live)), id="container_x"))
+    assert site.round(1.0) == []
 
 
 @pytest.mark.parametrize("mode", ["shadow", "bypass"])
