@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Final
 
-from rm_proxy.records import DecisionRecord
+from rm_proxy.records import MAX_SCORES, DecisionRecord
 
 _MAX_KINDS: Final = 512
 
@@ -90,7 +90,8 @@ class Decisions:
         if weight == 0:
             return None
         self._number += 1
-        kept = replace(record, id=f"{self._name}-{self._number}", weight=record.weight * weight)
+        name, scores = f"{self._name}-{self._number}", record.scores[:MAX_SCORES]
+        kept = replace(record, id=name, weight=record.weight * weight, scores=scores)
         self._recent.append(kept)
         return kept
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from policies.model import Kind, Resources
+
+MAX_SCORES: Final = 100
+"""Candidates of one decision that are kept, the best of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError,
 
 from rm_proxy.recorder import BadRowError, StoreUnavailableError
 from rm_proxy.records import (
+    MAX_SCORES,
     AppRecord,
     ChangeRecord,
     CompletionRecord,
@@ -244,7 +245,7 @@ def _values(row: Row) -> dict[str, Any]:
 
 
 def _scores(scores: Sequence[tuple[str, float]]) -> list[list[Any]]:
-    return [[node, score if math.isfinite(score) else None] for node, score in scores]
+    return [[node, score if math.isfinite(score) else None] for node, score in scores[:MAX_SCORES]]
 
 
 def _plain(

@@ -1,5 +1,8 @@
 """Which decisions are kept, and what routing writes down beside its grants."""
 
+import asyncio
+from dataclasses import replace
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -7,9 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.settings import Policies
+from rm_proxy.config import ProxySettings
 from rm_proxy.decisions import Decisions, Sampler, Sampling
+from rm_proxy.history import History, Wanted
 from rm_proxy.records import DecisionRecord
+from rm_proxy.server import Proxy
+from rm_proxy.store import Store
 from rm_proxy.world import Decided
+from shell.hadoop_conf import HadoopConf
 from shell.messages import EventKind
 from tests.rm_proxy.yarn import ALL_Q, Am, cid, container, coordinator, event, granted_rows, node_id, row
 
@@ -69,6 +78,47 @@ def test_decisions_get_ids_and_weights_and_the_last_are_remembered() -> None:
 def test_none_are_remembered_when_nobody_wants_it() -> None:
     decisions = Decisions("here-1", Sampling(recent=0), Random(1))
     assert decisions.take(made(), 5.0) is not None and decisions.recent() == []
+
+
+def test_of_many_candidates_the_best_are_kept(store: Store) -> None:
+    scores = tuple((f"n{number}", float(number)) for number in range(300))
+    kept = Decisions("here-1", Sampling(), Random(1)).take(replace(made(), scores=scores), 5.0)
+    assert kept is not None and kept.scores == scores[:100]
+    store.write([kept, replace(kept, id="other", scores=scores)])
+    assert {len(one.scores) for one in History(store).choices(limit=9).items} == {100}
+
+
+def test_what_the_machines_decide_reaches_store_memory_and_metrics(tmp_path: Path) -> None:
+    async def crowd() -> Proxy:
+        settings = ProxySettings.model_validate(
+            {
+                "listen": "127.0.0.1:1",
+                "upstream": "127.0.0.1:2",
+                "rm_web": "http://127.0.0.1:3",
+                "store_url": f"sqlite:///{tmp_path / 'p.db'}",
+                "decisions_per_s": 1,
+                "decisions_one_of": 100,
+                "keep_days": 1e6,
+            }
+        )
+        proxy = Proxy(settings, Policies.load({}), HadoopConf(tmp_path, {}, {}), "")
+        proxy.recorder.start()
+        proxy.carry_out(Decided(made(number)) for number in range(1000))
+        proxy.carry_out([Decided(made(2000, slot="steal", weight=3))])
+        assert proxy.recorder.flush()
+        proxy.recorder.close()
+        return proxy
+
+    proxy = asyncio.run(crowd())
+    sampled = History(proxy.store).choices(Wanted(slot="shed"), limit=1000).items
+    assert len(sampled) < 40 and abs(sum(one.weight for one in sampled) - 1000) < 100
+    assert [one.slot for one in proxy.decisions.recent()].count("shed") == len(sampled)
+    value = proxy.metrics.registry.get_sample_value
+    assert value("quicksilver_proxy_decisions_total", {"slot": "shed"}) == 1000
+    assert value("quicksilver_proxy_decisions_total", {"slot": "steal"}) == 3
+    assert value("quicksilver_proxy_decisions_left_out_total", {"slot": "shed"}) == 1000 - len(sampled)
+    assert value("quicksilver_proxy_store_rows_total", {"table": "decisions"}) == len(sampled) + 1
+    proxy.store.close()
 
 
 def decided(am: Am) -> list[DecisionRecord]:
