@@ -255,6 +255,8 @@ class Router:
         if app is None or not self._active(entry, app):
             return self._all_guaranteed(entry, now_s)
         ask, follows = self.ask(entry, app), entry.q_reasons[0].follows
+        if self._drain(entry, ask, now_s):
+            return True
         if follows:
             ask = replace(ask, steer=self.world.steered_to(follows))
         placement = self.world.place(ask, frozenset(), follows)
@@ -275,6 +277,22 @@ class Router:
         if q is None:
             return self._without_id(entry, reason, now_s)
         self.world.asked(q)
+        return True
+
+    def _drain(self, entry: Entry, ask: Ask, now_s: float) -> bool:
+        """Let a container that waits for a node go guaranteed, where a window comes that would not allow it."""
+        if entry.key.opportunistic:
+            return False
+        queue = self.world.queue(ask.app.queue) or QueueView(ask.app.queue)
+        try:
+            why = self.world.policies.drained(ask, queue, self.world.rng, now_s)
+        except PolicyFaultError as error:
+            self._emit(Faulted(self.app_id, str(error)))
+            return False
+        reason = entry.take_q() if why is not None else None
+        if reason is None or why is None:
+            return False
+        self._fall_back(entry, reason, why, now_s)
         return True
 
     def _stuck(self, entry: Entry, app: AppView, now_s: float) -> bool:

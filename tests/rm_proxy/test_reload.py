@@ -1,0 +1,156 @@
+"""The proxy's settings while it runs: one assignment, rows of the audit, sidecars that follow or not, drains."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from policies.settings import Policies
+from policies.windows import Coming, Hours
+from rm_proxy.config import ProxySettings
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.recorder import Recorder
+from rm_proxy.records import ChangeRecord
+from rm_proxy.reload import ProxyReloader
+from shell.messages import ReloadAnswer, ReloadRequest
+from shell.reload import ReloadRefusedError
+from shell.rest import envelope
+from tests.rm_proxy.yarn import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
+
+TEXT = "policies: {queues: '*', routes: [{policy: only_q}], place: {policy: random}, quota: {policy: none}}\n"
+
+
+class Rows:
+    """A recorder that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.rows: list[ChangeRecord] = []
+
+    def change(self, record: ChangeRecord) -> None:
+        self.rows.append(record)
+
+
+class Daemon:
+    def __init__(self, folder: Path) -> None:
+        self.path, self.recorder, self.metrics = folder / "quicksilver.yaml", Rows(), ProxyMetrics()
+        self.path.write_text(TEXT)
+        self.world = coordinator(nodes=2)
+        self.reloader = ProxyReloader(
+            self.world, cast(Recorder, self.recorder), self.metrics, ProxySettings(), str(self.path)
+        )
+        self.reloader.begin(1.0)
+
+    def reload(self, **request: Any) -> ReloadAnswer:
+        return asyncio.run(self.reloader.reload("ann@::1", "command", ReloadRequest(**request)))
+
+
+@contextmanager
+def sidecar(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
+    """A sidecar's REST that always answers so; yields its URL and the requests."""
+    asked: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked.append((self.path, self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_settings_are_taken_over_and_each_change_is_a_row(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    started = len(daemon.recorder.rows)
+    answer = daemon.reload()
+    assert daemon.world.policies.version == answer.version and daemon.world.policies.chosen("place") == "random"
+    rows = daemon.recorder.rows[started:]
+    assert (rows[0].path, rows[0].before, rows[0].after) == ("version", answer.before, answer.version)
+    changed = {(r.path, r.before, r.after) for r in rows}
+    assert ("policies.place.policy", '"least_queue"', '"random"') in changed
+    assert {(r.who, r.how, r.ok) for r in rows} == {("ann@::1", "command", True)}
+    assert len({r.id for r in daemon.recorder.rows}) == len(daemon.recorder.rows)
+    assert f'version="{answer.version}"' in daemon.metrics.exposition().decode()
+
+
+def test_a_refusal_is_a_row_and_no_sidecar_is_asked(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    policies = daemon.world.policies
+    daemon.path.write_text("policies: {place: {policy: topk}}")
+    with sidecar(200, b"{}") as (url, asked):
+        daemon.world.report(node_id(1), report(1, sidecar_url=url), 1.0)
+        with pytest.raises(ReloadRefusedError, match="unknown place policy 'topk'"):
+            daemon.reload(nodes=True)
+    assert daemon.world.policies is policies and asked == []
+    row = daemon.recorder.rows[-1]
+    assert (row.ok, row.path) == (False, "") and "1:28" in row.error
+    assert 'reloads_total{how="command",result="refused"} 1.0' in daemon.metrics.exposition().decode()
+
+
+def test_sidecars_follow_and_those_that_do_not_are_named(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    fine = ReloadAnswer(file="f", version="7-a", before="6-b", kept=["policies.preempt stays"]).model_dump_json()
+    refusal = envelope(422, "settings-refused", "f:1:1: no").body
+    with sidecar(200, fine.encode()) as (one, asked), sidecar(422, bytes(refusal)) as (two, _):
+        daemon.world.report(node_id(1), report(1, sidecar_url=one), 1.0)
+        daemon.world.report(node_id(2), report(2, sidecar_url=two), 1.0)
+        nodes = {node.node_id: node for node in daemon.reload(nodes=True, file="quicksilver.yaml").nodes}
+    assert [path for path, _ in asked] == ["/v1/policies/reload"]
+    assert ReloadRequest.model_validate_json(asked[0][1]) == ReloadRequest(who="ann", file="quicksilver.yaml")
+    assert (nodes[node_id(1)].version, nodes[node_id(1)].kept) == ("7-a", ["policies.preempt stays"])
+    assert not nodes[node_id(2)].ok and "f:1:1: no" in nodes[node_id(2)].error
+    rows = {row.path: row.ok for row in daemon.recorder.rows if row.path.startswith("nodes.")}
+    assert rows == {f"nodes.{node_id(1)}": True, f"nodes.{node_id(2)}": False}
+
+
+def test_each_decision_names_the_settings_that_made_it(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    am = Am(daemon.world)
+    am.asks(row("*", 1))
+    first = daemon.world.policies.version
+    second = daemon.reload().version
+    am.asks(row("*", 2))
+    placed = {q.reason.version: q.placement.version for q in am.attempt.table.by_private.values()}
+    assert placed == {first: first, second: second}
+
+
+def test_what_waits_for_a_node_goes_guaranteed_ahead_of_a_window_that_forbids_it() -> None:
+    windows = [{"name": "day", "cron": "0 8 * * *", "length_s": 60, "drain_s": 600, "use": "day"}]
+    day = {"alternatives": {"day": {"routes": [{"policy": "only_g"}]}}, "windows": windows}
+    policies = Policies.load(ALL_Q | {"place": {"policy": "variance"}} | day)
+    world = coordinator(nodes=1)
+    world.use(policies, 0.0)
+    world.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
+    am = Am(world)
+    am.asks(row("*", 2))
+    (entry,) = am.attempt.entries
+    am.gets(*(container(1, 1, r) for r in granted_rows(am.sent.ask).values()))
+    am.asks()
+    assert (entry.q_wanted, entry.g_share) == (1, 0), "the node is full: it waits"
+    am.gets()
+    am.now_s = 1.0
+    world.use(policies.at(Hours((), (Coming("day", True, 99.0, ("day",)),))), 1.0)
+    am.asks()
+    assert (entry.q_wanted, entry.g_share) == (1, 0), "it is expected to end before"
+    am.gets()
+    am.now_s = 95.0
+    sent = am.asks()
+    assert (entry.q_wanted, entry.g_share) == (0, 1)
+    assert {(name, count, kind) for name, count, kind, _ in shown(sent)} == {("*", 1, "G")}
