@@ -18,17 +18,17 @@ from rm_proxy.hints import bad_tags
 from rm_proxy.ids import app_of_attempt, app_of_container
 from rm_proxy.live import Live
 from rm_proxy.nodes import Node
+from rm_proxy.outlook import Outlook
 from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
-from rm_proxy.remaining import job_remaining_s
 from rm_proxy.requota import Requota
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
 from rm_proxy.world import BadTags, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
-from shell.messages import Ack, ContainerEvent, ContainerState, EventKind, Report, Targets
+from shell.messages import Ack, ContainerEvent, EventKind, Report, Targets
 
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
@@ -72,7 +72,7 @@ class Coordinator(Places):
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
         self._requota = Requota(self, self.attempts, self.mover.shed)
-        self._remaining: dict[str, float] = {}
+        self.outlook = Outlook(self._expects, self._living)
 
     # What YARN says
 
@@ -158,7 +158,7 @@ class Coordinator(Places):
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
         self._now_s = now_s
         self.estimator.round()
-        self._remaining.clear()
+        self.outlook.round()
         for node in self.nodes.values():
             self._refresh(node, now_s)
             if now_s - node.reported_s > self.limits.report_fresh_s:
@@ -204,16 +204,12 @@ class Coordinator(Places):
         )
 
     def _targets(self, node_id: str, report: Report, now_s: float) -> Targets | None:
-        """Return what the node is to keep to, with the work that the jobs have left that wait there.
+        """Return what the node is to keep to, with what lies ahead of the jobs there.
 
         None before the first round: the sidecar keeps what it had from an earlier proxy.
         """
         targets = self.targets.of(node_id)
-        waiting = {c.app_id for c in report.containers if c.state is ContainerState.WAITING}
-        if targets is None or not waiting:
-            return targets
-        left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting if app_id in self._apps}
-        return targets.model_copy(update={"job_remaining_s": left})
+        return self.outlook.news(targets, report, now_s) if targets is not None else None
 
     def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
         """Return the events of a report that were not taken in before."""
@@ -333,11 +329,14 @@ class Coordinator(Places):
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
         """Return the task-seconds that an application has left, by estimates; computed once a round."""
-        known, app = self._remaining.get(app_id), self._apps.get(app_id)
-        if known is None and app is not None:
-            attempts = [attempt for attempt in self._of_app.get(app_id, ()) if not attempt.finished]
-            known = self._remaining[app_id] = job_remaining_s(attempts, lambda p: self.expected(app, p), now_s)
-        return known or 0.0
+        return self.outlook.job_remaining_s(app_id, now_s)
+
+    def _expects(self, app_id: str, priority: int) -> Expectation | None:
+        app = self._apps.get(app_id)
+        return self.expected(app, priority) if app is not None else None
+
+    def _living(self, app_id: str) -> list[Attempt]:
+        return [attempt for attempt in self._of_app.get(app_id, ()) if not attempt.finished]
 
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""

@@ -175,6 +175,16 @@ class Report(Message):
     """What this sidecar cannot do here and why (not root, no pid files ...)."""
 
 
+class Expected(Message):
+    """How long tasks of an application and request priority are expected to run, as far as is known by now."""
+
+    app_id: str
+    priority: int
+    expected_s: float = Field(ge=0)
+    spread_s: float = Field(0.0, ge=0)
+    """Standard deviation; 0 when not known."""
+
+
 class Targets(Message):
     """What the coordinator wants of a node until the next answer; None: no limit (Mercury §3, the Coordinator)."""
 
@@ -195,6 +205,8 @@ class Targets(Message):
     limit_reason: str = ""
     job_remaining_s: dict[str, float] = {}
     """Task-seconds that the applications have left that wait here, by application id."""
+    expected: list[Expected] = []
+    """Of containers here, guaranteed ones too, where it is not what the sidecar reported; it holds from now on."""
 
 
 class Shed(Message):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from policies.model import Resources
 from policies.shrinking import Shrinking
-from shell.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
+from shell.messages import ContainerEvent, ContainerState, EventKind, Expected, Grant, Targets
 from sidecar.entry import FOREIGN, QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
 from sidecar.queue import BypassLimit, OrderKey, WaitingQueue
@@ -137,6 +137,15 @@ class Book:
             wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
         why = f" ({self.targets.limit_reason})" if self.targets.limit_reason else ""
         return f"waits for the share left to queueables: {wanted} wanted, {there} left{why}"
+
+    def expect(self, news: Iterable[Expected]) -> None:
+        """Take in how long tasks are expected to run by now, those that run and wait here."""
+        by_stage = {(each.app_id, each.priority): each for each in news}
+        for entry in self.entries.values() if by_stage else ():
+            told = by_stage.get((entry.start.app_id, entry.priority))
+            if told is not None:
+                entry.told = told
+                self.queue.expect(entry.id, entry.expected_s, entry.spread_s)
 
     def state(self, container_id: str) -> ContainerState | None:
         """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""

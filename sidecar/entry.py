@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from policies.model import ContainerView, Kind, Resources
-from shell.messages import ContainerState, Grant
+from shell.messages import ContainerState, Expected, Grant
 from sidecar.events import Start
 
 
@@ -78,6 +78,8 @@ class Entry:
     process_gone: bool = False
     kill_over: bool = False
     payload: bytes = field(default=b"", repr=False)
+    told: Expected | None = None
+    """What the proxy expects of its like by now; None while that is what its grant said."""
 
     @property
     def id(self) -> str:
@@ -86,8 +88,26 @@ class Entry:
 
     @property
     def expected_s(self) -> float:
-        """How long it is expected to run; what Hadoop alone granted has no estimate."""
-        return self.grant.expected_s if self.grant else 0.0
+        """How long it is expected to run; 0 for what Hadoop granted, until the proxy tells.
+
+        A task that was lost before ran for a while then: it is not expected to take less than its grant said.
+        """
+        granted_s = self.grant.expected_s if self.grant else 0.0
+        if self.told is None:
+            return granted_s
+        return max(self.told.expected_s, granted_s) if self.grant and self.grant.sheds else self.told.expected_s
+
+    @property
+    def spread_s(self) -> float:
+        """Standard deviation of what its like took; 0 when not known."""
+        if self.told is not None:
+            return self.told.spread_s
+        return self.grant.spread_s if self.grant else 0.0
+
+    @property
+    def priority(self) -> int:
+        """The request priority."""
+        return self.grant.priority if self.grant else self.start.priority
 
     @property
     def state(self) -> ContainerState:
@@ -126,7 +146,7 @@ class Entry:
             precedence=grant.precedence if grant else 0,
             queue=grant.queue if grant else "",
             user=grant.user if grant else "",
-            spread_s=grant.spread_s if grant else 0.0,
+            spread_s=self.spread_s,
             job_remaining_s=grant.job_remaining_s if grant else 0.0,
             sheds=grant.sheds if grant else 0,
         )

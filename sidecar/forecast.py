@@ -44,6 +44,6 @@ def _job(book: Book, entry: Entry, now_s: float, default_expected_s: float) -> J
         book.counted(entry.start.resources),
         entry.expected_s or default_expected_s,
         max(0.0, now_s - begun_s),
-        entry.grant.spread_s if entry.grant else 0.0,
+        entry.spread_s,
         entry.kind != GUARANTEED,
     )

@@ -370,6 +370,7 @@ class Node(Book):
         if event.targets is not None:
             self.targets, self.targets_s = event.targets, event.now_s
             self.queue.job_sizes(event.targets.job_remaining_s)
+            self.expect(event.targets.expected)
         for shed in event.shed:
             self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
         for container_id in event.promoted:

@@ -117,6 +117,12 @@ class WaitingQueue:
         for waiting in list(self._waiting.values()):
             self._resize(waiting)
 
+    def expect(self, container_id: str, expected_s: float, spread_s: float) -> None:
+        """Take in how long a container is expected to run by now; nothing happens to one that does not wait."""
+        waiting = self._waiting.get(container_id)
+        if waiting is not None:
+            self._put(waiting, replace(waiting.view, expected_s=expected_s, spread_s=spread_s))
+
     def head(self, now_s: float) -> Waiting | None:
         """Return the start that is next; equal keys go by arrival, then by id."""
         line = self._line(now_s)

@@ -43,6 +43,7 @@ def test_by_the_spread() -> None:
 @example(10.0, 1e7, 1e7)
 @example(1e6, 0.01, 1e7)
 @example(0.01, 0.001, 1e7)
+@example(2.2e-313, 1.0, 1.0)
 def test_something_is_left_and_it_is_finite(expected_s: float, spread_s: float, ran_s: float) -> None:
     left = left_s(expected_s, spread_s, ran_s)
     assert 0 < left < inf

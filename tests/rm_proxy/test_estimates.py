@@ -156,3 +156,26 @@ def test_bad_tags_are_told_once() -> None:
     assert bad == [BadTags(APP, ("expected_s:soon",))]
     world.yarn_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", ("expected_s:soon",), 0, 0.0, finished_s=9.0))
     assert not [effect for effect in world.take_effects() if isinstance(effect, BadTags)]
+
+
+def test_sidecars_are_told_durations_that_they_do_not_know() -> None:
+    am = application(4)
+    given(am, 1, 2, 3, 4)
+    am.world.round(0.5)
+
+    def news(expected_s: float, **more: Any) -> list[tuple[int, float, float]]:
+        here = at_node(1, ContainerState.RUNNING, 1.0).model_copy(update={"expected_s": expected_s} | more)
+        ack = am.world.report(node_id(1), report(1, containers=[here]), 1.0)
+        assert ack.targets is not None
+        return [(each.priority, each.expected_s, round(each.spread_s, 2)) for each in ack.targets.expected]
+
+    assert news(12.0) == []
+    ends = [event(n, EventKind.ENDED, seq=n, ran_s=s) for n, s in ((3, 20.0), (4, 30.0))]
+    am.world.report(node_id(1), report(1, events=ends), 1.0)
+    assert news(12.0) == [], "what is expected is computed once a round"
+    am.world.round(1.5)
+    assert news(12.0) == [(20, 25.0, 7.07)]
+    assert news(0.0, kind="G") == [(20, 25.0, 7.07)], "a guaranteed one has no estimate otherwise"
+    assert news(24.0) == [], "near enough"
+    assert news(12.0, am=True) == []
+    assert news(12.0, app_id="application_1_0009") == [], "an application that is not known"
