@@ -104,7 +104,7 @@ class Ask:
             return None
         if self.blacklist and not self.blacklist.isdisjoint((node.host, node.rack, node.id)):
             return None
-        if not self.resources.fits(node.capacity):
+        if not self.resources.fits(node.capacity) or not node.within_limit(self.resources, Resources()):
             return None
         if node.host in self.hosts:
             return 0
@@ -157,20 +157,20 @@ class NodeView:
         """
         if self.used_g.memory_mb + self.used_q.memory_mb + resources.memory_mb > self.capacity.memory_mb:
             return False
-        if not self.within_limit(resources):
+        if not self.within_limit(resources, self.used_q):
             return False
         if self.slots:
             return self.containers < self.slots
         return self.used_g.vcores + self.used_q.vcores + resources.vcores <= self.capacity.vcores
 
-    def within_limit(self, resources: Resources) -> bool:
-        """Tell whether one more queueable container of this size is within what the `police` policy leaves to them.
+    def within_limit(self, resources: Resources, used_q: Resources) -> bool:
+        """Tell whether a queueable container is within what the `police` policy leaves, beside those that use `used_q`.
 
         Where containers share the cores memory alone counts, since nothing is killed for CPU there.
         """
         if self.limit_q is None:
             return True
-        used = self.used_q + resources
+        used = used_q + resources
         return used.memory_mb <= self.limit_q.memory_mb and (bool(self.slots) or used.vcores <= self.limit_q.vcores)
 
 

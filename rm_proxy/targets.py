@@ -65,7 +65,7 @@ class TargetSetter:
         """
         for gone in self._nodes.keys() - nodes.keys():
             del self._nodes[gone]
-            self.history.forget(gone)
+            self.history.left(gone)
         for node_id in nodes.keys() - self._nodes.keys():
             self._nodes[node_id] = _InForce()
         self._forget_other_policies(policies)
@@ -152,7 +152,7 @@ class TargetSetter:
         for node_id, node in nodes.items():
             limit = None
             try:
-                if name != "none" and node.report is not None and not fault:
+                if name != "none" and node.view.capacity.memory_mb > 0 and not fault:
                     limit = policies.police(self._use(node), now_s)
                 change = self._take_limit(node, limit, damping, now_s)
             except (PolicyFaultError, ValueError) as error:

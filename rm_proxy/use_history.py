@@ -21,6 +21,7 @@ SLOT_S: Final = 900.0
 AHEAD: Final = 17
 """Slots that policies are shown: the one that runs, and four hours after it."""
 MAX_NODES: Final = 20_000
+"""Nodes whose weeks are remembered, 13 KB each; of more, those that were counted longest ago are forgotten."""
 MEMORY_WEEKS: Final = 8
 """A mean follows as one of so many weeks would, however many were seen."""
 MINUTES: Final = 60
@@ -139,12 +140,9 @@ class UseHistory:
         for running in self._now.values():
             running.shown = None
 
-    def forget(self, node_id: str) -> None:
-        """Forget a node that is gone; the store keeps its rows."""
+    def left(self, node_id: str) -> None:
+        """Forget the present of a node that is gone; it may come back, and its weeks stay."""
         self._now.pop(node_id, None)
-        self._weeks.pop(node_id, None)
-        for slot in range(SLOTS):
-            self._changed.pop((node_id, slot), None)
 
     def observe(self, node_id: str, used_g: Resources, now_s: float) -> None:
         """Take in what guaranteed containers use of a node from now on."""
@@ -234,7 +232,9 @@ class UseHistory:
 
     def _bound(self) -> None:
         while len(self._weeks) > MAX_NODES:
-            self.forget(next(iter(self._weeks)))
+            gone, _ = self._weeks.popitem(last=False)
+            for slot in range(SLOTS):
+                self._changed.pop((gone, slot), None)
 
 
 def _most(one: Resources, other: Resources) -> Resources:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from policies.base import Policy, PolicyConfig
-from policies.model import Limit, NodeUse, Resources, ShedTarget
+from policies.model import AppView, Ask, Limit, NodeUse, Resources, ShedTarget
 from policies.registry import Bound
 from policies.settings import Policies
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.records import DecisionRecord
 from rm_proxy.world import Decided, Faulted
 from shell.messages import Targets
-from tests.rm_proxy.yarn import ALL_Q, coordinator, node_id, report
+from tests.rm_proxy.yarn import ALL_Q, coordinator, node_id, report, yarn_node
 
 FAST = {"round_to": 1.0, "round_up": True}
 
@@ -128,6 +129,26 @@ def test_policing_limits_targets_placements_and_room() -> None:
     assert not few.has_room(Resources(1024, 1))
     [record] = decided(few)
     assert (record.slot, record.node_id, record.chosen) == ("police", node_id(1), "2048 MB, 8 vcores for queueables")
+
+
+def test_a_node_whose_limit_is_smaller_than_the_container_is_no_candidate() -> None:
+    few = limited(nodes=2, max_ratio=0.25)
+    for number, memory_mb in ((1, 2048), (2, 8192)):
+        few.report(node_id(number), report(number, memory_mb=memory_mb, vcores=8, used_q_mb=2048, queue_length=9), 1.0)
+    few.round(1.0)
+    ask = Ask(AppView("a"), 20, Resources(1024, 1))
+    assert few.place(ask, frozenset()).node == node_id(2)
+    assert few.place(replace(ask, resources=Resources(4096, 1)), frozenset()).node is None
+
+
+def test_a_node_that_yarn_has_not_told_about_has_no_limit() -> None:
+    new = coordinator(nodes=0, policies=ALL_Q | {"police": {"policy": "history"}})
+    new.report(node_id(1), report(1, memory_mb=1000), 1.0)
+    new.round(1.0)
+    assert targets(new).limit_q_mb is None
+    new.yarn_nodes([yarn_node(1)], 2.0)
+    new.round(2.0)
+    assert targets(new).limit_q_mb == 950
 
 
 def test_history_falls_at_once_and_rises_slowly() -> None:

@@ -173,9 +173,6 @@ def test_rows_are_given_once_and_no_more_than_wanted() -> None:
     assert [row.slot for row in history.changed(2, 7.0)] == [0, 1]
     assert [(row.slot, row.at_s) for row in history.changed(2, 8.0)] == [(2, 8.0)]
     assert history.changed(2, 9.0) == []
-    see(history, MONDAY_S + WEEK_S, 9)
-    history.forget(NODE)
-    assert history.changed(2, 9.0) == []
 
 
 def test_rows_out_of_range_are_left_out() -> None:
@@ -183,13 +180,23 @@ def test_rows_out_of_range_are_left_out() -> None:
     assert weeks_of(rows) == {}
 
 
-def test_nodes_are_bounded_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(use_history, "MAX_NODES", 2)
     history = UseHistory()
-    history.restore(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(5)]))
+    see(history, MONDAY_S, 1)
+    history.restore(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(2, 5)]))
     assert list(history._weeks) == ["n3:1", "n4:1"]
-    history.forget("n3:1")
-    assert list(history._weeks) == ["n4:1"]
+    assert history.changed(10, 0.0) == []
+
+
+def test_a_node_that_comes_back_has_its_weeks() -> None:
+    history = UseHistory()
+    see(history, MONDAY_S, 1000)
+    history.left(NODE)
+    assert history.recent(NODE) == ()
+    assert history.usual(NODE) == ()
+    history.observe(NODE, used(0), MONDAY_S + WEEK_S)
+    assert [u.mean.memory_mb for u in history.usual(NODE)] == [1000]
 
 
 def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
