@@ -20,6 +20,8 @@ BypassLimit = Callable[[ContainerView], float | None]
 """A waiting container to how much expected work may overtake it (s); None: the key alone counts, precedence neither."""
 PLAYED: Final = 100
 """Starts that `in_order` plays one by one; the rest stands in the order of its keys, which limits hardly change."""
+PLAYED_WORK: Final = 20_000
+"""Looks at waiting containers that the playing may take: the longer the queue, the fewer starts are played."""
 _EPS: Final = 1e-9
 
 
@@ -35,10 +37,11 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One of those that wait, in the order of their arrival."""
+    """One of those that wait."""
 
     waiting: Waiting
     key: tuple[tuple[float, ...], float, str]
+    work_s: float
     left_s: float
     """Work that may still overtake it."""
     limited: bool
@@ -126,18 +129,17 @@ class WaitingQueue:
     def head(self, now_s: float) -> Waiting | None:
         """Return the start that is next; equal keys go by arrival, then by id."""
         line = self._line(now_s)
-        return _next(line).waiting if line else None
+        return line.next().waiting if line.places else None
 
     def in_order(self, now_s: float) -> list[Waiting]:
         """Return all starts in the order in which they would start if nothing else came, the next one first."""
         line = self._line(now_s)
         found: list[Waiting] = []
-        if any(place.limited for place in line):
-            while line and len(found) < PLAYED:
-                first = _next(line)
-                found.append(first.waiting)
-                _overtake(line, first)
-        return found + [place.waiting for place in sorted(line, key=lambda p: p.key)]
+        if any(place.limited for place in line.places):
+            most = min(PLAYED, max(1, PLAYED_WORK // len(line.places)))
+            while line.places and len(found) < most:
+                found.append(line.take(line.next()).waiting)
+        return found + [place.waiting for place in sorted(line.places, key=lambda p: p.key)]
 
     def expired(self, now_s: float) -> list[Waiting]:
         """Return the starts whose time to wait is over."""
@@ -148,7 +150,7 @@ class WaitingQueue:
         return min((w.hold_until_s for w in self._waiting.values()), default=None)
 
     def _put(self, waiting: Waiting, view: ContainerView) -> None:
-        self._waiting[view.id] = replace(waiting, view=view)
+        self._waiting[view.id] = Waiting(view, waiting.attempt_id, waiting.hold_until_s, waiting.size)
 
     def _resize(self, waiting: Waiting) -> None:
         view = waiting.view
@@ -156,14 +158,15 @@ class WaitingQueue:
         if left_s != view.job_remaining_s:
             self._put(waiting, replace(view, job_remaining_s=left_s))
 
-    def _line(self, now_s: float) -> list[_Place]:
-        return [self._place(w, now_s) for w in sorted(self._waiting.values(), key=lambda w: _arrival(w.view))]
+    def _line(self, now_s: float) -> _Line:
+        return _Line([self._place(w, now_s) for w in sorted(self._waiting.values(), key=lambda w: _arrival(w.view))])
 
     def _place(self, waiting: Waiting, now_s: float) -> _Place:
         view = waiting.view
         limit_s = self._bypass_limit(view) if self._bypass_limit is not None else None
         left_s = inf if limit_s is None else limit_s - view.bypassed_s
-        return _Place(waiting, (self._order_key(view, now_s), *_arrival(view)), left_s, limit_s is not None)
+        key = (self._order_key(view, now_s), *_arrival(view))
+        return _Place(waiting, key, work_s(view), left_s, limit_s is not None)
 
 
 def _arrival(view: ContainerView) -> tuple[float, str]:
@@ -179,30 +182,43 @@ def _urgent(waiting: Iterable[Waiting]) -> dict[str, int]:
     return first
 
 
-def _next(line: list[_Place]) -> _Place:
-    """Return who starts next: the first by its key of those that may overtake all that came earlier.
+class _Line:
+    """Those that wait, in the order of their arrival, as one after the other starts."""
 
-    line: not empty, in the order of arrival. The first of them that does not wait for its own application always may.
-    """
-    urgent = _urgent(place.waiting for place in line)
-    best: _Place | None = None
-    may_s = inf
-    for place in line:
+    def __init__(self, places: list[_Place]) -> None:
+        self.places = places
+        self._urgent = _urgent(place.waiting for place in places)
+
+    def _waits_for_own(self, place: _Place) -> bool:
         view = place.waiting.view
-        if place.limited and view.precedence > urgent[view.app]:
-            continue
-        if work_s(view) <= may_s + _EPS and (best is None or place.key < best.key):
-            best = place
-        may_s = min(may_s, place.left_s)
-    assert best is not None
-    return best
+        return view.precedence > self._urgent[view.app]
 
+    def next(self) -> _Place:
+        """Return who starts next: the first by its key of those that may overtake all that came earlier.
 
-def _overtake(line: list[_Place], gone: _Place) -> None:
-    """Take one out that starts, and lower what may still overtake those before it."""
-    urgent = _urgent(place.waiting for place in line)
-    at = line.index(gone)
-    for place in line[:at]:
-        if place.waiting.view.precedence <= urgent[place.waiting.view.app]:
-            place.left_s -= work_s(gone.waiting.view)
-    del line[at]
+        The first of all that does not wait for its own application always may; there must be one that waits.
+        """
+        best: _Place | None = None
+        may_s = inf
+        for place in self.places:
+            if place.limited and self._waits_for_own(place):
+                continue
+            if place.work_s <= may_s + _EPS and (best is None or place.key < best.key):
+                best = place
+            if place.left_s < may_s:
+                may_s = place.left_s
+        assert best is not None
+        return best
+
+    def take(self, gone: _Place) -> _Place:
+        """Take one out that starts, and lower what may still overtake those before it."""
+        at = self.places.index(gone)
+        for place in self.places[:at]:
+            if not self._waits_for_own(place):
+                place.left_s -= gone.work_s
+        del self.places[at]
+        app = gone.waiting.view.app
+        own = [p.waiting.view.precedence for p in self.places if p.waiting.view.app == app]
+        if own:
+            self._urgent[app] = min(own)
+        return gone

@@ -33,6 +33,7 @@ PROMOTES: list[dict[str, Any]] = [
     {"policy": "on_start", "settings": {"min_remaining_s": 0.0}},
     {"policy": "when_room", "settings": {"min_remaining_s": 0.0, "min_ran_s": 1.0}},
 ]
+ORDERS = ["job_submission", "srpt", "sjf", "hrrn", "fifo"]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
@@ -44,6 +45,7 @@ def policies(route: int, quota: int, place: int, mode: str = "active", promote: 
         "routes": [ROUTES[route]],
         "quota": QUOTAS[quota],
         "place": {"policy": PLACES[place]},
+        "order": {"policy": ORDERS[(route + quota + place) % len(ORDERS)]},
         "promote": PROMOTES[promote],
     }
 
