@@ -186,7 +186,8 @@ def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: Stack) -
         client = start_shell(cluster, GUARANTEED, containers, sleep_s=12)
         application = clients.application_id(client.wait(120))
     tally = watch.tally(application)
-    assert tally.granted == containers == tally.rm_opportunistic
+    assert tally.ran == containers == tally.rm_opportunistic
+    assert tally.granted == 2 * containers, "the ResourceManager plans a promotion as one container more"
     assert tally.nm_opportunistic == 0, "NodeManagers showed each as GUARANTEED in the end"
     assert len(tally.disagreeing) == containers, "granted as OPPORTUNISTIC"
     assert len(reported(cluster, application, containers)) == containers
