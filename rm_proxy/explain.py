@@ -64,6 +64,8 @@ def tell(known: Explanation) -> list[str]:
         story.append(f"It is {live.state.value} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
         if live.starts_in_s is not None:
             story.append(f"It is expected to start {live.starts_in_s:.1f} s after the last report.")
+        if live.bypassed_s:
+            story.append(f"Later ones were started before it; they are expected to take {live.bypassed_s:.1f} s.")
         story += _service(live, known.live.report_age_s)
     if known.completion:
         story.append(_completion(known.completion))

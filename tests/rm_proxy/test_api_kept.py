@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.model import Kind
+from rm_proxy import explain
 from rm_proxy.api import create_app
+from rm_proxy.api_models import ChoiceInfo, EventInfo, Explanation, Score
+from rm_proxy.estimator import Source
 from rm_proxy.records import CompletionRecord
 from rm_proxy.rows import NodeEvent
 from rm_proxy.store import Store
@@ -183,3 +188,46 @@ def test_the_ledger_in_pages_and_as_csv(client: TestClient) -> None:
 def test_csv_of_nothing_is_its_header(client: TestClient) -> None:
     text = client.get("/v1/ledger.csv", params={"by": "user", "since": 1e9}).text
     assert text.startswith("user,containers_g,") and text.count("\n") == 1
+
+
+def test_every_event_and_cause_has_words() -> None:
+    assert {kind.value for kind in EventKind} == explain._EVENTS.keys()
+    assert {source.value for source in Source} == explain._ESTIMATES.keys()
+    causes = {"hold", "full", "drain", "shed", "steal", "correct", "quota", "proxy", "room", "memory"}
+    assert causes == explain._CAUSES.keys()
+
+
+TEXT = st.text(max_size=20)
+SECONDS = st.floats(0, 1e9)
+SCORES = st.lists(st.builds(Score, node=TEXT, score=st.none() | SECONDS))
+
+
+@given(
+    st.lists(
+        st.builds(
+            EventInfo,
+            node_id=TEXT,
+            kind=st.sampled_from([kind.value for kind in EventKind]) | TEXT,
+            at_s=SECONDS,
+            reason=TEXT,
+            cause=TEXT,
+            waited_s=SECONDS,
+            ran_s=st.none() | SECONDS,
+            saved_s=SECONDS,
+            times_shrunk=st.integers(0, 3),
+        ),
+        max_size=6,
+    ),
+    st.lists(
+        st.builds(ChoiceInfo, scores=st.lists(st.builds(Score, node=TEXT, score=st.none() | SECONDS))), max_size=3
+    ),
+    st.lists(TEXT, max_size=9),
+)
+def test_a_story_tells_everything_in_the_order_of_time(
+    events: list[EventInfo], choices: list[ChoiceInfo], later: list[str]
+) -> None:
+    known = Explanation(container_id="c", events=events, choices=choices, followed_by=later)
+    story = explain.tell(known)
+    assert len(story) == len(events) + len(choices) + bool(later)
+    in_time = [explain._event(event) for event in sorted(events, key=lambda event: event.at_s)]
+    assert [sentence for sentence in story if sentence in in_time] == in_time

@@ -81,7 +81,7 @@ def host(cluster: Cluster, number: int) -> str:
 def events(stack: Stack, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
     """Return what the sidecars reported of the tasks' containers."""
     wanted = {cid for task in tasks for cid in task.containers}
-    told = [stack.get(f"/v1/explain/{cid}") for cid in sorted(wanted)]
+    told = [stack.get(f"/v1/containers/{cid}") for cid in sorted(wanted)]
     return [event for one in told for event in one["events"] if event["kind"] == kind]
 
 

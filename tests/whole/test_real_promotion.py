@@ -192,5 +192,5 @@ def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: Stack) -
     assert len(tally.disagreeing) == containers, "granted as OPPORTUNISTIC"
     assert len(reported(cluster, application, containers)) == containers
     assert promotions(stack) == {"asked": containers, "promoted": containers}
-    decided = stack.get(f"/v1/explain/{min(watch.granted().opportunistic)}")
+    decided = stack.get(f"/v1/containers/{min(watch.granted().opportunistic)}")
     assert decided["decision"]["kind"] == "Q"
