@@ -1,0 +1,78 @@
+"""Estimates in a whole proxy: its metrics, and what a restarted one knows of earlier jobs."""
+
+import asyncio
+from pathlib import Path
+
+from policies.model import AppView
+from policies.section import Estimate
+from policies.settings import Policies
+from rm_proxy.config import ProxySettings
+from rm_proxy.estimator import Expectation, Source
+from rm_proxy.records import AppRecord
+from rm_proxy.server import Proxy
+from rm_proxy.world import BadTags, Estimated
+from shell.hadoop_conf import HadoopConf
+
+JOB = AppView("application_1_0001", type="SPARK", name="etl 2026-11-20")
+NEXT = AppView("application_1_0002", type="SPARK", name="etl 2026-11-21")
+ROW = AppRecord(JOB.id, JOB.queue, "ann", "SPARK", JOB.name, (), 0, 1.0)
+
+
+def proxy(folder: Path) -> Proxy:
+    settings = {"listen": "127.0.0.1:1", "upstream": "127.0.0.1:2", "rm_web": "http://127.0.0.1:3"}
+    kept = {"store_url": f"sqlite:///{folder / 'p.db'}", "keep_days": 1e6}
+    made = Proxy(ProxySettings.model_validate(settings | kept), Policies.load({}), HadoopConf(folder, {}, {}), "")
+    made.recorder.start()
+    made.recorder.application(ROW)
+    assert made.recorder.flush(), "the store has its tables"
+    return made
+
+
+def read(made: Proxy) -> None:
+    """Have it read what was kept."""
+    for keeper in made.keepers:
+        keeper.round(0.0)
+        assert keeper._reading is not None
+        keeper._reading.exception(10)
+        keeper.round(0.5)
+
+
+def close(made: Proxy) -> None:
+    for keeper in made.keepers:
+        keeper.close(1.0)
+    made.recorder.close()
+    made.store.close()
+
+
+def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
+    async def first() -> None:
+        made = proxy(tmp_path)
+        read(made)
+        for seconds in (20.0, 30.0, 40.0):
+            made.coordinator.estimator.observe(JOB, 20, seconds, Estimate())
+        close(made)
+
+    async def second() -> Expectation:
+        made = proxy(tmp_path)
+        read(made)
+        known = made.coordinator.expected(NEXT, 20)
+        close(made)
+        return known
+
+    asyncio.run(first())
+    assert asyncio.run(second()) == Expectation(30.0, 10.0, Source.NAME, 3)
+
+
+def test_errors_and_bad_tags_are_counted(tmp_path: Path) -> None:
+    async def crowd() -> Proxy:
+        made = proxy(tmp_path)
+        made.carry_out([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
+        made.carry_out([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
+        close(made)
+        return made
+
+    value = asyncio.run(crowd()).metrics.registry.get_sample_value
+    name = "quicksilver_proxy_estimate_error_ratio"
+    assert value(f"{name}_count", {"source": "stage"}) == 2
+    assert value(f"{name}_sum", {"source": "stage"}) == 0.25 + 1000, "no run time counts as 10 ms"
+    assert value("quicksilver_proxy_bad_tags_total") == 2
