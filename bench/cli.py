@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from bench.las.run import las
+from bench.policies.run import policies
 from bench.relay import relay
 from bench.resize.run import resize
 
@@ -17,3 +18,4 @@ def bench() -> None:
 bench.add_command(relay)
 bench.add_command(las)
 bench.add_command(resize)
+bench.add_command(policies)

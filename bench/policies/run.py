@@ -127,7 +127,9 @@ def policies(
                 runs = virtual.measure(plan, variants, numbers, processes, progress)
                 _collect("virtual", runs, variants, {"settings": asdict(plan), "absent": absent}, found)
             if "real" in parts:
-                on_cluster, missing = real.variants(_REAL_QUICK if quick else real.NAMES)
+                wanted = {"baseline", *(variant.name for variant in variants)}
+                listed = _REAL_QUICK if quick else real.NAMES
+                on_cluster, missing = real.variants([name for name in listed if name in wanted])
                 numbers = range(1, (real_seeds or (2 if quick else 3)) + 1)
                 runs = real.measure(real.Plan(), on_cluster, numbers, workdir.absolute(), base_port, progress)
                 _collect("real", runs, on_cluster, {"settings": asdict(real.Plan()), "absent": missing}, found)
