@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ from cluster.cluster import Cluster
 from cluster.spec import ClusterSpec
 from cluster.testing import free_base_port
 from quicksilver.stack import Stack
+from rm_proxy.records import UseRecord
+from rm_proxy.store import Store
 from tests.whole.job import Task, job
 from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.nm_log import Life, most_at_once, read_lives
@@ -51,10 +53,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @contextmanager
-def stack(cluster: Cluster, **policies: Any) -> Iterator[Stack]:
-    """Run proxy and sidecars with these policies beside BASE."""
+def stack(cluster: Cluster, history: Sequence[UseRecord] = (), **policies: Any) -> Iterator[Stack]:
+    """Run proxy and sidecars with these policies beside BASE; `history` is what the store has of earlier weeks."""
     made = Stack(cluster, {**BASE, **policies})
     made.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
+    if history:
+        made.folder.mkdir()
+        store = Store(f"sqlite:///{made.folder / 'proxy.db'}")
+        store.open()
+        store.write(history)
+        store.close()
     made.start()
     try:
         yield made
@@ -141,3 +149,116 @@ def test_reordering_starts_the_older_job_first(cluster: Cluster, order: str, fir
     assert len(began[first]) == len(began[other]) == 2 * NODES
     assert sorted(began[first])[NODES] < sorted(began[other])[NODES]
     assert sum(began[first]) < sum(began[other])
+
+
+SHED: Mapping[str, Any] = {"policy": "mean_sigma", "settings": {"c": 0.5, "min_wait_s": 1.0, "settle_s": 0.5}}
+"""Of three nodes with waits (w, 0, 0), c = 2 allows 1.28 w: the first alone would never be shed."""
+TO_THE_FIRST: Mapping[str, Any] = {"policy": "topk_wait", "settings": {"k": 1, "locality_wait_s": 1000.0}}
+"""Placed where the application asked for, however long the wait there is."""
+
+
+@pytest.mark.parametrize("shed", [SHED, {"policy": "none"}])
+def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, shed: Mapping[str, Any]) -> None:
+    async def run() -> list[Task]:
+        async with job(cluster, "loaded") as mine:
+            tasks = mine.ask(12, 4.0, hosts=(host(cluster, 0),))
+            await mine.until_done()
+            return tasks
+
+    with stack(cluster, shed=shed, place=TO_THE_FIRST) as here, Watch(cluster) as watch:
+        tasks = asyncio.run(run())
+        sheds = events(here, tasks, "shed")
+    ran = [life.node for life in recorded(cluster, tasks) if life.running_s is not None]
+    granted = watch.granted().opportunistic & {cid for task in tasks for cid in task.containers}
+    assert len(ran) == len(tasks)
+    assert len(granted) == len(tasks) + len(sheds)
+    if shed["policy"] == "none":
+        assert (set(ran), sheds) == ({"node1"}, [])
+    else:
+        assert {event["cause"] for event in sheds} == {"shed"}
+        assert set(ran) > {"node1"}
+        assert len(ran) - ran.count("node1") == sum(task.exits != [0] for task in tasks)
+        assert all(task.exits.count(-102) <= 2 for task in tasks)
+
+
+HISTORY: Mapping[str, Any] = {"policy": "history", "settings": {"peak_ratio": 0.0, "margin_ratio": 0.0}}
+SLOTS_OF_A_WEEK = 672
+
+
+@pytest.mark.parametrize("police", [HISTORY, {"policy": "none"}])
+def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
+    cluster: Cluster, police: Mapping[str, Any]
+) -> None:
+    """In earlier weeks guaranteed containers used half of each node now: the other half is for queueable ones."""
+    node_ids = [str(node.rpc) for node in cluster.spec.node_addresses]
+    usual = [
+        UseRecord(node_id, slot, 3, 256.0, 256.0, 1.0, 1.0, time.time())
+        for node_id in node_ids
+        for slot in range(SLOTS_OF_A_WEEK)
+    ]
+
+    async def run(here: Stack) -> tuple[list[Task], list[Task]]:
+        async with job(cluster, "policed") as mine:
+            if police["policy"] != "none":
+                await mine.until(lambda: all(limited(here, node) for node in node_ids), 10)
+            tasks = mine.ask(9, 6.0)
+            await mine.until(lambda: len(running(cluster, tasks)) >= NODES, 20)
+            await asyncio.sleep(1.5)
+            peak = mine.ask(NODES, 3.0, priority=5)
+            await mine.until_done()
+            return tasks, peak
+
+    routes = [{"match": {"priority": 5}, "policy": "only_g"}, {"policy": "only_q"}]
+    with stack(cluster, usual, police=police, routes=routes) as here, Watch(cluster) as watch:
+        tasks, peak = asyncio.run(run(here))
+        killed = events(here, tasks, "killed")
+    most = most_at_once(recorded(cluster, tasks))
+    assert not {cid for task in peak for cid in task.containers} & watch.granted().opportunistic
+    if police["policy"] == "none":
+        assert most == NODES * VCORES
+        assert killed
+    else:
+        assert most == NODES
+        assert killed == []
+
+
+def limited(here: Stack, node_id: str) -> bool:
+    """Tell whether a sidecar was told to leave a part of its node to guaranteed containers."""
+    targets = here.get(f"/v1/nodes/{node_id}")["targets"]
+    return targets is not None and targets["limit_q_vcores"] == 1
+
+
+def running(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+    return [life for life in recorded(cluster, tasks) if life.running_s is not None and life.over_s is None]
+
+
+STEAL: Mapping[str, Any] = {"policy": "hawk", "settings": {}}
+
+
+@pytest.mark.parametrize("steal", [STEAL, {"policy": "none"}])
+def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any]) -> None:
+    """Long tasks hold the first node, short ones wait behind them, and the two others have nothing to do."""
+
+    async def run() -> tuple[list[Task], list[Task]]:
+        async with job(cluster, "stolen") as mine:
+            first = (host(cluster, 0),)
+            long = mine.ask(VCORES, 25.0, priority=10, hosts=first)
+            await mine.until_granted(long)
+            short = mine.ask(6, 1.0, hosts=first)
+            await mine.until_done(within_s=120)
+            return long, short
+
+    hints = {"rules": [{"match": {"priority": 10}, "expected_s": 60}, {"match": {"priority": 20}, "expected_s": 1}]}
+    with stack(cluster, steal=steal, place=TO_THE_FIRST, estimate=hints) as here:
+        long, short = asyncio.run(run())
+        sheds = events(here, short, "shed")
+    ran = [life for life in recorded(cluster, short) if life.running_s is not None]
+    ends = [life.over_s or 0.0 for life in recorded(cluster, long)]
+    before = [life for life in ran if life.running_s is not None and life.running_s < min(ends)]
+    assert len(ran) == len(short)
+    if steal["policy"] == "none":
+        assert ({life.node for life in ran}, sheds, before) == ({"node1"}, [], [])
+    else:
+        assert {event["cause"] for event in sheds} == {"steal"}
+        assert {life.node for life in before} == {"node2", "node3"}
+        assert len(before) == len(short)
