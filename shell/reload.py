@@ -77,6 +77,8 @@ class Reloader:
         """Those in force, with their windows."""
         self._calendar = Calendar(policies.windows, policies.time_zone)
         self._one_at_a_time = asyncio.Lock()
+        self._blind = False
+        """Whether the calendar failed last time."""
 
     @property
     def version(self) -> str:
@@ -91,7 +93,15 @@ class Reloader:
 
     def tick(self, now_s: float) -> None:
         """Open and close windows; to be called each second."""
-        hours = self._calendar.hours(now_s)
+        try:
+            hours = self._calendar.hours(now_s)
+        except (ValueError, LookupError, OverflowError, OSError) as error:
+            hours = self.policies.hours
+            if not self._blind:
+                log.error("the calendar cannot be read: windows stay as they are", why=str(error))
+            self._blind = True
+        else:
+            self._blind = False
         if hours == self.policies.hours:
             return
         before, was = self.version, self.policies.hours

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from policies.settings import Policies
 from policies.windows import Coming, Hours
@@ -154,3 +156,45 @@ def test_what_waits_for_a_node_goes_guaranteed_ahead_of_a_window_that_forbids_it
     sent = am.asks()
     assert (entry.q_wanted, entry.g_share) == (0, 1)
     assert {(name, count, kind) for name, count, kind, _ in shown(sent)} == {("*", 1, "G")}
+
+
+def settings_of(number: int) -> dict[str, Any]:
+    place = "least_queue" if number % 2 else "random"
+    route = {"policy": "hybrid_gq", "settings": {"td_s": 100.0 + number, "pq": 70.0}}
+    return {"queues": "*", "routes": [route], "place": {"policy": place}, "quota": {"policy": "none"}}
+
+
+@given(steps=st.lists(st.tuples(st.booleans(), st.integers(1, 4)), max_size=15))
+def test_no_decision_is_made_by_a_mixture(steps: list[tuple[bool, int]]) -> None:
+    """Reasons tell by which settings a decision was made; versions have to tell the same."""
+    world = coordinator(settings_of(0), nodes=2)
+    am, made = Am(world), {world.policies.version: 0}
+    wanted = 0
+    for number, (reload, count) in enumerate(steps, 1):
+        if reload:
+            world.use(Policies.load(settings_of(number)).numbered(number + 1), float(number))
+            made[world.policies.version] = number
+        else:
+            wanted += count
+            am.asks(row("*", wanted))
+            am.gets()
+    for q in am.attempt.table.by_private.values():
+        assert f"td {100 + made[q.reason.version]:g} s" in q.reason.text
+        assert q.placement.reason.startswith("least_queue" if made[q.placement.version] % 2 else "random")
+    for entry in am.attempt.entries:
+        for reason in [*entry.g_reasons, *entry.q_reasons]:
+            if "td " in reason.text:
+                assert f"td {100 + made[reason.version]:g} s" in reason.text
+
+
+def test_what_is_wanted_goes_guaranteed_when_the_mode_becomes_bypass() -> None:
+    world = coordinator(ALL_Q | {"place": {"policy": "variance"}}, nodes=1)
+    world.report(node_id(1), report(1, slots=1, vcores=1), 0.0)
+    am = Am(world)
+    am.asks(row("*", 2))
+    am.gets(*(container(1, 1, r) for r in granted_rows(am.sent.ask).values()))
+    world.use(Policies.load(ALL_Q | {"mode": "bypass"}), 1.0)
+    sent = am.asks()
+    assert {(name, count, kind) for name, count, kind, _ in shown(sent)} == {("*", 1, "G")}
+    (entry,) = am.attempt.entries
+    assert (entry.q_wanted, entry.g_share) == (0, 1)

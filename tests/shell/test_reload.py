@@ -145,6 +145,16 @@ def test_windows_open_and_close_on_their_own_and_are_recorded(tmp_path: Path) ->
     assert daemon.audits[1].changes == (Change("policies.windows", "[]", '["night"]'),)
 
 
+def test_windows_stay_as_they_are_when_the_calendar_fails(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path, NIGHT)
+    daemon.settings.tick(20 * 3600.0)
+    for now_s in (float("nan"), float("inf"), 1e300):
+        daemon.settings.tick(now_s)
+    assert daemon.settings.policies.hours.open == ("night",)
+    daemon.settings.tick(21 * 3600.0)
+    assert daemon.settings.policies.hours.open == ()
+
+
 def test_who_said_so() -> None:
     assert said_by("ann", "10.0.0.1") == "ann@10.0.0.1"
     assert said_by("", "::1") == "unknown@::1"
