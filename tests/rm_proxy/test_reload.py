@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.registry import Registry
 from policies.settings import Policies
 from policies.windows import Coming, Hours
 from rm_proxy.config import ProxySettings
@@ -24,6 +25,7 @@ from shell.reload import ReloadRefusedError
 from shell.rest import envelope
 from tests.rm_proxy.yarn import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
 
+REGISTRY = Registry()
 TEXT = "policies: {queues: '*', routes: [{policy: only_q}], place: {policy: random}, quota: {policy: none}}\n"
 
 
@@ -164,6 +166,7 @@ def settings_of(number: int) -> dict[str, Any]:
     return {"queues": "*", "routes": [route], "place": {"policy": place}, "quota": {"policy": "none"}}
 
 
+@settings(deadline=None)
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(1, 4)), max_size=15))
 def test_no_decision_is_made_by_a_mixture(steps: list[tuple[bool, int]]) -> None:
     """Reasons tell by which settings a decision was made; versions have to tell the same."""
@@ -172,7 +175,7 @@ def test_no_decision_is_made_by_a_mixture(steps: list[tuple[bool, int]]) -> None
     wanted = 0
     for number, (reload, count) in enumerate(steps, 1):
         if reload:
-            world.use(Policies.load(settings_of(number)).numbered(number + 1), float(number))
+            world.use(Policies.load(settings_of(number), REGISTRY).numbered(number + 1), float(number))
             made[world.policies.version] = number
         else:
             wanted += count

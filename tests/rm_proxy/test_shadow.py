@@ -4,7 +4,7 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, Kind, NodeView, Placement, QueueView, Resources, Route
@@ -42,6 +42,7 @@ def test_what_differs_is_told_and_the_container_goes_as_decided() -> None:
     assert (tally.decisions, tally.differ, tally.examples[0].app_id) == (2, 2, APP)
 
 
+@settings(deadline=None)
 @given(seed=st.integers(0, 999), counts=st.lists(st.integers(0, 6), min_size=1, max_size=5))
 def test_nothing_depends_on_alternatives(seed: int, counts: list[int]) -> None:
     routes = [{"policy": "hybrid_gq", "settings": {"td_s": 1000.0, "pq": 50.0}}]

@@ -5,7 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.section import Window
@@ -71,6 +71,7 @@ def test_a_begin_within_an_opening_prolongs_it() -> None:
     assert found[4] == Hours(("w",), (Coming("w", False, at("2026-03-10 10:30"), ()),))
 
 
+@settings(deadline=None)
 @given(minutes=st.lists(st.integers(0, 3 * 24 * 60), min_size=1, max_size=30))
 def test_what_is_kept_is_what_a_new_calendar_says(minutes: list[int]) -> None:
     windows = [window("*/20 6-22 * * mon-thu", 1500, "a", drain_s=300), window("0 */5 * * *", 7200, "b", drain_s=60)]
