@@ -7,7 +7,9 @@ import dataclasses
 import pytest
 
 from policies.model import Resources
-from shell.messages import ContainerState, EventKind
+from policies.settings import Policies
+from shell.messages import ContainerState, EventKind, Shed, Targets
+from sidecar.entry import Rules
 from sidecar.events import (
     Adopted,
     Answered,
@@ -29,6 +31,7 @@ from sidecar.events import (
     SessionUp,
     Settled,
     StopAsked,
+    Targeted,
     Tick,
     Unwatch,
     Warn,
@@ -36,6 +39,7 @@ from sidecar.events import (
     Withdrawn,
 )
 from sidecar.node import Node
+from sidecar.picture import containers
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, start, told
 
@@ -476,3 +480,46 @@ def test_state_for_the_gate(phase: str, expected: ContainerState | None) -> None
     shown.handle(arrived("q8", 2))
     assert shown.state("q8" if phase == "waiting" else "q1") is expected
     assert [name for name, _ in shown.held_by(ATTEMPT)] == ["q8"]
+
+
+def test_what_jobs_have_left_is_renewed_while_they_wait() -> None:
+    """Under srpt: job b has less left than a by the time that a place is free, though its grant said more."""
+    srpt = Policies.load({"order": {"policy": "srpt"}})
+    full = Node(
+        Rules(Resources(1024, 1), reserve_mb=0, settle_s=0.0), srpt.order_key, lambda *_: [], None, srpt.bypass_limit_s
+    )
+    other = "application_1_0002", "appattempt_1_0002_000001"
+    full.handle(SessionUp(ATTEMPT, 0))
+    full.handle(SessionUp(other[1], 0))
+    of_b = grant("b", app_id=other[0], attempt_id=other[1], job_remaining_s=900)
+    full.handle(Granted((grant("r"), grant("a", job_remaining_s=500), of_b), 0))
+    full.handle(arrived("r", 0))
+    full.handle(Answered("r", *GOOD, 0))
+    full.handle(arrived("a", 1))
+    full.handle(Arrived(dataclasses.replace(start("b"), app_id=other[0], attempt_id=other[1]), 2))
+    assert [c.container_id for c in containers(full, 3)] == ["r", "a", "b"]
+    full.handle(Targeted(Targets(job_remaining_s={APP: 500, other[0]: 100}), (), (), 3))
+    assert [c.container_id for c in containers(full, 3)] == ["r", "b", "a"]
+    launched = full.handle(Ended("r", 4))
+    assert Launch("b", other[1], LAUNCH) in launched
+    (_, waiting) = containers(full, 5)
+    assert (waiting.container_id, waiting.bypassed_s) == ("a", 10), "b came later"
+
+
+def test_what_is_over_a_quota_is_shed_as_the_proxy_says_and_what_runs_is_not() -> None:
+    play(
+        busy(),
+        (arrived("q9", 2), [Hold("q9"), told(5, "q9", EventKind.HELD, 2)]),
+        (
+            Targeted(
+                None,
+                (
+                    Shed(container_id="q1", cause="quota", reason="absolute: 3"),
+                    Shed(container_id="q9", cause="quota", reason="absolute: 2"),
+                ),
+                (),
+                3,
+            ),
+            [told(6, "q9", EventKind.SHED, 3, reason="absolute: 2", cause="quota", waited_s=1), Settled("q9")],
+        ),
+    )
