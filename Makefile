@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check fmt gridmix spark bench-relay bench-las bench-resize protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -25,6 +25,10 @@ check: setup-test ## lint, types and import contracts
 	.venv/bin/ruff check .
 	.venv/bin/mypy
 	.venv/bin/lint-imports
+
+mutants: setup-test ## a sample of mutations of policies/, and which of them no test notices
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
+	@$(PYTHON) scripts/mutants $(ARGS)
 
 fmt: setup-test
 	.venv/bin/ruff format .
@@ -48,6 +52,12 @@ bench-las: setup ## jobs of five classes on one node: FIFO, opportunistic contai
 bench-resize: setup ## what resizing a container costs, and a sidecar with 200 of them
 	@$(PYTHON) -m bench.resize $(ARGS)
 
+bench-policies: setup-test ## each policy alone and all together: under a virtual clock, and on a real local cluster
+	@$(PYTHON) -m bench.policies $(ARGS)
+
+bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
+	@$(PYTHON) -m bench.reloads $(ARGS)
+
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
 	.venv/bin/ruff format hadoop_rpc/protos
@@ -56,6 +66,7 @@ lock: setup-test ## resolve all dependencies anew
 	$(PYTHON) -m pip install --quiet uv
 	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra dev -q pyproject.toml -o requirements.lock
 	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra spark -q pyproject.toml -o requirements-spark.lock
+	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra dev --extra mutants -q pyproject.toml -o requirements-mutants.lock
 
 clean: ## remove what builds and runs left here; running local clusters are stopped first
 	@for state in run/*/cluster.json; do \
