@@ -173,7 +173,8 @@ class Policies:
         if slot == "route":
             mine, its = self.section, other.section
             same = (mine.queues, mine.retries_to_g) == (its.queues, its.retries_to_g)
-            return not same or [rule.bound for rule in self._rules] != [rule.bound for rule in other._rules]
+            mine_rules, its_rules = ([(rule.text, rule.bound) for rule in each._rules] for each in (self, other))
+            return not same or mine_rules != its_rules
         if slot == "quota":
             return self._quotas != other._quotas
         return self._choices[slot] != other._choices[slot]

@@ -156,6 +156,16 @@ def test_changed_routes_decide_on_all_that_is_not_delivered() -> None:
     assert told == {"host1": 2, "/r1": 2, "*": 2}
 
 
+def test_a_rule_that_matches_others_is_a_changed_route() -> None:
+    am = Am(coordinator({**ALL_Q, "routes": [{"policy": "only_q", "match": {"priority": 10}}]}))
+    am.asks(row("*", 2))
+    assert shares(am) == (2, 0)
+    am.gets()
+    use(am.world, {**ALL_Q, "routes": [{"policy": "only_q", "match": {"priority": 20}}]})
+    am.asks()
+    assert shares(am) == (0, 2)
+
+
 def test_leaving_shadow_mode_makes_asks_queueable() -> None:
     am = Am(coordinator({**ALL_Q, "mode": "shadow"}))
     am.asks(row("*", 2))
