@@ -10,6 +10,9 @@ from typing import Any, Final
 Sample = Mapping[str, float]
 """Figures of one run by metric."""
 
+DIFFERENCES: Final = frozenset(("kills_per_1000", "lost_ratio", "sheds_per_1000", "again_per_1000"))
+"""Metrics that are 0 in some runs: their effects are differences in all."""
+
 # fmt: off
 _T95: Final = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228,
@@ -29,14 +32,14 @@ def interval(values: Sequence[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def effect(base: Sequence[float], changed: Sequence[float]) -> dict[str, Any]:
+def effect(base: Sequence[float], changed: Sequence[float], as_ratio: bool = True) -> dict[str, Any]:
     """Return what changed, pair by pair, with the interval in which it lies by 95 %.
 
-    As a ratio (the geometric mean of the pairs' ratios) where all figures are above 0, else as a difference. Raises
+    as_ratio: the geometric mean of the pairs' ratios, where all figures are above 0; else the mean difference. Raises
     ValueError for fewer than two pairs, or when some have no partner.
     """
     pairs = list(zip(base, changed, strict=True))
-    ratio = all(one > 0 and other > 0 for one, other in pairs)
+    ratio = as_ratio and all(one > 0 and other > 0 for one, other in pairs)
     if ratio:
         found = [exp(x) for x in interval([log(other / one) for one, other in pairs])]
     else:
@@ -49,7 +52,10 @@ def effect(base: Sequence[float], changed: Sequence[float]) -> dict[str, Any]:
 
 def effects(base: Sequence[Sample], changed: Sequence[Sample]) -> dict[str, dict[str, Any]]:
     """Return the effect on each metric; runs of the same seed stand at the same place."""
-    return {name: effect([one[name] for one in base], [one[name] for one in changed]) for name in base[0]}
+    return {
+        name: effect([one[name] for one in base], [one[name] for one in changed], name not in DIFFERENCES)
+        for name in base[0]
+    }
 
 
 def means(samples: Sequence[Sample]) -> dict[str, float]:

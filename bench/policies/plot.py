@@ -13,7 +13,8 @@ _SHOWN: Final = {
     "tasks_per_s": "task throughput",
     "wait_p95_s": "p95 of task waits",
     "completion_mean_s": "mean job completion",
-    "lost_ratio": "work lost by kills",
+    "kills_per_1000": "kills per 1000 tasks",
+    "again_per_1000": "shed or killed per 1000 tasks",
 }
 
 

@@ -35,6 +35,11 @@ def test_with_zeros_it_is_a_difference() -> None:
     assert effect([0, 0], [3, 3]) == {"kind": "difference", "effect": 3.0, "ci_low": 3.0, "ci_high": 3.0}
 
 
+def test_kills_are_differences_always() -> None:
+    found = effects([{"kills_per_1000": 2.0}] * 2, [{"kills_per_1000": 6.0}] * 2)["kills_per_1000"]
+    assert (found["kind"], found["effect"]) == ("difference", 4.0)
+
+
 def test_a_run_without_partner_is_refused() -> None:
     with pytest.raises(ValueError, match="zip"):
         effect([1.0, 2.0], [1.0])
