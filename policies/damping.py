@@ -63,6 +63,8 @@ class Damped:
         if wanted is None or self.value is None:
             return self._become(None if wanted is None else cfg.rounded(_checked(wanted)), now_s)
         goal = cfg.rounded(_checked(wanted))
+        if goal == self.value:
+            return goal
         rises = goal > self.value
         beyond, part, every_s = (
             (cfg.rise_beyond_ratio, cfg.rise_part_ratio, cfg.rise_every_s)
@@ -81,7 +83,7 @@ class Damped:
 
 
 def _checked(wanted: float) -> float:
-    if not (math.isfinite(wanted) and wanted >= 0):
+    if not 0 <= wanted < math.inf:
         raise ValueError(f"a limit must be finite and not negative, got {wanted}")
     return wanted
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from pydantic import Field
 
@@ -31,8 +32,8 @@ class HistoricalUse(PolicyConfig):
     """The limit falls at once, and rises slowly; as a part of the node."""
 
 
-def _most(parts: list[Resources]) -> Resources:
-    return Resources(max(p.memory_mb for p in parts), max(p.vcores for p in parts))
+def _most(parts: Sequence[Resources]) -> Resources:
+    return Resources(max([p.memory_mb for p in parts]), max([p.vcores for p in parts]))
 
 
 def _usual(use: NodeUse, cfg: HistoricalUse, now_s: float) -> list[Resources]:
@@ -49,9 +50,9 @@ def _usual(use: NodeUse, cfg: HistoricalUse, now_s: float) -> list[Resources]:
 
 def police(use: NodeUse, cfg: HistoricalUse, now_s: float) -> Limit | None:
     """Return what is left beside the highest of: the use now, the recent peak, and what is usual until the horizon."""
-    recent = _most([use.used_g, *use.recent[: math.ceil(cfg.recent_s / 60)]])
-    usual = _usual(use, cfg, now_s)
-    need = _most([recent, *usual])
+    recent = _most((use.used_g, *use.recent[: math.ceil(cfg.recent_s / 60)]))
+    usual = _usual(use, cfg, now_s) if use.usual else []
+    need = _most((recent, *usual)) if usual else recent
     room = use.capacity - need
     memory_mb = room.memory_mb - cfg.margin_ratio * use.capacity.memory_mb
     vcores = room.vcores - cfg.margin_ratio * use.capacity.vcores

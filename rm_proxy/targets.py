@@ -18,6 +18,8 @@ from shell.messages import Report, Targets
 
 SCORES: Final = 10
 """Nodes that the record of a shedding limit names, those with the longest waits."""
+_FAULTS: Final = (PolicyFaultError, ValueError, TypeError, AttributeError)
+"""What a policy raises, and what its answer may when it is none."""
 _LENGTHS: Final = ("max_wait_s", "max_queue")
 
 
@@ -106,7 +108,7 @@ class TargetSetter:
         try:
             wanted = policies.shed(views, now_s)
             changed = self._take_shed(wanted, damping, now_s)
-        except (PolicyFaultError, ValueError) as error:
+        except _FAULTS as error:
             effects.append(Faulted("", str(error)))
             changed = self._take_shed({}, damping, now_s)
         if not changed:
@@ -122,24 +124,18 @@ class TargetSetter:
     def _take_shed(self, wanted: Mapping[str, ShedTarget], damping: Damping, now_s: float) -> dict[_Shed, list[str]]:
         """Put shedding limits in force; returns the nodes by what is new for them."""
         changed: dict[_Shed, list[str]] = {}
-        checked: dict[_Shed, dict[str, object]] = {}
+        alike: dict[tuple[object, ...], tuple[_Shed, ShedTarget]] = {}
         for node_id, known in self._nodes.items():
             target = wanted.get(node_id, _NO_SHED)
-            wait_s = known.max_wait_s.take(target.max_wait_s, damping, now_s)
-            length = known.max_queue.take(target.max_queue, damping, now_s)
-            now = _Shed(
-                max_wait_s=wait_s,
-                max_queue=None if length is None else round(length),
-                max_sheds=target.max_sheds,
-                max_share_ratio=target.max_share_ratio,
-                settle_s=target.settle_s,
-                shed_reason=target.reason,
-            )
+            wait_s, length = known.max_wait_s, known.max_queue
+            key = (wait_s.value, wait_s.changed_s, length.value, length.changed_s, id(target))
+            wait_s.take(target.max_wait_s, damping, now_s)
+            length.take(target.max_queue, damping, now_s)
+            if key not in alike:
+                alike[key] = _Shed.of(target, wait_s.value, length.value), target
+            now, _ = alike[key]
             if now.differs(known.targets):
-                fields = checked.get(now)
-                if fields is None:
-                    fields = checked[now] = now.fields()
-                known.targets = known.targets.model_copy(update=fields)
+                known.targets = known.targets.model_copy(update=now.fields())
                 changed.setdefault(now, []).append(node_id)
         return changed
 
@@ -155,7 +151,7 @@ class TargetSetter:
                 if name != "none" and node.view.capacity.memory_mb > 0 and not fault:
                     limit = policies.police(self._use(node), now_s)
                 change = self._take_limit(node, limit, damping, now_s)
-            except (PolicyFaultError, ValueError) as error:
+            except _FAULTS as error:
                 fault, limit = str(error), None
                 change = self._take_limit(node, None, damping, now_s)
             if change is not None:
@@ -203,11 +199,23 @@ class _Shed:
     settle_s: float
     shed_reason: str = field(compare=False)
 
+    @classmethod
+    def of(cls, target: ShedTarget, wait_s: float | None, length: float | None) -> _Shed:
+        """Return a target with its limits as they are in force. Raises ValueError for what a sidecar would not take."""
+        made = cls(
+            max_wait_s=wait_s,
+            max_queue=None if length is None else round(length),
+            max_sheds=target.max_sheds,
+            max_share_ratio=target.max_share_ratio,
+            settle_s=target.settle_s,
+            shed_reason=target.reason,
+        )
+        Targets.model_validate(made.fields())
+        return made
+
     def fields(self) -> dict[str, object]:
-        """Return the fields of `Targets`. Raises ValueError for what a sidecar would not take."""
-        fields = {name: getattr(self, name) for name in self.__slots__}
-        Targets.model_validate(fields)
-        return fields
+        """Return the fields of `Targets`."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
     def differs(self, targets: Targets) -> bool:
         if (self.max_wait_s, self.max_queue) == (None, None) == (targets.max_wait_s, targets.max_queue):

@@ -34,6 +34,17 @@ PROMOTES: list[dict[str, Any]] = [
     {"policy": "when_room", "settings": {"min_remaining_s": 0.0, "min_ran_s": 1.0}},
 ]
 ORDERS = ["job_submission", "srpt", "sjf", "hrrn", "fifo"]
+EAGER = {"settle_s": 0.0, "max_share_ratio": 1.0}
+SHEDS: list[dict[str, Any]] = [
+    {"policy": "none"},
+    {"policy": "mean_sigma", "settings": {"c": 0.5, "min_wait_s": 0.0, **EAGER}},
+    {"policy": "queue_length", "settings": {"min_length": 0, "max_length": 1, **EAGER}},
+]
+POLICING: list[dict[str, Any]] = [
+    {"policy": "none"},
+    {"policy": "history", "settings": {"margin_ratio": 0.0}},
+    {"policy": "memory_limit", "settings": {"max_ratio": 0.5}},
+]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
@@ -47,6 +58,8 @@ def policies(route: int, quota: int, place: int, mode: str = "active", promote: 
         "place": {"policy": PLACES[place]},
         "order": {"policy": ORDERS[(route + quota + place) % len(ORDERS)]},
         "promote": PROMOTES[promote],
+        "shed": SHEDS[(route + place) % 3],
+        "police": POLICING[(quota + place) % 3],
     }
 
 

@@ -186,6 +186,7 @@ class Bad(PolicyConfig):
         {"n1:8041": ShedTarget(max_wait_s=float("nan"))},
         {"n1:8041": ShedTarget(max_wait_s=1.0, max_share_ratio=0.0)},
         {"n1:8041": ShedTarget(max_queue=-1)},
+        {"n1:8041": "not a target"},
         ["not a mapping"],
     ],
 )
@@ -201,7 +202,9 @@ def test_a_shedding_policy_that_answers_nonsense_sets_no_limit(answer: Any) -> N
     assert len([effect for effect in busy.take_effects() if isinstance(effect, Faulted)]) == 1
 
 
-@pytest.mark.parametrize("answer", [Limit(Resources(0, float("inf")), ""), "nonsense", Limit(Resources(-5, -1), "")])
+@pytest.mark.parametrize(
+    "answer", [Limit(Resources(0, float("inf")), ""), "nonsense", Limit("x", ""), Limit(Resources(-5, -1), "")]
+)
 def test_a_policing_policy_that_answers_nonsense_sets_no_harmful_limit(answer: Any) -> None:
     def police(use: NodeUse, cfg: Bad, now_s: float) -> Any:
         return answer
@@ -210,7 +213,7 @@ def test_a_policing_policy_that_answers_nonsense_sets_no_harmful_limit(answer: A
     busy.policies._choices["police"] = Bound("police", "bad", "tests 1", Bad(), police)
     busy.round(1.0)
     faults = [effect for effect in busy.take_effects() if isinstance(effect, Faulted)]
-    if isinstance(answer, Limit) and answer.resources.memory_mb < 0:
+    if isinstance(answer, Limit) and answer.resources == Resources(-5, -1):
         assert (targets(busy).limit_q_mb, targets(busy).limit_q_vcores, faults) == (0, 0, [])
     else:
         assert targets(busy) == Targets()
