@@ -300,6 +300,7 @@ def health(found: dict[str, Any]) -> None:
         [
             ("status", found["status"]),
             ("version", found["version"]),
+            ("settings", found["settings_version"]),
             ("mode", found["mode"]),
             ("since", moment(found["started_s"])),
             ("listens on", found["listen"]),

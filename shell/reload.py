@@ -20,6 +20,7 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from policies.changes import Change, changes
+from policies.errors import PolicyError
 from policies.settings import Policies
 from policies.windows import Hours
 from shell.calendar import Calendar
@@ -122,10 +123,11 @@ class Reloader:
             try:
                 path = self._path(file)
                 settings = await asyncio.to_thread(read_settings, path, {self._section[0]: type(self._section[1])})
-            except (SettingsFileError, ReloadRefusedError) as error:
-                self._audit(Audit(time.time(), who, how, before, before, error="\n".join(error.lines)))
-                log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=error.lines)
-                raise ReloadRefusedError(error.lines) from error
+            except (SettingsFileError, ReloadRefusedError, PolicyError) as error:
+                lines = tuple(str(error).splitlines())
+                self._audit(Audit(time.time(), who, how, before, before, error="\n".join(lines)))
+                log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
+                raise ReloadRefusedError(lines) from error
             return self._take(settings, who, how)
 
     def _path(self, file: str) -> Path | None:

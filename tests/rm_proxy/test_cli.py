@@ -56,6 +56,7 @@ NODE = NodeInfo.of(
 HEALTH = Health(
     status="ok",
     version="9.9",
+    settings_version="3-abc+night",
     started_s=1.0,
     mode="active",
     listen="a:8030",
@@ -242,7 +243,7 @@ def call(*arguments: str, url: str = "") -> Result:
         (("ledger", "show", "--by", "user"), ["user", "12.3"]),
         (("summary",), ["n1:1", "0.006", "held 3"]),
         (("estimate", "show", "--app", APP), ["1970-01-01 00:01:00Z", "12.0", "25%", "20%", "150%", "-12%", "all"]),
-        (("health",), ["ok", "9.9", "2 of 3 usable", "http://a:8088 (answers)"]),
+        (("health",), ["ok", "9.9", "3-abc+night", "2 of 3 usable", "http://a:8088 (answers)"]),
     ],
 )
 def test_reading_commands_print_tables_and_json(arguments: tuple[str, ...], shown: list[str], url: str) -> None:
