@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from signal import SIG_IGN, SIGINT, signal
 from time import process_time
 from typing import Any
 
@@ -93,7 +94,8 @@ def measure(
     of processes.
     """
     jobs = [(plan, variant, seed) for seed in seeds for variant in variants]
-    pool = ProcessPoolExecutor(processes, get_context("spawn"))
+    quiet = (SIGINT, SIG_IGN)  # Ctrl-C is for this process, which then cancels what has not begun
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), signal, quiet)
     try:
         for number, outcome in enumerate(pool.map(simulate, *zip(*jobs, strict=True)), start=1):
             told = f"; wrong: {outcome.wrong}" if outcome.wrong else ""

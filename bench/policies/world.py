@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import partial
@@ -21,13 +21,16 @@ from bench.policies.node import HELD, Site
 from bench.policies.yarn import Yarn
 from bench.policies.yarn import YarnNode as RmNode
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import Resources
+from policies.model import AppView, Resources
+from policies.section import Estimate
 from policies.settings import Policies
 from rm_proxy import ids
 from rm_proxy.coordinator import Coordinator
+from rm_proxy.estimator import Estimator
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from rm_proxy.yarn_json import YarnNode, YarnQueue
+from shell.messages import ContainerReport
 from sidecar.events import Start
 
 EPOCH_S: Final = 1_700_000_000.0
@@ -61,6 +64,21 @@ class Run:
     """Nodes where more ran at once than they have."""
 
 
+class Told(Estimator):
+    """Estimates that never learn: what masters told stays."""
+
+    def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
+        """Leave a task that ended."""
+
+    def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
+        """Leave a task that was lost."""
+
+    def running(
+        self, node_id: str, containers: Iterable[ContainerReport], apps: Mapping[str, AppView], policies: Policies
+    ) -> None:
+        """Leave what runs."""
+
+
 class World:
     """One run; `go` is its life."""
 
@@ -69,7 +87,7 @@ class World:
         self.plan, self.now_s = plan, EPOCH_S
         self.coordinator = Coordinator(policies, Random(f"coordinator {seed}"))
         if not corrected:
-            self.coordinator.estimator.observe = lambda *_: None  # type: ignore[method-assign]
+            self.coordinator.estimator = Told()
         rng = Random(f"nodes {seed}")
         size = Resources(plan.cores * _ROOM_MB, plan.cores)
         racks = [f"/rack{n // _PER_RACK}" for n in range(plan.nodes)]

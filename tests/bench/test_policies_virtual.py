@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench.policies import virtual
 from bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
+from bench.policies.master import PRIORITY
 from bench.policies.run import policies
 from bench.policies.variants import Variant, available
 from bench.policies.virtual import Outcome
@@ -20,6 +21,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
+from rm_proxy import ids
 
 SMALL = Plan(nodes=6, arrivals_s=15.0)
 VARIANTS = available(Registry())[0]
@@ -97,6 +99,20 @@ def test_effects_are_paired_by_seed() -> None:
     assert base > 0 and topk > 0
     unfinished = virtual.compared([replace(o, wrong=["1 of 9 jobs did not finish"]) for o in outcomes], variants)
     assert unfinished["wrong"]["baseline"] == ["1 of 9 jobs did not finish"]
+
+
+def test_what_was_told_stays_where_nothing_corrects_it() -> None:
+    learnt = []
+    for corrected in (True, False):
+        world = World(replace(SMALL, error=0.9), Policies.load(VARIANTS[0].policies), 1, corrected)
+        world.go()
+        sources = set()
+        for master in world.masters.values():
+            app = world.coordinator.app(ids.app_of_attempt(master.attempt_id))
+            assert app is not None
+            sources.add(world.coordinator.expected(app, PRIORITY).source)
+        learnt.append(sources)
+    assert learnt[1] == {"tag"} and "stage" in learnt[0]
 
 
 def test_seeds_that_not_all_were_run_with_do_not_count() -> None:
