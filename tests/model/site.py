@@ -206,6 +206,7 @@ class Site:
         token.resource.CopyFrom(container.resource)
         token.priority.CopyFrom(container.priority)
         token.executionType = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
+        token.containerType = y.TASK
         request = y.StartContainersRequestProto()
         sealed = request.start_container_request.add().container_token
         sealed.identifier, sealed.password = token.SerializeToString(), b"pw"

@@ -49,7 +49,18 @@ PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
 
 
-def policies(route: int, quota: int, place: int, mode: str = "active", promote: int = 0) -> dict[str, Any]:
+MOVES: list[dict[str, Any]] = [
+    {},
+    {
+        "steal": {"policy": "hawk", "settings": {"behind_long": False, "idle_s": 0, "min_wait_s": 0}},
+        "correct": {"policy": "apollo", "settings": {"grown_s": 0, "gain_s": 0, "gain_ratio": 0}},
+    },
+]
+
+
+def policies(
+    route: int, quota: int, place: int, mode: str = "active", promote: int = 0, moves: int = 0
+) -> dict[str, Any]:
     return {
         "queues": "*",
         "mode": mode,
@@ -60,6 +71,7 @@ def policies(route: int, quota: int, place: int, mode: str = "active", promote: 
         "promote": PROMOTES[promote],
         "shed": SHEDS[(route + place) % 3],
         "police": POLICING[(quota + place) % 3],
+        **MOVES[moves],
     }
 
 
@@ -71,6 +83,7 @@ class Whole(RuleBasedStateMachine):
         quota=st.integers(0, 2),
         place=st.integers(0, 3),
         promote=st.integers(0, 2),
+        moves=st.integers(0, 1),
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
         seed=st.integers(0, 9),
@@ -82,12 +95,13 @@ class Whole(RuleBasedStateMachine):
         quota: int,
         place: int,
         promote: int,
+        moves: int,
         nodes: int,
         types: tuple[str, str],
         seed: int,
         tight: bool,
     ) -> None:
-        self.run = Run(policies(route, quota, place, promote=promote), types, nodes, seed)
+        self.run = Run(policies(route, quota, place, promote=promote, moves=moves), types, nodes, seed)
         if tight:
             self.run.tighten(routed=3, placed=2, parked=3)
         self.nodes = [f"host{n}" for n in range(1, nodes + 1)]
@@ -191,11 +205,12 @@ class Whole(RuleBasedStateMachine):
         route=st.integers(0, 2),
         quota=st.integers(0, 2),
         place=st.integers(0, 3),
+        moves=st.integers(0, 1),
         mode=st.sampled_from(["active", "active", "shadow"]),
         promote=st.integers(0, 2),
     )
-    def policies_change(self, route: int, quota: int, place: int, mode: str, promote: int) -> None:
-        self.run.use(Policies.load(policies(route, quota, place, mode, promote), registry()))
+    def policies_change(self, route: int, quota: int, place: int, moves: int, mode: str, promote: int) -> None:
+        self.run.use(Policies.load(policies(route, quota, place, mode, promote, moves), registry()))
 
     @invariant()
     def holds(self) -> None:
@@ -215,6 +230,8 @@ class Whole(RuleBasedStateMachine):
             site.tell(Drain(False, "", self.run.now_s))
         self.run.settle()
         check(self.run)
+        for node in self.run.coordinator.nodes.values():
+            assert not [key for key, own in node.own.items() if not own.reserved], f"{node.id} expects what never comes"
         for am in self.run.ams:
             attempt = self.run.coordinator.attempts[am.attempt_id]
             assert not attempt.entries and not len(attempt.live)
