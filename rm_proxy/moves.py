@@ -70,6 +70,8 @@ class Mover:
         self.waits = StageWaits()
         self._cluster = cluster
         self._sheds: dict[str, list[Shed]] = {}
+        self._ways: Counter[str] = Counter()
+        """Containers on their way from or to each node."""
         self._idle_since: dict[str, float] = {}
         self._effects: list[Effect] = []
 
@@ -132,6 +134,7 @@ class Mover:
         move = self.moves.pop(container_id, None)
         if move is None:
             return
+        self._ways -= Counter((move.source, move.target))
         node = self._cluster.nodes.get(move.target)
         if node is not None:
             node.unreserve(container_id)
@@ -208,7 +211,7 @@ class Mover:
         ranked = sorted(
             (node.view.wait_s + turn.rng.uniform(0, max(ROUND_S, turn.now_s - node.reported_s)), node.id)
             for node in self._cluster.nodes.values()
-            if node.view.usable
+            if node.view.usable and not self._full(turn, node.id)
         )
         left, looked = turn.bounds.max_per_round, 0
         for queue in self._shuffled(turn):
@@ -216,6 +219,8 @@ class Mover:
                 looked += 1
                 if left <= 0 or looked > MAX_LOOKED:
                     return
+                if self._full(turn, queue.node.id):
+                    break
                 best = self._best(view, queue.node.id, ranked) if view.movable else None
                 if best is None:
                     continue
@@ -228,7 +233,8 @@ class Mover:
                     left -= 1
                     was = next(at for at, (_, node_id) in enumerate(ranked) if node_id == best.id)
                     noise_s = ranked.pop(was)[0] - best.wait_s
-                    insort(ranked, (self._cluster.nodes[best.id].view.wait_s + noise_s, best.id))
+                    if not self._full(turn, best.id):
+                        insort(ranked, (self._cluster.nodes[best.id].view.wait_s + noise_s, best.id))
 
     def _shuffled(self, turn: Turn) -> Iterator[NodeQueue]:
         ids = list(turn.queues.ids)
@@ -243,11 +249,14 @@ class Mover:
         for _, node_id in ranked:
             other = self._cluster.nodes[node_id].view
             known = other.wait_s > 0 or other.has_room(view.resources)
-            if node_id != here and known and live.ask.tier(other) is not None:
+            if known and node_id != here and live.ask.tier(other) is not None:
                 return other
         return None
 
     # Both
+
+    def _full(self, turn: Turn, node_id: str) -> bool:
+        return self._ways[node_id] >= turn.bounds.max_per_node
 
     def _move(
         self,
@@ -259,11 +268,12 @@ class Mover:
         scores: tuple[tuple[str, float], ...],
     ) -> bool:
         """Have a container shed and keep room for it; False when the bounds forbid it."""
-        ways = Counter(node_id for move in self.moves.values() for node_id in (move.source, move.target))
-        full = max(ways[source.id], ways[target.id]) >= turn.bounds.max_per_node
-        if full or view.sheds >= turn.bounds.max_moves or view.id in self.moves:
+        if self._full(turn, source.id) or self._full(turn, target.id):
+            return False
+        if view.sheds >= turn.bounds.max_moves or view.id in self.moves:
             return False
         until_s = turn.now_s + turn.bounds.timeout_s
+        self._ways.update((source.id, target.id))
         self.moves[view.id] = Move(view.id, view.app, turn.slot, source.id, target.id, target.wait_s, until_s)
         self._cluster.nodes[target.id].reserve(view.id, view.resources, view.expected_s)
         self.shed(source.id, Shed(container_id=view.id, cause=turn.slot, reason=f"moves to {target.id}: {why}"))

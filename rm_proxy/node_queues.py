@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol, overload
 
@@ -61,9 +61,16 @@ class StageWaits:
         """Return the average wait by application and priority, those that wait now counted with what they expect."""
         waiting: dict[_Stage, Waits] = {}
         for node in nodes.values():
+            age_s = now_s - node.reported_s
             for at, container in waiting_at(node):
-                wait_s = container.since_s + (now_s - node.reported_s) + starts_in_s(node, at, container)
-                waiting.setdefault((container.app_id, container.priority), Waits()).add(wait_s)
+                waits = waiting.get((container.app_id, container.priority))
+                if waits is None:
+                    waits = waiting[container.app_id, container.priority] = Waits()
+                left_s = container.starts_in_s
+                waits.count += 1
+                waits.sum_s += (
+                    container.since_s + age_s + (starts_in_s(node, at, container) if left_s is None else left_s)
+                )
 
         def average_s(app_id: str, priority: int) -> float | None:
             both = [w for w in (self._started.get((app_id, priority)), waiting.get((app_id, priority))) if w]
@@ -73,11 +80,11 @@ class StageWaits:
         return average_s
 
 
-def waiting_at(node: Node) -> Iterator[tuple[int, ContainerReport]]:
-    """Yield a node's waiting containers with their places, 1 for the next one to start."""
-    if node.report is not None and node.report.queue_length:
-        waiting = (c for c in node.report.containers if c.kind == "Q" and c.state is ContainerState.WAITING)
-        yield from enumerate(waiting, 1)
+def waiting_at(node: Node) -> Iterable[tuple[int, ContainerReport]]:
+    """Return a node's waiting containers with their places, 1 for the next one to start."""
+    if node.report is None or not node.report.queue_length:
+        return ()
+    return enumerate([c for c in node.report.containers if c.state is ContainerState.WAITING and c.kind == "Q"], 1)
 
 
 def starts_in_s(node: Node, place: int, container: ContainerReport) -> float:
