@@ -8,7 +8,7 @@ from typing import Annotated, Protocol
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
-from rm_proxy.api_models import ChoiceInfo, Page
+from rm_proxy.api_models import ApplicationInfo, ChoiceInfo, Page
 from rm_proxy.api_params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.explain import tell_application
 from rm_proxy.history import History, Wanted
@@ -32,6 +32,9 @@ class Keeping(Protocol):
     @property
     def history(self) -> History:
         """The store's queries."""
+
+    def applications(self) -> Sequence[ApplicationInfo]:
+        """Return the applications that live now."""
 
     def recent(self) -> Sequence[DecisionRecord]:
         """Return the last decisions beside those of delivered containers, the newest first."""
@@ -65,7 +68,8 @@ def kept_routes(state: Keeping) -> APIRouter:
     async def story(app_id: AppId) -> AppStory:
         """How many containers went guaranteed and queueable and why, waits, sheds, moves, kills, what they cost."""
         known = await ask(lambda: state.history.story(app_id))
-        if known.application is None and not known.routes:
+        known.live = next((app for app in state.applications() if app.id == app_id), None)
+        if known.application is None and known.live is None and not known.routes:
             raise ApiError(404, "unknown-application", f"nothing is known of {app_id}; see `keep_days`")
         known.story = tell_application(known)
         return known

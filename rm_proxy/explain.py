@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rm_proxy.api_models import ChoiceInfo, CompletionInfo, Decision, Delays, EventInfo, Explanation, Score
+from rm_proxy.api_models import (
+    ApplicationInfo,
+    ChoiceInfo,
+    CompletionInfo,
+    Decision,
+    Delays,
+    EventInfo,
+    Explanation,
+    Score,
+)
 from rm_proxy.kept_models import AppStory, Counted, LedgerRow
 from shell.messages import ContainerReport, ContainerState
 
@@ -127,7 +136,7 @@ def _choice(made: ChoiceInfo) -> str:
 
 def tell_application(known: AppStory) -> list[str]:
     """Return sentences on an application: what its containers became and why, what they waited for, lost and saved."""
-    story: list[str] = []
+    story = _now(known.live) if known.live else []
     for kind, name in _KINDS.items():
         routes = [one for one in known.routes if one.what == kind]
         if routes:
@@ -143,6 +152,12 @@ def tell_application(known: AppStory) -> list[str]:
     story += [_happened(one) for one in known.events if one.what in _LOSSES]
     story += [f"Decided ({one.what}): {one.why}: {_times(one.count)}." for one in known.choices]
     return story + (_costs(known.ledger) if known.ledger else [])
+
+
+def _now(live: ApplicationInfo) -> list[str]:
+    why = f": {live.mode_reason}" if live.mode_reason else ""
+    wants = f"wants {live.wanted_g} guaranteed and {live.wanted_q} queueable containers"
+    return [f"It runs in {live.mode} mode{why}. It {wants}, and holds {live.live_g} and {live.live_q}."]
 
 
 def _delay(what: str, delays: Delays) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from rm_proxy.api_models import ApplicationRecord, Delays
+from rm_proxy.api_models import ApplicationInfo, ApplicationRecord, Delays
 
 
 class LedgerRow(BaseModel):
@@ -57,6 +57,8 @@ class AppStory(BaseModel):
     story: list[str] = []
     """The same in sentences."""
     application: ApplicationRecord | None = None
+    live: ApplicationInfo | None = None
+    """As it is now; null when it has ended."""
     routes: list[Counted] = []
     """Delivered containers by kind and reason, the most frequent first; what goes beyond 20 reasons is summed up."""
     choices: list[Counted] = []

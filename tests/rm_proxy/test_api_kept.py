@@ -161,6 +161,13 @@ def test_the_story_of_an_application(client: TestClient) -> None:
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "unknown-application")
 
 
+def test_the_story_of_an_application_that_was_granted_nothing_yet(client: TestClient) -> None:
+    known = client.get("/v1/applications/application_1_0003/story").json()
+    assert known["story"] == [
+        "It runs in active mode. It wants 0 guaranteed and 3 queueable containers, and holds 0 and 0."
+    ]
+
+
 def test_many_reasons_are_summed_up(client: TestClient, state: State) -> None:
     made = [grant(n, app_id="application_7", route_reason=f"because of {n}") for n in range(100, 130)]
     state.store.write([*made, grant(150, app_id="application_7", route_reason="because of 100")])
