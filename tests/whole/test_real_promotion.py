@@ -192,5 +192,7 @@ def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: Stack) -
     assert len(tally.disagreeing) == containers, "granted as OPPORTUNISTIC"
     assert len(reported(cluster, application, containers)) == containers
     assert promotions(stack) == {"asked": containers, "promoted": containers}
-    decided = stack.get(f"/v1/containers/{min(watch.granted().opportunistic)}")
-    assert decided["decision"]["kind"] == "Q"
+    mine = min(watch.granted().opportunistic)
+    assert stack.get(f"/v1/containers/{mine}")["decision"]["kind"] == "Q", "as it was granted"
+    choices = stack.get(f"/v1/choices?container={mine}&slot=promote")["items"]
+    assert [one["chosen"] for one in choices] == ["promoted", "asked"], "the newest first"
