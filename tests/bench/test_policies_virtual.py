@@ -53,7 +53,7 @@ def test_every_task_is_done_once_within_capacity(variant: Variant) -> None:
     outcome = virtual.simulate(SMALL, variant, 3)
     assert outcome.wrong == []
     assert outcome.metrics["utilisation"] <= 1.0
-    assert outcome.metrics["wait_p50_s"] >= 0.1
+    assert outcome.metrics["wait_p50_s"] > 0.0999
     assert outcome.counts["granted G"] > 0
 
 
