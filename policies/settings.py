@@ -19,6 +19,7 @@ from policies.bypass import Bypassing
 from policies.calls import call
 from policies.check import Path, plain
 from policies.damping import Damping
+from policies.drain import forbidden
 from policies.errors import PolicyFaultError, SettingsError
 from policies.model import (
     AppView,
@@ -228,7 +229,7 @@ class Policies:
             later = policies.for_app(ask.app)
             if later is own or now_s + ask.expected_s <= change.at_s:
                 continue
-            why = _forbidden(own, later, ask, queue, rng)
+            why = forbidden(own, later, ask, queue, rng)
             if why is not None:
                 return f"{change} in {max(0.0, change.at_s - now_s):.0f} s and would not allow it: {why}"
         return None
@@ -391,17 +392,6 @@ class Policies:
         """Ten hexadecimal digits that depend on all settings."""
         text = json.dumps(self.describe(), sort_keys=True, default=str)
         return blake2b(text.encode(), digest_size=5).hexdigest()
-
-
-def _forbidden(own: Policies, later: Policies, ask: Ask, queue: QueueView, rng: Random) -> str | None:
-    """Return why `later` policies keep a container from being queueable, where they differ from `own`."""
-    if own.mode(ask.app) == "active" and later.mode(ask.app) != "active":
-        return f"{later.mode(ask.app)} mode"
-    if own.differs(later, "route"):
-        route = later.route(ask, rng)
-        if route.kind is Kind.GUARANTEED:
-            return route.reason
-    return later.quota(ask, queue) if own.differs(later, "quota") else None
 
 
 def _shown(bound: Bound) -> dict[str, Any]:
