@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, Resources
 from policies.settings import Policies
@@ -321,3 +323,47 @@ def test_nothing_is_remembered_of_moves_that_are_over() -> None:
     assert stage.world.steered_to(cid(1)) == ""
     ask = Ask(AppView(APP), 20, Resources(1024, 1), steer=node_id(2))
     assert stage.world.place(ask, frozenset(), cid(1)).node is not None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 4), st.sampled_from([0, 2, 6])), max_size=3).map(lambda n: [(1, 6), *n, (3, 0)]),
+    st.sampled_from(["steal", "correct", "both"]),
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(0, 99),
+)
+@settings(max_examples=60, deadline=None)
+def test_bounds_hold_whatever_the_cluster_looks_like(
+    nodes: list[tuple[int, int]], slots: str, per_round: int, per_node: int, seed: int
+) -> None:
+    """nodes: vcores of each, and what waits there. No node is given more than it has room for."""
+    bounds = {"max_per_round": per_round, "max_per_node": per_node}
+    hawk = {"policy": "hawk", "settings": {"behind_long": False, "idle_s": 0, "min_wait_s": 0, **bounds}}
+    apollo = {"policy": "apollo", "settings": {"grown_s": 0, "gain_s": 0, **bounds}}
+    chosen = {slot: p for slot, p in (("steal", hawk), ("correct", apollo)) if slots in (slot, "both")}
+    world = coordinator({**ALL_Q, **chosen}, nodes=len(nodes))
+    world.rng.seed(seed)
+    am = Am(world)
+    firsts = [1 + sum(waiting for _, waiting in nodes[:at]) for at in range(len(nodes))]
+    queues = [list(range(first, first + waiting)) for first, (_, waiting) in zip(firsts, nodes, strict=True)]
+    am.asks(row("*", sum(map(len, queues))))
+    rows = iter(granted_rows(am.sent.ask).values())
+    am.gets(*(container(n, at, next(rows)) for at, queue in enumerate(queues, 1) for n in queue))
+    told: list[str] = []
+    for second in range(1, 5):
+        for at, ((vcores, _), queue) in enumerate(zip(nodes, queues, strict=True), 1):
+            full = {"used_q_mb": 8192} if queue else {"containers": [], "used_q_mb": 0, "used_q_vcores": 0}
+            fields = {"vcores": vcores, "remaining_s": 100.0 if queue else 0.0, **full}
+            told += [s.container_id for s in world.report(node_id(at), busy(at, *queue, **fields), float(second)).shed]
+        world.round(float(second))
+        made = records(world.take_effects())
+        assert len(made) <= per_round * len(chosen)
+        moves = world.mover.moves.values()
+        ways = [node for move in moves for node in (move.source, move.target)]
+        assert all(ways.count(node) <= per_node for node in set(ways))
+        for node in world.nodes.values():
+            kept = [own for own in node.own.values() if own.reserved]
+            assert len(kept) == sum(move.target == node.id for move in moves)
+            if "correct" not in chosen:
+                assert len(kept) <= node.bare.capacity.vcores - node.bare.used_q.vcores or not kept
+    assert len(told) == len(set(told)), "told once"
