@@ -13,7 +13,7 @@ OVERRUN_RATIO: Final = 0.1
 OVERRUN_MIN_S: Final = 0.5
 _MAX_CV: Final = 1e3
 _LEAST_S: Final = 1e-3
-"""A shorter mean says nothing of what ran on."""
+"""A shorter mean says nothing of what ran on, and a shorter run nothing at all."""
 _FAR: Final = 25.0
 """Standard deviations from which on the normal tail is computed by its asymptotic series."""
 
@@ -24,7 +24,7 @@ def left_s(expected_s: float, spread_s: float, ran_s: float) -> float:
     expected_s, spread_s: mean and standard deviation of its like; spread_s 0: not known, then what remains of the mean.
     """
     overrun_s = max(OVERRUN_MIN_S, OVERRUN_RATIO * expected_s)
-    if ran_s <= 0:
+    if ran_s < _LEAST_S:
         return expected_s if expected_s > 0 else overrun_s
     if spread_s <= 0 or expected_s < _LEAST_S:
         return expected_s - ran_s if ran_s < expected_s else overrun_s

@@ -256,6 +256,10 @@ class Attempt:
 
     # What happens meanwhile
 
+    def hears_of(self, container_id: str) -> bool:
+        """Tell whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
+        return container_id in self.live or self._ends.is_untold(container_id)
+
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
         """Take in what a sidecar says of one of the containers."""
         self._ends.on_event(event, now_s)
@@ -267,7 +271,8 @@ class Attempt:
             self._router.reconsider(routes)
 
     def guard(self, now_s: float) -> None:
-        """Shed held containers that wait behind containers of their own application that wait for them."""
+        """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them."""
+        self._ends.settle(now_s)
         app = self._world.app(self.app_id)
         if app is None or app.type != "MAPREDUCE":
             return

@@ -243,7 +243,7 @@ class Coordinator(Places):
     def _holder(self, container_id: str) -> Attempt | None:
         """Return the attempt that holds a container: its own one, or a later one that took it over."""
         of_app = self._of_app.get(app_of_container(container_id), ())
-        return next((attempt for attempt in reversed(of_app) if container_id in attempt.live), None)
+        return next((attempt for attempt in reversed(of_app) if attempt.hears_of(container_id)), None)
 
     def undelivered(self, drop: DropHeld) -> None:
         """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""

@@ -17,6 +17,9 @@ from shell.messages import ContainerEvent, EventKind
 REMEMBERED_ENDS: Final = 20_000
 """Ends that are remembered per attempt, so that each container gets exactly one completion."""
 
+TOLD_WITHIN_S: Final = 3.0
+"""How long a container's end by a stop waits for its sidecar to say that the stop was its own."""
+
 _LOST: Final = {EventKind.SHED, EventKind.LOST}
 
 
@@ -38,6 +41,8 @@ class Ends:
         self._releases: list[y.ContainerIdProto] = []
         self._made: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
+        self._stopped: dict[str, tuple[y.ContainerStatusProto, Live, float]] = {}
+        """Ends by a stop of which nobody has said yet whose it was, with the time."""
 
     def __contains__(self, container_id: str) -> bool:
         return container_id in self._ended
@@ -47,6 +52,11 @@ class Ends:
         self._releases.clear()
         self._made.clear()
         self._ended.clear()
+        self._stopped.clear()
+
+    def is_untold(self, container_id: str) -> bool:
+        """Tell whether a container is over, and the application is not told before it is known who stopped it."""
+        return container_id in self._stopped
 
     # Requests
 
@@ -105,6 +115,10 @@ class Ends:
                 continue
             live = self._live.pop(container_id)
             self._remember(container_id)
+            if live is not None and _whose(status, live):
+                self._stopped[container_id] = _copied(status), live, now_s
+                doubled.append(at)
+                continue
             changed = self._translate(status, live, now_s) or changed
         for at in reversed(doubled):
             del answer.completed_container_statuses[at]
@@ -113,6 +127,16 @@ class Ends:
             self._made = []
             changed = True
         return changed or bool(doubled)
+
+    def settle(self, now_s: float) -> None:
+        """Tell the ends by a stop that no sidecar claimed in time: the application stopped them itself."""
+        for container_id in [c for c, (_, _, at_s) in self._stopped.items() if now_s - at_s >= TOLD_WITHIN_S]:
+            self._tell_stopped(container_id, now_s)
+
+    def _tell_stopped(self, container_id: str, now_s: float) -> None:
+        status, live, _ = self._stopped.pop(container_id)
+        self._translate(status, live, now_s)
+        self._made.append(status)
 
     def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
         """Tell completions again which the application has not got, and which may not come again by themselves."""
@@ -147,6 +171,10 @@ class Ends:
         """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
         live = self._live.get(event.container_id)
         if live is None:
+            if event.container_id in self._stopped and event.kind in (EventKind.KILLED, EventKind.ENDED):
+                if event.kind is EventKind.KILLED:
+                    self._stopped[event.container_id][1].killed = event.reason or "room was needed"
+                self._tell_stopped(event.container_id, now_s)
             return
         if event.kind is EventKind.HELD:
             live.held_s = now_s
@@ -183,3 +211,18 @@ class Ends:
         status.capability.virtual_cores = int(live.resources.vcores)
         self._made.append(status)
         self._emit(Completed(CompletionRecord(live.id, self._app_id, exit_status, None, diagnostics, now_s, own=True)))
+
+
+def _copied(status: y.ContainerStatusProto) -> y.ContainerStatusProto:
+    copy = y.ContainerStatusProto()
+    copy.CopyFrom(status)
+    return copy
+
+
+def _whose(status: y.ContainerStatusProto, live: Live) -> bool:
+    """Tell whether it is not known yet who stopped a container: its application, or the sidecar to make room.
+
+    The ResourceManager's word may come before the sidecar's.
+    """
+    stopped = status.exit_status == exit_codes.KILLED_BY_APPMASTER
+    return stopped and live.kind is Kind.QUEUEABLE and live.killed is None and not live.released

@@ -11,7 +11,7 @@ within the allocate call). Promotions: RMServerUtils.validateAndSplitUpdateResou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -108,6 +108,8 @@ class ResourceManager:
         """Containers whose tokens are of an earlier ResourceManager."""
         self.excess: Counter[int] = Counter()
         """By application: grants that stock YARN makes too many, because a row overwrote grants on their way."""
+        self.accepted: Callable[[str, int], bool] = lambda node, number: False
+        """Tells whether a NodeManager has taken a start that it has not told of yet."""
 
     def app(self, number: int) -> App:
         return self.apps.setdefault(number, App(self.timestamp, number))
@@ -176,7 +178,8 @@ class ResourceManager:
             elif number in seen or number in app.promoting or number in app.room:
                 reason = "UPDATE_OUTSTANDING_ERROR"
             elif container.opportunistic:
-                assert container.running, "the NodeManager would not know it"
+                at_node = container.running or self.accepted(container.node, number)
+                assert at_node, "the NodeManager would not know it"
                 app.promoting[number] = container.node
             seen.add(number)
             if reason:

@@ -47,6 +47,7 @@ class Run:
         hosts = {f"host{n}:8041": RmNode(f"host{n}", f"/r{n % 2}", NODE_MB) for n in range(1, nodes + 1)}
         self.rm = ResourceManager(hosts, TIMESTAMP)
         self.sites = {n: Site(n, NODE_MB, NODE_CORES, loaded, self._known) for n in hosts}
+        self.rm.accepted = lambda node, number: number in self.sites[node].started
         self.ams: list[ApplicationMaster] = []
         self.wires: dict[int, Wire] = {}
         self.proxied: dict[int, set[str]] = {}

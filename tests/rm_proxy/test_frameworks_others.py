@@ -107,7 +107,47 @@ def test_killed_for_room_is_not_the_tasks_fault(app_type: str, expected: int, ya
     assert status.diagnostics == f"Preempted by quicksilver on {node_id(1)}: makes room for x. Killed"
 
 
-@pytest.mark.parametrize("exit_status", [0, 1, 137, -104, -105])
+def test_yarn_s_word_of_a_kill_may_come_before_the_sidecar_s() -> None:
+    world = coordinator(app_type="SPARK")
+    am = Am(world)
+    am.asks(row("*", 1, 0, request_id=0))
+    am.gets(*q_grants(am))
+    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.asks(row("*", 0, 0, request_id=0))
+    assert not am.gets(completed=[ended(1, -105, "Killed")]).completed_container_statuses
+    world.report(node_id(1), report(1, events=[event(1, EventKind.KILLED, reason="makes room for x")]), 2.0)
+    am.asks(row("*", 1, 0, request_id=0))
+    (status,) = am.gets(*q_grants(am, first=2)).completed_container_statuses
+    assert (status.exit_status, status.container_id.id) == (-102, 1)
+    assert status.diagnostics == f"Preempted by quicksilver on {node_id(1)}: makes room for x. Killed"
+    live = am.attempt.live.get(cid(2))
+    assert live is not None and live.retries == 1
+    am.asks()
+    assert not am.gets(completed=[ended(1, -105)]).completed_container_statuses, "it is told once"
+
+
+@pytest.mark.parametrize("said", [None, EventKind.ENDED])
+def test_what_the_application_stopped_itself_keeps_its_status(said: EventKind | None) -> None:
+    world = coordinator(app_type="SPARK")
+    am = Am(world)
+    am.asks(row("*", 1, 0, request_id=0))
+    am.gets(*q_grants(am))
+    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.asks(row("*", 0, 0, request_id=0))
+    assert not am.gets(completed=[ended(1, -105, "stopped")]).completed_container_statuses
+    if said is not None:
+        world.report(node_id(1), report(1, events=[event(1, said)]), 2.0)
+    else:
+        world.round(2.0)
+        am.asks()
+        assert not am.gets().completed_container_statuses
+        world.round(10.0)
+    am.asks()
+    (status,) = am.gets().completed_container_statuses
+    assert (status.exit_status, status.diagnostics) == (-105, "stopped")
+
+
+@pytest.mark.parametrize("exit_status", [0, 1, 137, -104])
 def test_own_ends_of_queueables_keep_their_status(exit_status: int) -> None:
     am = Am(coordinator(app_type="TEZ"))
     am.asks(row("*", 1, 0, request_id=0))
