@@ -42,7 +42,7 @@ SHEDS: list[dict[str, Any]] = [
 ]
 POLICING: list[dict[str, Any]] = [
     {"policy": "none"},
-    {"policy": "history", "settings": {"margin_ratio": 0.0}},
+    {"policy": "history", "settings": {"margin_ratio": 0.0, "recent_s": 0.0, "damping": {}}},
     {"policy": "memory_limit", "settings": {"max_ratio": 0.5}},
 ]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
