@@ -262,3 +262,33 @@ def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any])
         assert {event["cause"] for event in sheds} == {"steal"}
         assert {life.node for life in before} == {"node2", "node3"}
         assert len(before) == len(short)
+
+
+@pytest.mark.parametrize("policy", ["apollo", "none"])
+def test_correction_moves_what_would_wait_longer_than_was_expected(cluster: Cluster, policy: str) -> None:
+    """What runs on the first node was expected to be over long ago; the two others have nothing to do."""
+
+    async def run() -> tuple[list[Task], list[Task]]:
+        async with job(cluster, "corrected") as mine:
+            first = (host(cluster, 0),)
+            long = mine.ask(VCORES, 25.0, priority=10, hosts=first)
+            await mine.until_granted(long)
+            short = mine.ask(3, 1.0, hosts=first)
+            await mine.until_done(within_s=120)
+            return long, short
+
+    hints = {"prior_weight": 1000, "rules": [{"match": {"priority": 10}, "expected_s": 3}]}
+    correct = {"policy": policy} if policy == "none" else {"policy": policy, "settings": {"gain_s": 1.0}}
+    with stack(cluster, correct=correct, place=TO_THE_FIRST, estimate=hints) as here:
+        long, short = asyncio.run(run())
+        sheds = events(here, short, "shed")
+    ran = [life for life in recorded(cluster, short) if life.running_s is not None]
+    end_s = min(life.over_s or 0.0 for life in recorded(cluster, long))
+    before = [life.node for life in ran if life.running_s is not None and life.running_s < end_s]
+    assert len(ran) == len(short)
+    if policy == "none":
+        assert ({life.node for life in ran}, sheds, before) == ({"node1"}, [], [])
+    else:
+        assert {event["cause"] for event in sheds} == {"correct"}
+        assert before
+        assert set(before) <= {"node2", "node3"}
