@@ -56,6 +56,7 @@ def test_a_slow_node() -> None:
     assert "it would wait 40.0 s more here" in why(waiting(10.0), 0.0, *slow)
     assert not why(waiting(10.0), 0.0, running(50.0), running(2.0), running(2.0)), "one of three is a straggler"
     assert not why(waiting(10.0), 0.0, running(19.0))
+    assert slowness(NodeQueue(NodeView("n:1"), (running(50.0, 0.0),)), CFG, NOW_S) == 1.0, "nothing was expected of it"
     assert not why(waiting(10.0), 0.0)
 
 
