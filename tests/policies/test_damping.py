@@ -31,6 +31,11 @@ def test_rises_no_sooner_than_it_may() -> None:
     assert run(PROTECTS, 1024, 5120, 5120, every_s=5) == [1024, 1024, 2048]
 
 
+def test_a_step_larger_than_the_way_ends_at_the_goal() -> None:
+    assert run(Damping(round_to=10.0, rise_part_ratio=0.5), 100, 112, 113, 127) == [100, 110, 110, 120]
+    assert run(Damping(round_to=0.0, rise_part_ratio=1.0), 100, 107) == [100, 107]
+
+
 def test_a_fall_restarts_the_time_to_the_next_rise() -> None:
     damped = Damped()
     assert [damped.take(w, PROTECTS, t) for w, t in ((2048, 0), (1024, 9), (4096, 18), (4096, 19))] == [
