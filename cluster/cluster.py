@@ -22,6 +22,8 @@ from cluster.spec import ClusterSpec
 Progress = Callable[[str], None]
 _POLL_S = 0.25
 _GRACE_S = 10.0
+_TURN_S = 30.0
+"""How long one daemon's restart waits for that of another, which writes the same file."""
 _LOG_TAIL_LINES = 12
 
 
@@ -150,6 +152,32 @@ class Cluster:
                 self._stop([daemon.name for daemon in yarn])
                 raise
 
+    def kill(self, name: str) -> None:
+        """End a daemon by SIGKILL, as a crash would, and return when it is gone; its containers and files stay.
+
+        Raises StateError when no daemon of that name was started.
+        """
+        processes.kill(self._process(name))
+
+    def terminate(self, name: str) -> None:
+        """End a daemon by SIGTERM, after 10 s by SIGKILL; what it does not end itself stays. Raises as `kill`."""
+        processes.stop([self._process(name)], _GRACE_S)
+
+    def restart(self, name: str, wait: bool = True, progress: Progress = _silent) -> None:
+        """Start a daemon again with the configuration and the local dirs that it had; one that runs is ended before.
+
+        wait: return when it is up; a NodeManager then has sent a heartbeat since. What it left running goes on.
+        Raises StateError, PortInUseError and DaemonFailedError.
+        """
+        self.terminate(name)
+        daemon = self._daemons()[name]
+        self._check_ports([daemon])
+        since_s = time.time()
+        with state.exclusive(self.spec.workdir, wait_s=_TURN_S):
+            self._spawn([daemon], progress)
+        if wait:
+            self._wait([daemons.up_since(self.spec, daemon, since_s)], progress)
+
     def stop(self, progress: Progress = _silent) -> None:
         """Stop all daemons and containers of this cluster; nothing of it is left then. Files stay."""
         with state.exclusive(self.spec.workdir):
@@ -158,9 +186,7 @@ class Cluster:
 
     def status(self) -> ClusterStatus:
         """Ask every daemon how it is."""
-        hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
-        known = {daemon.name: daemon for daemon in [*hdfs, daemons.history_daemon(self.spec, self.conf), *yarn]}
-        alive, found = self._alive(), []
+        known, alive, found = self._daemons(), self._alive(), []
         for name, process in self._saved().daemons.items():
             up = name in alive and name in known and known[name].is_up()
             found.append(DaemonStatus(name, process.pid, name in alive, up, self.log(name)))
@@ -249,6 +275,16 @@ class Cluster:
         lines = log.read_text(errors="replace").splitlines()
         tail = "\n".join(f"  {line}" for line in lines[-_LOG_TAIL_LINES:])
         return DaemonFailedError(f"{daemon.name}: {what}. Its log is {log}; the end of it:\n{tail}")
+
+    def _daemons(self) -> dict[str, Daemon]:
+        hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
+        return {daemon.name: daemon for daemon in [*hdfs, daemons.history_daemon(self.spec, self.conf), *yarn]}
+
+    def _process(self, name: str) -> processes.ProcessId:
+        saved = self._saved().daemons
+        if name not in saved:
+            raise StateError(f"{self.spec.workdir}: no daemon {name} was started. Take one of: {', '.join(saved)}.")
+        return saved[name]
 
     def _saved(self) -> state.State:
         return state.load(self.spec.workdir) or state.State(spec=self.spec)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,24 @@ def _nodemanager(spec: ClusterSpec, node: NodeAddresses, folder: Path) -> Daemon
         ),
         lambda: node_states(spec).get(str(node.rpc)) == "RUNNING",
     )
+
+
+def up_since(spec: ClusterSpec, daemon: Daemon, since_s: float) -> Daemon:
+    """Return a daemon that is up when it is so after `since_s` (Unix time).
+
+    The RM takes a NodeManager that was killed for running until its heartbeats are overdue.
+    """
+    ids = {f"{NODEMANAGER}-{node.name}": str(node.rpc) for node in spec.node_addresses}
+    if daemon.name not in ids:
+        return daemon
+    node_id = ids[daemon.name]
+    return replace(daemon, is_up=lambda: _told_s(spec, node_id) > since_s and daemon.is_up())
+
+
+def _told_s(spec: ClusterSpec, node_id: str) -> float:
+    """Return the time of the health report in a node's last heartbeat, 0 when the RM does not know the node."""
+    node = get_json(f"{spec.rm_web.url}/ws/v1/cluster/nodes/{node_id}").get("node") or {}
+    return float(node.get("lastHealthUpdate", 0)) / 1000
 
 
 def node_states(spec: ClusterSpec) -> dict[str, str]:

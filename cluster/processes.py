@@ -76,6 +76,13 @@ def stop(processes: Iterable[ProcessId], grace_s: float) -> None:
             time.sleep(_POLL_S)
 
 
+def kill(process: ProcessId) -> None:
+    """Send SIGKILL, and return when the process is gone."""
+    _signal(process, signal.SIGKILL)
+    while is_alive(process):
+        time.sleep(_POLL_S)
+
+
 def containers_below(local_root: Path) -> list[ProcessId]:
     """Return the processes of containers whose NodeManagers keep their files below `local_root`.
 

@@ -1,9 +1,11 @@
 """What a cluster remembers in its folder: its spec, and the processes that it started."""
 
 import fcntl
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -12,6 +14,7 @@ from cluster.processes import ProcessId
 from cluster.spec import ClusterSpec
 
 _FILE = "cluster.json"
+_POLL_S = 0.05
 
 
 class State(BaseModel):
@@ -45,17 +48,27 @@ def save(state: State) -> None:
 
 
 @contextmanager
-def exclusive(workdir: Path) -> Iterator[None]:
-    """Keep a second start, stop or restart in the same folder out. Raises StateError when one is under way."""
+def exclusive(workdir: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Keep a second start, stop or restart in the same folder out.
+
+    Raises StateError when one is under way, and still is after `wait_s`.
+    """
     try:
         workdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StateError(f"{workdir}: {error.strerror}. Choose another folder.") from error
     with (workdir / ".lock").open("w") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StateError(
-                f"{workdir}: another command is starting or stopping this cluster. Wait for it."
-            ) from error
+        deadline = time.monotonic() + wait_s
+        while not _locked(handle):
+            if time.monotonic() >= deadline:
+                raise StateError(f"{workdir}: another command is starting or stopping this cluster. Wait for it.")
+            time.sleep(_POLL_S)
         yield
+
+
+def _locked(handle: IO[str]) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

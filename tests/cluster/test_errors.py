@@ -1,6 +1,7 @@
 """What cannot be done is refused with place and remedy, by the API and by the commands."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,6 +51,23 @@ def test_an_address_that_is_not_ours_is_named() -> None:
 def test_two_commands_on_one_folder_exclude_each_other(tmp_path: Path) -> None:
     with exclusive(tmp_path), pytest.raises(StateError, match="another command is starting or stopping"):
         Cluster(ClusterSpec(workdir=tmp_path)).stop()
+
+
+def test_a_command_may_wait_for_its_turn(tmp_path: Path) -> None:
+    held, done = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with exclusive(tmp_path):
+            held.set()
+            done.wait(5)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert held.wait(5)
+    threading.Timer(0.1, done.set).start()
+    with exclusive(tmp_path, wait_s=5):
+        assert done.is_set()
+    thread.join()
 
 
 def test_a_damaged_state_file_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.processes import ProcessId, containers_below, is_alive, spawn, stop
+from cluster.processes import ProcessId, containers_below, is_alive, kill, spawn, stop
 
 SLEEP = ["/bin/sleep", "60"]
 
@@ -38,6 +38,15 @@ def test_one_that_ignores_the_request_is_killed_after_the_grace(tmp_path: Path) 
     wait_for(lambda: "ready" in (tmp_path / "log").read_text())
     stop([process], grace_s=0.3)
     assert not is_alive(process)
+
+
+def test_one_that_is_killed_gets_no_chance_and_is_gone_at_return(tmp_path: Path) -> None:
+    process = start(tmp_path, ["/bin/sh", "-c", "trap 'echo asked' TERM; echo ready; while :; do sleep 0.1; done"])
+    wait_for(lambda: "ready" in (tmp_path / "log").read_text())
+    kill(process)
+    assert not is_alive(process)
+    assert (tmp_path / "log").read_text() == "ready\n"
+    kill(process)
 
 
 def test_a_recycled_pid_is_left_alone(tmp_path: Path) -> None:

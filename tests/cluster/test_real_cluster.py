@@ -96,6 +96,28 @@ def test_the_overlay_drops_in_and_out_while_hdfs_and_clients_stay(hadoop_cluster
     )
 
 
+def test_daemons_are_killed_and_come_back_with_their_local_dirs(hadoop_cluster: Cluster) -> None:
+    if hadoop_cluster.spec.overlay:
+        hadoop_cluster.restart_yarn(overlay=False)
+    before = {d.name: d.pid for d in hadoop_cluster.status().daemons}
+    kept = hadoop_cluster.local_dir(0) / "kept"
+    kept.write_text("of the first start")
+    for name in ("nodemanager-node1", "resourcemanager", "datanode"):
+        hadoop_cluster.kill(name)
+        assert {d.name for d in hadoop_cluster.status().daemons if not d.alive} == {name}
+        hadoop_cluster.restart(name)
+    hadoop_cluster.restart("nodemanager-node2")
+    after = {d.name: d.pid for d in hadoop_cluster.status().daemons}
+    changed = {name for name in before if before[name] != after[name]}
+    assert changed == {"nodemanager-node1", "nodemanager-node2", "resourcemanager", "datanode"}
+    assert kept.read_text() == "of the first start"
+    nodes = {str(node.rpc): "RUNNING" for node in hadoop_cluster.spec.node_addresses}
+    assert eventually(lambda: hadoop_cluster.status().node_states == nodes, within_s=60)
+    assert wordcount(hadoop_cluster, "again") == COUNTS
+    with pytest.raises(StateError, match="no daemon nodemanager-node9 was started"):
+        hadoop_cluster.kill("nodemanager-node9")
+
+
 def test_stop_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path) -> None:
     cluster = Cluster(ClusterSpec(workdir=tmp_path / "own", base_port=free_base_port(), nodes=1, overlay=False))
     cluster.start()
