@@ -77,7 +77,9 @@ def behind_proxy(cluster: Cluster) -> Iterator[Rig]:
         stack.start_proxy()
         _await(cluster.spec.scheduler, stack)
         rm = next(daemon.pid for daemon in cluster.status().daemons if daemon.name == "resourcemanager")
-        pids = {"rm": rm, "proxy": stack.processes["proxy"].pid}
+        proxy = stack.pid("proxy")
+        assert proxy is not None, "the proxy ended"
+        pids = {"rm": rm, "proxy": proxy}
         yield Rig(cluster.spec.moved_scheduler, cluster.spec.scheduler, cluster.spec.rm_client, pids)
     finally:
         stack.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
+import psutil
 import requests
 from ruamel.yaml import YAML
 
@@ -42,12 +44,17 @@ class Stack:
         policies: Mapping[str, Any] = ALL_QUEUEABLE,
         proxy: Mapping[str, Any] | None = None,
         sidecar: Mapping[str, Any] | None = None,
+        keep: bool = True,
     ) -> None:
-        """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml."""
-        self.cluster = cluster
+        """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
+
+        keep: each process runs below `quicksilver keep`, which starts it again when it ends.
+        """
+        self.cluster, self.keep = cluster, keep
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        """By name: `proxy`, `node1`, ...; with `keep`, their keepers."""
         self._logs: list[IO[bytes]] = []
 
     @property
@@ -111,11 +118,43 @@ class Stack:
     def _spawn(self, name: str, arguments: list[str]) -> None:
         log = self.log(name).open("ab")
         self._logs.append(log)
-        command = [sys.executable, "-m", "quicksilver", *arguments]
+        kept = ["keep", "--"] if self.keep else []
+        command = [sys.executable, "-m", "quicksilver", *kept, *arguments]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
         self.processes[name] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )
+
+    def pid(self, name: str) -> int | None:
+        """Return the pid of the proxy or of a node's sidecar; None while it is being started again."""
+        process = self.processes[name]
+        if not self.keep:
+            return process.pid if process.poll() is None else None
+        try:
+            children = psutil.Process(process.pid).children()
+        except psutil.NoSuchProcess:
+            return None
+        return children[0].pid if children else None
+
+    def kill(self, name: str, timeout_s: float = READY_S) -> int:
+        """End the proxy or a node's sidecar by SIGKILL; its keeper starts it again. Returns the pid that was killed.
+
+        Raises StackError when there is none within `timeout_s`, as the keeper ended.
+        """
+        return self._signal(name, signal.SIGKILL, timeout_s)
+
+    def upgrade(self, name: str, timeout_s: float = READY_S) -> int:
+        """Have the proxy or a node's sidecar end in order, for a new process to take over; as `kill` else."""
+        return self._signal(name, signal.SIGUSR2, timeout_s)
+
+    def _signal(self, name: str, number: signal.Signals, timeout_s: float) -> int:
+        deadline = time.monotonic() + timeout_s
+        while (pid := self.pid(name)) is None:
+            if time.monotonic() > deadline:
+                raise StackError("has no process", place=name, remedy=self._tail(name))
+            time.sleep(_POLL_S)
+        os.kill(pid, number)
+        return pid
 
     def wait(self, timeout_s: float = READY_S) -> None:
         """Return when every node takes queueable containers. Raises StackError when one does not in time."""
@@ -160,7 +199,7 @@ class Stack:
             try:
                 process.wait(_GRACE_S)
             except subprocess.TimeoutExpired:
-                process.kill()
+                process.kill()  # with its keeper the process ends
                 process.wait()
         self.processes.clear()
         for log in self._logs:
@@ -169,9 +208,9 @@ class Stack:
 
 
 @contextmanager
-def running(cluster: Cluster, **sections: Mapping[str, Any]) -> Iterator[Stack]:
-    """Run proxy and sidecars for the time of a with block; `sections` as Stack takes them."""
-    stack = Stack(cluster, **sections)
+def running(cluster: Cluster, *, keep: bool = True, **sections: Mapping[str, Any]) -> Iterator[Stack]:
+    """Run proxy and sidecars for the time of a with block; `keep` and `sections` as Stack takes them."""
+    stack = Stack(cluster, keep=keep, **sections)
     stack.start()
     try:
         yield stack

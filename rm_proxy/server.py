@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import uvloop
 from fastapi import FastAPI
@@ -51,6 +51,7 @@ from rm_proxy.world import (
     ShadowFaulted,
 )
 from rm_proxy.yarn_rest import AUTO_UPDATE
+from shell import fdstore
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
@@ -58,6 +59,9 @@ from shell.reload import on_hangup
 from shell.rest import bound_socket, serve
 
 log = get_logger(__name__)
+SCHEDULER_SOCKET: Final = "proxy-scheduler"
+"""The names under which the proxy's sockets are kept while it restarts."""
+REST_SOCKET: Final = "proxy-rest"
 
 
 class Proxy:
@@ -339,8 +343,8 @@ def run(settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_
     Raises QuicksilverError when an address cannot be bound or a setting is missing.
     """
     endpoints = settings.endpoints(conf)
-    listen = bound_socket(*endpoints.listen)
-    rest = bound_socket(*endpoints.rest_listen)
+    listen = bound_socket(*endpoints.listen, name=SCHEDULER_SOCKET)
+    rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
 
     async def serving() -> None:
         await _until_signal(Proxy(settings, policies, conf, policies_source), listen, rest)
@@ -351,9 +355,10 @@ def run(settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_
 async def _until_signal(proxy: Proxy, listen: socket.socket, rest: socket.socket) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
         loop.add_signal_handler(number, stop.set)
     on_hangup(loop, proxy.reloader.reload)
     await proxy.start(listen, rest)
+    fdstore.ready()
     await stop.wait()
     await proxy.close()

@@ -20,10 +20,13 @@ from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shell import fdstore
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
 
 DEFAULT_BODY_BYTES: Final = 8 * 2**20
+_BACKLOG: Final = 4096
+"""Connections that wait to be taken; the kernel's own limit is net.core.somaxconn."""
 log = get_logger(__name__)
 
 
@@ -244,25 +247,47 @@ async def serve(app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_
         sock.close()
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int, name: str = "") -> socket.socket:
     """Return a listening socket at `host:port` (port 0: any free one).
 
-    Raises QuicksilverError naming the address when it is occupied or not of this machine.
+    With a name: the one that was kept under it by the process before, if it is at this address; else a new one, which
+    is kept from now on (shell/fdstore.py). Raises QuicksilverError naming the address when it is occupied or not of
+    this machine.
     """
     place = f"{host}:{port}"
     try:
         info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        sock = socket.socket(info[0], socket.SOCK_STREAM)
     except OSError as error:
         raise QuicksilverError(f"cannot be resolved: {error}", place=place, remedy="correct the address") from error
+    kept = _kept(name, info[4]) if name else None
+    if kept is not None:
+        return kept
+    sock = socket.socket(info[0], socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(info[4])
-        sock.listen(1024)
+        sock.listen(_BACKLOG)
         sock.setblocking(False)
     except OSError as error:
         sock.close()
         what = f"cannot listen: {error.strerror or error}"
         remedy = "stop what holds the port (`ss -ltnp` shows it), or choose another address"
         raise QuicksilverError(what, place=place, remedy=remedy) from error
+    if name:
+        fdstore.store(name, sock)
     return sock
+
+
+def _kept(name: str, address: tuple[Any, ...]) -> socket.socket | None:
+    """Return the socket that was kept under a name where its address is still the one wanted; others are closed."""
+    found = None
+    taken = fdstore.take(name)
+    for sock in taken:
+        here = sock.getsockname()
+        if found is None and (here == address or (address[1] == 0 and here[0] == address[0])):
+            found = sock
+        else:
+            sock.close()
+    if taken and found is None:
+        fdstore.forget(name)
+    return found

@@ -117,7 +117,7 @@ async def story(cluster: Cluster, preempt: str = "las", **settings: Any) -> Asyn
     """Run proxy, sidecar and an application for the time of a with block; no group is left behind."""
     policies = las_policies(SCALE)
     policies["preempt"] = policies["preempt"] | {"policy": preempt}
-    stack = Stack(cluster, policies, sidecar=SETTINGS | settings)
+    stack = Stack(cluster, policies, sidecar=SETTINGS | settings, keep=False)  # what dies stays dead
     stack.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
     stack.start()
     node = Node(cluster, stack)

@@ -1,0 +1,94 @@
+"""Sockets that outlive the process, by systemd's own protocol.
+
+sd_notify(3), sd_listen_fds(3), systemd.service(5) under FileDescriptorStoreMax=. A process sends its sockets to whoever
+keeps it (systemd, or `quicksilver keep`) and finds them again, by their names, when it is started anew. Who connects
+meanwhile waits in the socket's backlog instead of being refused. Where nobody keeps them, $NOTIFY_SOCKET is not set and
+all of this does nothing. Imports little: the keeper uses it too.
+"""
+
+from __future__ import annotations
+
+import array
+import os
+import socket
+from collections.abc import Sequence
+from typing import Final
+
+FIRST_FD: Final = 3
+"""Where inherited descriptors begin."""
+MAX_NAME: Final = 255
+_VARIABLES: Final = ("LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES")
+
+_inherited: dict[str, list[socket.socket]] | None = None
+
+
+def notify(text: str, descriptors: Sequence[int] = ()) -> bool:
+    """Send a message to $NOTIFY_SOCKET, with descriptors; tells whether somebody is there to take it.
+
+    Raises OSError when it is set and the message cannot be sent.
+    """
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return False
+    if address.startswith("@"):
+        address = f"\0{address[1:]}"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        sock.connect(address)
+        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+        sock.sendmsg([text.encode()], rights)
+    return True
+
+
+def ready() -> bool:
+    """Tell that this process serves; tells whether somebody wanted to know."""
+    return notify("READY=1")
+
+
+def store(name: str, *sockets: socket.socket) -> bool:
+    """Have sockets kept under a name; tells whether they are.
+
+    Raises ValueError when it is no name (sd_notify(3), FDNAME=), OSError when the keeper does not take them.
+    """
+    if not name or len(name) > MAX_NAME or not name.isascii() or not name.isprintable() or ":" in name:
+        raise ValueError(f"{name!r} is no name of a kept socket")
+    return notify(f"FDSTORE=1\nFDNAME={name}", [sock.fileno() for sock in sockets])
+
+
+def forget(name: str) -> bool:
+    """Have the sockets of a name kept no longer; tells whether there is somebody who could."""
+    return notify(f"FDSTOREREMOVE=1\nFDNAME={name}")
+
+
+def take(name: str) -> list[socket.socket]:
+    """Return the sockets that were kept under a name and not taken yet; they are the caller's now."""
+    global _inherited
+    if _inherited is None:
+        _inherited = _received()
+    return _inherited.pop(name, [])
+
+
+def names() -> list[str]:
+    """Return the names under which sockets were kept that nobody took yet."""
+    global _inherited
+    if _inherited is None:
+        _inherited = _received()
+    return list(_inherited)
+
+
+def _received() -> dict[str, list[socket.socket]]:
+    """Return what this process was started with, by name; its children are started without."""
+    values = [os.environ.pop(name, "") for name in _VARIABLES]
+    if values[0] != str(os.getpid()) or not values[1].isdigit():
+        return {}
+    received: dict[str, list[socket.socket]] = {}
+    listed = values[2].split(":")
+    for number in range(int(values[1])):
+        name = listed[number] if number < len(listed) else "unknown"
+        try:
+            sock = socket.socket(fileno=FIRST_FD + number)
+        except OSError:
+            continue  # no socket, or none at all: nobody here asked for it to be kept
+        sock.set_inheritable(False)
+        sock.setblocking(False)
+        received.setdefault(name, []).append(sock)
+    return received
