@@ -62,13 +62,17 @@ def hdfs_site(spec: ClusterSpec) -> Properties:
 
 def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
     """Return the yarn-site.xml that clients, RM and NMs share."""
-    return {
-        "yarn.resourcemanager.hostname": spec.rm_web.host,
-        "yarn.resourcemanager.address": str(spec.rm_client),
-        "yarn.resourcemanager.scheduler.address": str(spec.scheduler),
-        "yarn.resourcemanager.resource-tracker.address": str(spec.resource_tracker),
-        "yarn.resourcemanager.admin.address": str(spec.rm_admin),
-        "yarn.resourcemanager.webapp.address": str(spec.rm_web),
+    properties = recovery(spec) | (ha(spec) if spec.ha else {})
+    for rm in spec.resource_managers:
+        properties |= {
+            f"yarn.resourcemanager.hostname{rm.suffix}": rm.web.host,
+            f"yarn.resourcemanager.address{rm.suffix}": str(rm.client),
+            f"yarn.resourcemanager.scheduler.address{rm.suffix}": str(rm.scheduler),
+            f"yarn.resourcemanager.resource-tracker.address{rm.suffix}": str(rm.tracker),
+            f"yarn.resourcemanager.admin.address{rm.suffix}": str(rm.admin),
+            f"yarn.resourcemanager.webapp.address{rm.suffix}": str(rm.web),
+        }
+    return properties | {
         "yarn.scheduler.minimum-allocation-mb": str(spec.min_allocation_mb),
         "yarn.scheduler.maximum-allocation-mb": str(spec.node_memory_mb),
         "yarn.scheduler.maximum-allocation-vcores": str(spec.node_vcores),
@@ -77,6 +81,54 @@ def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
         "yarn.node-attribute.fs-store.root-dir": f"file://{spec.workdir}/tmp/node-attribute",
         "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
     }
+
+
+def recovery(spec: ClusterSpec) -> Properties:
+    """Return what makes an RM go on with running containers after a restart; empty when the spec does not want it."""
+    if not (spec.rm_recovery or spec.ha):
+        return {}
+    store = "ZKRMStateStore" if spec.ha else "FileSystemRMStateStore"
+    return {
+        "yarn.resourcemanager.recovery.enabled": "true",
+        "yarn.resourcemanager.work-preserving-recovery.enabled": "true",
+        "yarn.resourcemanager.store.class": f"org.apache.hadoop.yarn.server.resourcemanager.recovery.{store}",
+        "yarn.resourcemanager.fs.state-store.uri": f"file://{rm_state_dir(spec)}",
+    }
+
+
+def ha(spec: ClusterSpec) -> Properties:
+    """Return what makes two RMs one service; the active one is elected by ZooKeeper."""
+    return {
+        "yarn.resourcemanager.ha.enabled": "true",
+        "yarn.resourcemanager.ha.rm-ids": ",".join(rm.id for rm in spec.resource_managers),
+        "yarn.resourcemanager.cluster-id": f"local-{spec.base_port}",
+        "hadoop.zk.address": str(spec.zookeeper),
+        "hadoop.zk.timeout-ms": str(spec.zk_timeout_ms),
+    }
+
+
+def rm_state_dir(spec: ClusterSpec) -> Path:
+    """Return where an RM without ZooKeeper keeps its state."""
+    return spec.workdir / "rm-state"
+
+
+def zookeeper_dir(spec: ClusterSpec) -> Path:
+    """Return where ZooKeeper keeps its data."""
+    return spec.workdir / "zookeeper"
+
+
+def zoo_cfg(spec: ClusterSpec) -> str:
+    """Return ZooKeeper's configuration: one server, on loopback, that allows sessions as short as the spec wants."""
+    host, port = spec.zookeeper
+    lines = {
+        "tickTime": 1000,
+        "dataDir": zookeeper_dir(spec),
+        "clientPortAddress": host,
+        "clientPort": port,
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "ruok",
+    }
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
 def nodemanager_site(spec: ClusterSpec, node: NodeAddresses) -> Properties:

@@ -37,11 +37,15 @@ def cluster() -> None:
 @click.option("--base-port", default=18000, show_default=True, help="First port; all others follow it.")
 @click.option("--nodes", default=3, show_default=True, help="Number of NodeManagers.")
 @click.option("--plain", is_flag=True, help="Stock YARN, without the overlay in hadoop-conf/.")
+@click.option("--rm-recovery", is_flag=True, help="Running applications outlive a restart of the ResourceManager.")
+@click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper.")
 @_dir
-def start(base_port: int, nodes: int, plain: bool, workdir: Path) -> None:
+def start(base_port: int, nodes: int, plain: bool, rm_recovery: bool, ha: bool, workdir: Path) -> None:
     """Start ResourceManager, NodeManagers, HDFS and JobHistoryServer."""
     try:
-        spec = ClusterSpec(workdir=workdir, base_port=base_port, nodes=nodes, overlay=not plain)
+        spec = ClusterSpec(
+            workdir=workdir, base_port=base_port, nodes=nodes, overlay=not plain, rm_recovery=rm_recovery, ha=ha
+        )
     except ValidationError as error:
         why = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors())
         raise ClusterError(why) from error
@@ -113,13 +117,15 @@ def as_dict(found: ClusterStatus) -> dict[str, object]:
 
 
 def _addresses(spec: ClusterSpec) -> dict[str, str]:
-    addresses = {
-        "resourcemanager_web": spec.rm_web.url,
-        "scheduler": str(spec.scheduler),
-        "jobhistory_web": spec.jobhistory_web.url,
-        "namenode_web": spec.namenode_web.url,
-    }
-    return addresses | ({"moved_scheduler": str(spec.moved_scheduler)} if spec.overlay else {})
+    addresses: dict[str, str] = {}
+    for rm in spec.resource_managers:
+        addresses |= {f"{rm.daemon.replace('-', '_')}_web": rm.web.url}
+        addresses |= {f"scheduler{rm.suffix.replace('.', '_')}": str(rm.scheduler)}
+        if spec.overlay:
+            addresses |= {f"moved_scheduler{rm.suffix.replace('.', '_')}": str(rm.moved_scheduler)}
+    if spec.ha:
+        addresses |= {"zookeeper": str(spec.zookeeper)}
+    return addresses | {"jobhistory_web": spec.jobhistory_web.url, "namenode_web": spec.namenode_web.url}
 
 
 def _show(found: ClusterStatus) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from cluster import daemons, processes, state
+from cluster.baseconf import rm_state_dir, zookeeper_dir
 from cluster.commands import Launcher
 from cluster.confdirs import ConfDirs
 from cluster.daemons import JOBHISTORY, NODEMANAGER, Daemon
@@ -17,7 +18,7 @@ from cluster.errors import DaemonFailedError, StateError
 from cluster.jars import hadoop_jars
 from cluster.java import find_java
 from cluster.ports import check_free
-from cluster.spec import ClusterSpec
+from cluster.spec import ClusterSpec, RmAddresses
 
 Progress = Callable[[str], None]
 _POLL_S = 0.25
@@ -84,8 +85,13 @@ class Cluster:
 
     @property
     def rm_conf_dir(self) -> Path:
-        """HADOOP_CONF_DIR of the ResourceManager."""
+        """HADOOP_CONF_DIR of the ResourceManager, the first one with high availability."""
         return self.conf.resourcemanager
+
+    @property
+    def rm_conf_dirs(self) -> tuple[Path, ...]:
+        """HADOOP_CONF_DIR of each ResourceManager."""
+        return self.conf.resourcemanagers
 
     @property
     def node_conf_dirs(self) -> tuple[Path, ...]:
@@ -94,8 +100,12 @@ class Cluster:
 
     @property
     def rm_rest(self) -> str:
-        """Base URL of the RM's REST, to which /ws/v1/cluster is added."""
-        return self.spec.rm_web.url
+        """Base URL of the RM's REST, to which /ws/v1/cluster is added; with high availability the active one's."""
+        return daemons.active_rm(self.spec).web.url
+
+    def active_rm(self) -> RmAddresses:
+        """Return the RM that is active now; the first one while none is."""
+        return daemons.active_rm(self.spec)
 
     def log(self, name: str) -> Path:
         """Return the log file of a daemon."""
@@ -227,7 +237,8 @@ class Cluster:
         )
         self.conf.write(launcher.jars)
         self._end_containers()  # left by a NodeManager that was killed from outside
-        shutil.rmtree(self.spec.workdir / "local", ignore_errors=True)
+        for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
+            shutil.rmtree(left, ignore_errors=True)
         (self.spec.workdir / "logs").mkdir(exist_ok=True)
         state.save(self._saved().model_copy(update={"spec": self.spec}))
         return launcher
@@ -250,7 +261,7 @@ class Cluster:
         saved = self._saved()
         for daemon in wanted:
             opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
-            argv = self.launcher.argv(daemon.main_class, (), daemon.conf_dir, daemon.heap_mb, opts)
+            argv = self.launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
             env = self.launcher.env(daemon.conf_dir)
             saved.daemons[daemon.name] = processes.spawn(argv, self.spec.workdir, env, self.log(daemon.name))
             state.save(saved)

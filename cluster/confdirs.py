@@ -36,9 +36,15 @@ class ConfDirs:
         self.spec = spec
         self.root = spec.workdir / "conf"
         self.client = self.root / "client"
-        self.resourcemanager = self.root / "resourcemanager"
+        self.resourcemanagers = tuple(self.root / rm.daemon for rm in spec.resource_managers)
         self.nodemanagers = tuple(self.root / f"nodemanager-{node.name}" for node in spec.node_addresses)
         self.hosts_file = self.root / "hosts"
+        self.zookeeper = self.root / "zoo.cfg"
+
+    @property
+    def resourcemanager(self) -> Path:
+        """The folder of the first RM."""
+        return self.resourcemanagers[0]
 
     def write(self, jars: Jars) -> None:
         """Write all of them. Raises SiteFileError when an overlay cannot be merged."""
@@ -47,10 +53,14 @@ class ConfDirs:
             folder.mkdir(parents=True, exist_ok=True)
         self.hosts_file.write_text(hosts_text(spec))
         yarn, mapred = baseconf.yarn_site(spec, jars), baseconf.mapred_site(spec, jars, self.hosts_file)
-        client = read_overlay("client") if spec.client_overlay else {}
+        client = merge(*(read_overlay(role) for role in _client_roles(spec)))
         self._write(self.client, merge(yarn, client), mapred)
         _write_pages(self.client / "webapps")
-        self._write(self.resourcemanager, merge(yarn, resourcemanager_overlay(spec)), mapred)
+        for rm, folder in zip(spec.resource_managers, self.resourcemanagers, strict=True):
+            own_id = {"yarn.resourcemanager.ha.id": rm.id} if rm.id else {}
+            self._write(folder, merge(yarn, resourcemanager_overlay(spec), own_id), mapred)
+        if spec.ha:
+            self.zookeeper.write_text(baseconf.zoo_cfg(spec))
         for node, folder in zip(spec.node_addresses, self.nodemanagers, strict=True):
             own = merge(baseconf.nodemanager_site(spec, node), nodemanager_overlay(spec, node))
             site = merge(yarn, client, own, tracker_overlay(spec, node))
@@ -87,16 +97,27 @@ def overlay_root() -> Path:
 
 
 def read_overlay(role: str) -> Properties:
-    """Return the yarn-site.xml an admin merges for `role`: resourcemanager, nodemanager, tracker or client."""
+    """Return the yarn-site.xml an admin merges for `role`: resourcemanager, nodemanager, tracker, client, or a folder
+    below."""
     return read_site(overlay_root() / role / "yarn-site.xml")
 
 
+def _client_roles(spec: ClusterSpec) -> list[str]:
+    return ["client", *(["ha/client"] if spec.ha else [])] if spec.client_overlay else []
+
+
 def resourcemanager_overlay(spec: ClusterSpec) -> Properties:
-    """Return the RM's overlay with this cluster's port; empty for a plain cluster."""
+    """Return the RMs' overlay with this cluster's ports; empty for a plain cluster."""
     if not spec.overlay:
         return {}
     port = str(spec.moved_scheduler.port)
-    return _with_own_values(read_overlay("resourcemanager"), {"quicksilver.resourcemanager.scheduler.port": port})
+    overlay = _with_own_values(read_overlay("resourcemanager"), {"quicksilver.resourcemanager.scheduler.port": port})
+    if not spec.ha:
+        return overlay
+    moved = {
+        f"yarn.resourcemanager.scheduler.address.{rm.id}": str(rm.moved_scheduler) for rm in spec.resource_managers
+    }
+    return merge(overlay, _with_own_values(read_overlay("ha/resourcemanager"), moved))
 
 
 def nodemanager_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:

@@ -1,6 +1,7 @@
 """The daemons of a cluster: what to start, on which ports, and how to see that they are up."""
 
 import json
+import socket
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +12,9 @@ import requests
 from cluster.confdirs import ConfDirs
 from cluster.errors import DaemonFailedError
 from cluster.ports import ANY, Listen
-from cluster.spec import ClusterSpec, HostPort, NodeAddresses
+from cluster.spec import ClusterSpec, HostPort, NodeAddresses, RmAddresses
 
-NODEMANAGER, JOBHISTORY = "nodemanager", "jobhistory"
+NODEMANAGER, JOBHISTORY, ZOOKEEPER = "nodemanager", "jobhistory", "zookeeper"
 _HTTP_TIMEOUT_S = 5.0
 _WEBHDFS_TIMEOUT_S = 60.0
 
@@ -30,6 +31,7 @@ class Daemon:
     is_up: Callable[[], bool]
     """Asks the daemon itself; False as long as it cannot answer."""
     java_opts: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
 
 
 def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
@@ -70,24 +72,66 @@ def history_daemon(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
 
 
 def yarn_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
-    """Return the ResourceManager and the NodeManagers."""
-    rm = Daemon(
-        "resourcemanager",
+    """Return the ResourceManagers, with high availability ZooKeeper before them, and the NodeManagers."""
+    pairs = zip(spec.node_addresses, conf.nodemanagers, strict=True)
+    rms = zip(spec.resource_managers, conf.resourcemanagers, strict=True)
+    return [
+        *([_zookeeper(spec, conf)] if spec.ha else []),
+        *(_resourcemanager(spec, rm, folder) for rm, folder in rms),
+        *(_nodemanager(spec, node, folder) for node, folder in pairs),
+    ]
+
+
+def _zookeeper(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
+    return Daemon(
+        ZOOKEEPER,
+        "org.apache.zookeeper.server.ZooKeeperServerMain",
+        conf.client,
+        128,
+        (Listen(spec.zookeeper, "ZooKeeper"),),
+        lambda: _says_imok(spec.zookeeper),
+        args=(str(conf.zookeeper),),
+    )
+
+
+def _says_imok(address: HostPort) -> bool:
+    try:
+        with socket.create_connection(address, timeout=_HTTP_TIMEOUT_S) as sock:
+            sock.sendall(b"ruok")
+            return sock.recv(4) == b"imok"
+    except OSError:
+        return False  # not up yet
+
+
+def _resourcemanager(spec: ClusterSpec, rm: RmAddresses, folder: Path) -> Daemon:
+    name = f"ResourceManager {rm.id}".rstrip()
+    return Daemon(
+        rm.daemon,
         "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager",
-        conf.resourcemanager,
+        folder,
         512,
         (
-            Listen(spec.rm_client, "ResourceManager"),
-            Listen(spec.moved_scheduler if spec.overlay else spec.scheduler, "ResourceManager scheduler"),
-            Listen(spec.resource_tracker, "ResourceManager resource tracker"),
-            Listen(spec.rm_admin, "ResourceManager admin"),
-            Listen(spec.rm_web, "ResourceManager web"),
+            Listen(rm.client, name),
+            Listen(rm.moved_scheduler if spec.overlay else rm.scheduler, f"{name} scheduler"),
+            Listen(rm.tracker, f"{name} resource tracker"),
+            Listen(rm.admin, f"{name} admin"),
+            Listen(rm.web, f"{name} web"),
         ),
-        lambda: bool(get_json(f"{spec.rm_web.url}/ws/v1/cluster/info")),
+        lambda: bool(ha_state(rm)),
         spec.rm_java_opts,
     )
-    pairs = zip(spec.node_addresses, conf.nodemanagers, strict=True)
-    return [rm, *(_nodemanager(spec, node, folder) for node, folder in pairs)]
+
+
+def ha_state(rm: RmAddresses) -> str:
+    """Return ACTIVE, STANDBY or INITIALIZING as an RM says, "" when it does not answer."""
+    info = get_json(f"{rm.web.url}/ws/v1/cluster/info").get("clusterInfo") or {}
+    return str(info.get("haState", ""))
+
+
+def active_rm(spec: ClusterSpec) -> RmAddresses:
+    """Return the active RM; the first one while none is, or when there is only one."""
+    rms = spec.resource_managers
+    return rms[0] if len(rms) == 1 else next((rm for rm in rms if ha_state(rm) == "ACTIVE"), rms[0])
 
 
 def _nodemanager(spec: ClusterSpec, node: NodeAddresses, folder: Path) -> Daemon:
@@ -121,13 +165,13 @@ def up_since(spec: ClusterSpec, daemon: Daemon, since_s: float) -> Daemon:
 
 def _told_s(spec: ClusterSpec, node_id: str) -> float:
     """Return the time of the health report in a node's last heartbeat, 0 when the RM does not know the node."""
-    node = get_json(f"{spec.rm_web.url}/ws/v1/cluster/nodes/{node_id}").get("node") or {}
+    node = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes/{node_id}").get("node") or {}
     return float(node.get("lastHealthUpdate", 0)) / 1000
 
 
 def node_states(spec: ClusterSpec) -> dict[str, str]:
     """Return the state of each node as the RM sees it, by NodeId; empty when the RM does not answer."""
-    nodes = get_json(f"{spec.rm_web.url}/ws/v1/cluster/nodes").get("nodes") or {}
+    nodes = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes").get("nodes") or {}
     return {node["id"]: node["state"] for node in nodes.get("node", [])}
 
 

@@ -9,6 +9,7 @@ MASTER = "127.0.0.1"
 LAST_FIXED_PORT = 32767
 """Above it an outgoing connection may hold the port (net.ipv4.ip_local_port_range)."""
 _FIRST_NODE_OFFSET, _PORTS_PER_NODE = 100, 10
+_SECOND_RM_OFFSET = 10
 
 
 class HostPort(NamedTuple):
@@ -49,6 +50,31 @@ class NodeAddresses(NamedTuple):
         return HostPort(MASTER, self.web.port)
 
 
+class RmAddresses(NamedTuple):
+    """Where one ResourceManager is found."""
+
+    id: str
+    """As in yarn.resourcemanager.ha.rm-ids; "" without high availability."""
+    client: HostPort
+    scheduler: HostPort
+    """The public scheduler address, which application masters use; under the overlay its proxy's."""
+    moved_scheduler: HostPort
+    """Where the scheduler service listens under the overlay, for the proxy to relay to."""
+    tracker: HostPort
+    admin: HostPort
+    web: HostPort
+
+    @property
+    def daemon(self) -> str:
+        """The name of its daemon, for Cluster.kill and the like."""
+        return f"resourcemanager-{self.id}" if self.id else "resourcemanager"
+
+    @property
+    def suffix(self) -> str:
+        """What the names of its properties end with."""
+        return f".{self.id}" if self.id else ""
+
+
 class ClusterSpec(BaseModel):
     """One local cluster. Unknown fields are errors; ports are base_port .. last_port, both included."""
 
@@ -63,6 +89,13 @@ class ClusterSpec(BaseModel):
     tracker_relay: bool = False
     """Merge hadoop-conf/tracker too: each NodeManager registers at a relay of its own, at the node's `tracker`, which
     has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
+    rm_recovery: bool = False
+    """Have the RM keep its state and go on with the running containers after a restart (work-preserving recovery)."""
+    ha: bool = False
+    """Two RMs, rm1 and rm2, and the ZooKeeper that elects the active one and keeps their state; implies rm_recovery."""
+    zk_timeout_ms: int = Field(4000, ge=2000)
+    """With `ha`: how long ZooKeeper misses an active RM that died before the other one takes over; Hadoop's own default
+    is 10,000."""
     node_vcores: int = Field(8, ge=1)
     node_memory_mb: int = Field(4096, ge=512)
     min_allocation_mb: int = Field(512, ge=1)
@@ -149,6 +182,20 @@ class ClusterSpec(BaseModel):
     def rm_web(self) -> HostPort:
         """The RM's pages and REST."""
         return self.master(88)
+
+    @property
+    def resource_managers(self) -> tuple[RmAddresses, ...]:
+        """The RMs' addresses; that of the first are those of this class too."""
+        return (self._rm("rm1", 0), self._rm("rm2", _SECOND_RM_OFFSET)) if self.ha else (self._rm("", 0),)
+
+    def _rm(self, rm_id: str, offset: int) -> RmAddresses:
+        ports = {"scheduler": 30, "tracker": 31, "client": 32, "admin": 33, "moved_scheduler": 35, "web": 88}
+        return RmAddresses(rm_id, **{name: self.master(port + offset) for name, port in ports.items()})
+
+    @property
+    def zookeeper(self) -> HostPort:
+        """ZooKeeper, with `ha`."""
+        return self.master(50)
 
     @property
     def jobhistory_rpc(self) -> HostPort:

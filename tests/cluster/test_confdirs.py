@@ -77,8 +77,9 @@ def test_queues_and_calculator_come_from_the_spec(tmp_path: Path) -> None:
 
 def test_the_overlays_leave_no_variable_that_yarn_does_not_know() -> None:
     known = {"yarn.resourcemanager.hostname", "yarn.nodemanager.hostname"}
-    for role in ("resourcemanager", "nodemanager", "client"):
-        overlay = read_overlay(role)
+    known |= {"yarn.resourcemanager.hostname.rm1", "yarn.resourcemanager.hostname.rm2"}
+    for role in ("resourcemanager", "nodemanager", "client", "ha/resourcemanager", "ha/client"):
+        overlay = read_overlay("resourcemanager") | read_overlay(role)
         used = {part.split("}")[0] for value in overlay.values() for part in value.split("${")[1:]}
         assert used <= known | overlay.keys()
 
@@ -112,3 +113,29 @@ def test_with_a_relay_each_nodemanager_registers_at_its_own(tmp_path: Path) -> N
     assert yarn(conf.resourcemanager)[name] == "127.0.0.1:18031"
     assert yarn(conf.client)[name] == "127.0.0.1:18031"
     assert "yarn.nodemanager.resourcemanager.connect.retry-interval.ms" not in yarn(conf.client)
+
+
+def test_with_high_availability_each_rm_has_its_own_addresses_and_folder(tmp_path: Path) -> None:
+    conf = written(tmp_path, ha=True, client_overlay=True)
+    first, second = (yarn(folder) for folder in conf.resourcemanagers)
+    assert (first["yarn.resourcemanager.ha.id"], second["yarn.resourcemanager.ha.id"]) == ("rm1", "rm2")
+    for site in (first, second):
+        assert site["yarn.resourcemanager.ha.rm-ids"] == "rm1,rm2"
+        assert site[f"{SCHEDULER}.rm1"] == "127.0.0.1:18035"
+        assert site[f"{SCHEDULER}.rm2"] == "127.0.0.1:18045"
+        assert site["yarn.resourcemanager.recovery.enabled"] == "true"
+        assert site["yarn.resourcemanager.store.class"].endswith(".ZKRMStateStore")
+    client = yarn(conf.client)
+    assert client[f"{SCHEDULER}.rm1"] == "127.0.0.1:18030"
+    assert client[f"{SCHEDULER}.rm2"] == "127.0.0.1:18040"
+    assert SCHEDULER not in client
+    assert "yarn.resourcemanager.ha.id" not in client
+    assert client["yarn.client.failover-sleep-base-ms"] == "250"
+    assert "clientPort=18050\n" in conf.zookeeper.read_text()
+
+
+def test_recovery_alone_keeps_the_state_in_a_file(tmp_path: Path) -> None:
+    site = yarn(written(tmp_path, rm_recovery=True).resourcemanager)
+    assert site["yarn.resourcemanager.store.class"].endswith(".FileSystemRMStateStore")
+    assert site["yarn.resourcemanager.fs.state-store.uri"] == f"file://{tmp_path}/rm-state"
+    assert "yarn.resourcemanager.recovery.enabled" not in yarn(written(tmp_path).resourcemanager)
