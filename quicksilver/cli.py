@@ -22,7 +22,7 @@ class Lazy:
 
 
 COMMANDS: Final[dict[str, Lazy]] = {
-    "proxy": Lazy("rm_proxy.cli", "proxy", "The proxy in front of the ResourceManager's scheduler."),
+    "proxy": Lazy("rm_proxy.bypass_cli", "proxy", "The proxy in front of the ResourceManager's scheduler."),
     "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
     "tracker": Lazy("sidecar.tracker_cli", "tracker", "The relay between a NodeManager and the resource tracker."),
     "keep": Lazy("quicksilver.keep", "keep", "Runs proxy or sidecar, holds its sockets, starts it again."),

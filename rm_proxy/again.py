@@ -105,7 +105,7 @@ class Again:
             for reason in taken:
                 entry.add_g(replace(reason, text=always or reason.text, slot="route", shadow=None, tries=0))
             return
-        queue, mode = router.world.queue(app.queue) or QueueView(app.queue), router.world.policies.mode(app)
+        queue, mode = router.world.queue(app.queue) or QueueView(app.queue), router.world.mode(app)
         refusals: Counter[Route] = Counter()
         for reason in taken:
             ask = router.retry(router.ask(entry, app), Credit(reason.retries, reason.follows))

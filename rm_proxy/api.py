@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from rm_proxy.api_kept import kept_routes
 from rm_proxy.api_models import (
     ApplicationInfo,
+    BypassInfo,
     ChangeInfo,
     Comparison,
     Decision,
@@ -44,6 +45,8 @@ from rm_proxy.api_params import (
     Until,
     ask,
 )
+from rm_proxy.budget import Order
+from rm_proxy.bypass_api import bypass_routes
 from rm_proxy.estimates_api import estimate_routes
 from rm_proxy.explain import tell
 from rm_proxy.history import History, Wanted
@@ -104,6 +107,12 @@ class ProxyState(Protocol):
     def health(self) -> Health:
         """Return whether all is well."""
 
+    def bypass(self) -> BypassInfo:
+        """Return who is in bypass, and why."""
+
+    def order_bypass(self, order: Order, who: str) -> BypassInfo:
+        """Take an admin's order."""
+
     def container(self, container_id: str) -> LiveContainer | None:
         """Return a container as the last report of its node has it."""
 
@@ -125,7 +134,7 @@ def create_app(
     install_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     made = (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state))
-    for routes in (*made, kept_routes(state)):
+    for routes in (*made, kept_routes(state), bypass_routes(state)):
         app.include_router(routes, prefix="/v1")
     app.include_router(estimate_routes(state.history, ask, now), prefix="/v1")
 

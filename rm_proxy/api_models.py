@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from policies.model import NodeView, ParentView, QueueView, Resources
 from shell.messages import ContainerReport, Targets
@@ -400,6 +400,28 @@ class Comparison(BaseModel):
     left_out: int = Field(ge=0)
     """Decisions that were not compared because there were many."""
     examples: list[Difference]
+
+
+class BypassInfo(BaseModel):
+    """Who is in bypass by the error budget or by order, and why."""
+
+    order: Literal["on", "off", "auto"]
+    """What an admin ordered; auto: by the error budget."""
+    phase: Literal["active", "bypass", "trial"]
+    """Of all applications; trial: a part of them is active again."""
+    why: str
+    applications: dict[str, str] = {}
+    """Those in bypass by their own error budget, and why; 1000 at most."""
+
+
+class BypassOrder(BaseModel):
+    """An admin's order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    order: Literal["on", "off", "auto"]
+    who: str = Field("", max_length=100)
+    """The user on whose behalf the command was given; the peer's address is added."""
 
 
 class Health(BaseModel):

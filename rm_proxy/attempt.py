@@ -21,7 +21,7 @@ from rm_proxy.live import LiveContainers
 from rm_proxy.promotion import Promotion
 from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
-from rm_proxy.world import DropHeld, Effect, Faulted, World
+from rm_proxy.world import DropHeld, Effect, Faulted, Refused, World
 from shell.messages import ContainerEvent
 
 _SERIAL_START: Final = 1 << 29
@@ -196,14 +196,17 @@ class Attempt:
         request.ask.extend(rows)
         return True
 
-    def on_refused(self) -> None:
+    def on_refused(self, why: str = "") -> None:
         """Take in that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
 
         The application master sends its own rows again; ours, and our releases, go out with the next request.
+        why: the exception, where it may be the fault of what we wrote.
         """
         call, self._open = self._open, None
         if call is None:
             return
+        if call.rewritten is not None and why:
+            self._effect(Refused(self.app_id, why))
         sent = call.sent
         mixed = [row for row in sent.ask if (entry := self.table.entries.get(Key.of(row))) is not None and entry.mixed]
         self._resend = [*(self._resend or ()), *self.table.doubt(mixed)]

@@ -9,6 +9,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rm_proxy.budget import BudgetLimits
 from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, load_hadoop_conf, reachable
@@ -84,6 +85,31 @@ class ProxySettings(BaseModel):
     """Of decisions beyond `decisions_per_s`, one of so many is kept and counts for all of them (own)."""
     decisions_recent: int = Field(2000, ge=0, le=1_000_000)
     """Decisions that are kept in memory, for REST without the store (own)."""
+
+    budget_window_s: float = Field(60.0, ge=10, le=3600)
+    """Faults count for so long (own)."""
+    budget_app_faults: int = Field(10, ge=1, le=10_000)
+    """So many faults of one application within the window, or one of the proxy's own code: it goes to bypass (own)."""
+    budget_faults: int = Field(30, ge=1, le=100_000)
+    """So many faults of no application within the window: all go to bypass (own)."""
+    budget_apps: int = Field(3, ge=1, le=10_000)
+    """So many applications over `budget_app_faults` at once, and `budget_apps_ratio` of all: all go to bypass (own)."""
+    budget_apps_ratio: float = Field(0.25, gt=0, le=1)
+    """This part of the applications that live has to be over its budget too (own)."""
+    budget_added_s: float = Field(1.0, ge=0.01, le=60)
+    """The proxy is late when its answers take so much longer; a healthy one adds a millisecond (own)."""
+    budget_slow_ratio: float = Field(0.5, gt=0, le=1)
+    """Late for this part of the window: all go to bypass (own)."""
+    budget_quiet_s: float = Field(300.0, ge=1, le=86_400)
+    """After so long without a fault bypass is given up on trial; a failed trial doubles it, to eight times (own)."""
+    budget_trial_s: float = Field(120.0, ge=1, le=86_400)
+    """How long a trial lasts (own)."""
+    budget_trial_ratio: float = Field(0.1, gt=0, le=1)
+    """The part of the applications with which the cluster's return begins, chosen by their ids (own)."""
+
+    def budget(self) -> BudgetLimits:
+        """Return the settings `budget_*`."""
+        return BudgetLimits(**{name: getattr(self, f"budget_{name}") for name in BudgetLimits.__dataclass_fields__})
 
     def endpoints(self, conf: HadoopConf) -> Endpoints:
         """Return all addresses, with what is not set taken from Hadoop's configuration.

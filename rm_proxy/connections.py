@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from time import time
 from typing import Protocol, cast
 
 from hadoop_rpc.errors import RemoteProtocolError
+from rm_proxy.budget import FaultKind
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
@@ -32,6 +33,9 @@ class Hub(Protocol):
 
     def identified(self, attempt_id: str) -> None:
         """Take in that an attempt connected."""
+
+    def faulted(self, kind: FaultKind, app_id: str) -> None:
+        """Count a fault; app_id "" when it belongs to no application."""
 
     def upstream_failed(self, error: OSError) -> None:
         """Take in that the ResourceManager cannot be reached."""
@@ -98,25 +102,29 @@ class AmSide(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the application master."""
-        try:
-            commands = self.relay.from_am(data, time())
-        except RemoteProtocolError as error:
-            self._broken("am", error)
-            return
-        self._obey(commands)
+        self._take("am", self.relay.from_am, data)
 
     def from_rm(self, data: bytes) -> None:
         """Take bytes of the ResourceManager."""
-        try:
-            commands = self.relay.from_rm(data, time())
-        except RemoteProtocolError as error:
-            self._broken("rm", error)
-            return
-        self._obey(commands)
+        self._take("rm", self.relay.from_rm, data)
 
-    def _broken(self, side: str, error: RemoteProtocolError) -> None:
-        self._hub.metrics.protocol_errors.labels(side).inc()
-        log.warning("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
+    def _take(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
+        """Give bytes to the machine; whatever it raises ends this connection alone, and counts."""
+        try:
+            self._obey(handle(data, time()))
+        except RemoteProtocolError as error:
+            self._hub.metrics.protocol_errors.labels(side).inc()
+            log.warning("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
+            self._faulted(FaultKind.PROTOCOL)
+        except Exception:
+            log.exception("connection closed, a fault of the proxy", side=side, peer=self.peer)
+            self._faulted(FaultKind.INTERNAL)
+
+    def _faulted(self, kind: FaultKind) -> None:
+        """Count a fault and close; one before the login is nobody's: anybody may send garbage."""
+        attempt = self.relay.attempt
+        if attempt is not None or kind is FaultKind.INTERNAL:
+            self._hub.faulted(kind, attempt.app_id if attempt is not None else "")
         self.close()
 
     def _obey(self, commands: list[Command]) -> None:

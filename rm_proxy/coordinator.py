@@ -9,10 +9,11 @@ from random import Random
 from typing import Final
 
 from policies.model import AppView, Kind, ParentView, QueueView, Resources
-from policies.section import full_queue
+from policies.section import Mode, full_queue
 from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
+from rm_proxy.budget import Budget, BudgetLimits, Order, Turned
 from rm_proxy.estimator import Estimator, Expectation, worked_s
 from rm_proxy.hints import bad_tags
 from rm_proxy.ids import app_of_attempt, app_of_container
@@ -26,7 +27,7 @@ from rm_proxy.requota import Requota
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
-from rm_proxy.world import BadTags, DropHeld, Effect, Estimated
+from rm_proxy.world import BadTags, BudgetTurned, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, EventKind, Report, Targets
 
@@ -43,6 +44,7 @@ class Limits:
     hold_by_type_s: dict[str, float] = field(default_factory=dict)
     no_promotion: str = ""
     """Why the ResourceManager promotes nothing; "" when it does."""
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
 
 
 class Coordinator(Places):
@@ -59,6 +61,7 @@ class Coordinator(Places):
         super().__init__(policies, rng)
         self.limits = limits or Limits()
         self.estimator = Estimator()
+        self.budget = Budget(self.limits.budget)
         self.attempts: OrderedDict[str, Attempt] = OrderedDict()
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
@@ -157,6 +160,7 @@ class Coordinator(Places):
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
         self._now_s = now_s
+        self._turn(self.budget.round({a.app_id for a in self.attempts.values() if not a.finished}, now_s))
         self.estimator.round()
         self.outlook.round()
         for node in self.nodes.values():
@@ -267,6 +271,28 @@ class Coordinator(Places):
         """Go on with these policies: one assignment, so that each decision is made by the old or the new ones alone."""
         before, self.policies = self.policies, policies
         self._effects += self._requota.follow(before, policies, now_s)
+
+    # Bypass by the error budget
+
+    def bypass(self, order: Order, now_s: float) -> None:
+        """Take an admin's order: everything in bypass, nothing, or by the error budget."""
+        self._turn(self.budget.command(order, now_s))
+
+    def _turn(self, turned: Iterable[Turned]) -> None:
+        """Have the attempts decide anew on what they want: what was to be queueable goes guaranteed, or back."""
+        for turn in turned:
+            attempts = self._living(turn.app_id) if turn.app_id else self.attempts.values()
+            for attempt in attempts:
+                attempt.reconsider(routes=True)
+            self._effects.append(BudgetTurned(turn))
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated now: by its settings, or bypass by the error budget."""
+        return "bypass" if self.why_bypass(app.id) else self.policies.mode(app)
+
+    def why_bypass(self, app_id: str) -> str:
+        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
+        return self.budget.reason(app_id)
 
     # World, beside what `Places` answers
 

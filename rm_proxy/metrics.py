@@ -75,6 +75,14 @@ class ProxyMetrics:
             "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
         )
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
+        self.faults = self._counter(
+            "faults", "What counts against the error budget, by kind (protocol, policy, internal, refused).", "kind"
+        )
+        self.bypass = self._gauge(
+            "bypass", "1 while applications are in bypass, by reason (order, budget, trial: most of them).", "reason"
+        )
+        self.bypassed = self._gauge("bypassed_applications", "Applications in bypass by their own error budget.")
+        self.late_s = self._histogram("late_seconds", "How much later than due the event loop did its work.", _RELAY_S)
         self.promotions = self._counter(
             "promotions", "Promotions of running queueable containers (asked, promoted, refused, ended).", "result"
         )

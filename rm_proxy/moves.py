@@ -169,7 +169,7 @@ class Mover:
                 self._effects.append(Faulted("", str(error)))
 
     def _movable(self, policies: Policies, live: Live, app: AppView) -> bool:
-        return not live.released and live.id not in self.moves and policies.mode(app) == "active"
+        return not live.released and live.id not in self.moves and self._cluster.mode(app) == "active"
 
     # Stealing
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol, overload
 
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
+from policies.section import Mode
 from rm_proxy import frameworks
 from rm_proxy.live import Live
 from rm_proxy.nodes import Node
@@ -28,6 +29,9 @@ class Cluster(Protocol):
 
     def app(self, app_id: str) -> AppView | None:
         """Return an application, None while it is not known."""
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated now."""
 
 
 @dataclass(slots=True)

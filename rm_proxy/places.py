@@ -9,6 +9,7 @@ from random import Random
 
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
+from policies.section import Mode
 from policies.settings import Policies
 from rm_proxy.entries import QPlacement
 from rm_proxy.live import Live
@@ -36,6 +37,10 @@ class Places(ABC):
     @abstractmethod
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
+
+    @abstractmethod
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated now."""
 
     @abstractmethod
     def live(self, container_id: str) -> Live | None:

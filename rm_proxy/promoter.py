@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.errors import PolicyFaultError
 from policies.model import AppView, ContainerView, QueueView, Resources
+from policies.section import Mode
 from policies.settings import Policies
 from rm_proxy import frameworks
 from rm_proxy.nodes import Node
@@ -43,6 +44,9 @@ class Cluster(Protocol):
 
     def app(self, app_id: str) -> AppView | None:
         """Return an application's record; None when it is not known."""
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated now."""
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue; None when it is not known."""
@@ -100,7 +104,7 @@ class Promoter:
             if asked >= most or looked >= MAX_LOOKED:
                 break
             app = cluster.app(attempt.app_id) if attempt.live.count_q else None
-            if app is None or cluster.policies.mode(app) != "active":
+            if app is None or cluster.mode(app) != "active":
                 continue
             if cluster.policies.for_app(app).chosen("promote") == "none":
                 continue

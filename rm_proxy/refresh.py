@@ -35,9 +35,11 @@ class Refresher:
         settings: ProxySettings,
         rm_web: str,
         on_round: Callable[[], None],
+        on_fault: Callable[[], None],
     ) -> None:
+        """`on_fault` is called for a round that raised; the next one is tried as if nothing had been."""
         self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
-        self._settings, self._on_round = settings, on_round
+        self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
         self._yarn = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
         self._lookup = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
         self._thread = ThreadPoolExecutor(1, "yarn-rest")
@@ -73,9 +75,13 @@ class Refresher:
         self._lookup_thread.shutdown(wait=False, cancel_futures=True)
 
     async def _round(self) -> None:
-        with self._metrics.round_s.time():
-            self._coordinator.round(time.time())
-            self._on_round()
+        try:
+            with self._metrics.round_s.time():
+                self._coordinator.round(time.time())
+                self._on_round()
+        except Exception:
+            log.exception("a round of the coordinator failed")
+            self._on_fault()
 
     async def nodes(self) -> None:
         """Read the nodes."""

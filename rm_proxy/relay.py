@@ -29,6 +29,19 @@ MAX_OUTSTANDING: Final = 64
 """Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
 NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
 
+_NOT_OURS: Final = frozenset(
+    (
+        "org.apache.hadoop.ipc.StandbyException",
+        "org.apache.hadoop.ipc.RetriableException",
+        "org.apache.hadoop.ipc.RpcServerException",
+        "org.apache.hadoop.security.AccessControlException",
+        "org.apache.hadoop.security.token.SecretManager$InvalidToken",
+        "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
+        "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException",
+    )
+)
+"""Refusals of an allocate call that have nothing to do with what it asks for."""
+
 REGISTER: Final = "registerApplicationMaster"
 ALLOCATE: Final = "allocate"
 FINISH: Final = "finishApplicationMaster"
@@ -182,7 +195,7 @@ class Relay:
         if failure.exception_class == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
         else:
-            attempt.on_refused()
+            attempt.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
         return tuple(attempt.take_effects())
 
 

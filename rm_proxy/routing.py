@@ -111,7 +111,7 @@ class Router:
             return 0
         self.charge()
         queue = self.world.queue(app.queue) or QueueView(app.queue)
-        mode = self.world.policies.mode(app)
+        mode = self.world.mode(app)
         ask, size, last = self.ask(entry, app), entry.resources, _NO_CREDIT
         refusals: Counter[Route] = Counter()
         for _ in range(count):
@@ -165,8 +165,8 @@ class Router:
         """Return why no policy may make this key queueable; None when it may."""
         if app is None:
             return "the application is not known yet"
-        if self.world.policies.mode(app) == "bypass":
-            return "bypass mode"
+        if self.world.mode(app) == "bypass":
+            return ": ".join(part for part in ("bypass mode", self.world.why_bypass(app.id)) if part)
         capability = y.ResourceProto.FromString(entry.key.capability)
         if beyond_memory_and_cpu(capability):
             return "asks for more than memory and vcores"
@@ -218,7 +218,7 @@ class Router:
 
     def _active(self, entry: Entry, app: AppView | None) -> bool:
         """Tell whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
-        mode = self.world.policies.mode(app) if app is not None else "bypass"
+        mode = self.world.mode(app) if app is not None else "bypass"
         return mode == "active" or (mode == "shadow" and entry.key.opportunistic)
 
     def place_all(self, now_s: float, answered: bool) -> None:

@@ -19,6 +19,8 @@ from policies.model import Kind
 from policies.settings import Policies
 from rm_proxy.announcer import Announcer
 from rm_proxy.api import create_app
+from rm_proxy.budget import FaultKind
+from rm_proxy.bypass import Bypass, kept_order
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator, Limits
@@ -38,6 +40,7 @@ from rm_proxy.use_rows import kept_use
 from rm_proxy.world import (
     Announce,
     BadTags,
+    BudgetTurned,
     Completed,
     Decided,
     DropHeld,
@@ -47,6 +50,7 @@ from rm_proxy.world import (
     FellBack,
     Granted,
     Moved,
+    Refused,
     Returned,
     ShadowFaulted,
 )
@@ -80,6 +84,7 @@ class Proxy:
             batch_rows=settings.store_batch,
             keep_s=settings.keep_days * 86400,
         )
+        self.bypass = Bypass(self.coordinator, self.metrics, self.recorder)
         self.keepers = self._keepers()
         self.announcer = Announcer(
             self.metrics,
@@ -90,7 +95,13 @@ class Proxy:
             limit=settings.announce_queue,
         )
         self.refresher = Refresher(
-            self.coordinator, self.recorder, self.metrics, settings, self.endpoints.rm_web, self._on_round
+            self.coordinator,
+            self.recorder,
+            self.metrics,
+            settings,
+            self.endpoints.rm_web,
+            self._on_round,
+            partial(self.faulted, FaultKind.INTERNAL, ""),
         )
         self.reloader = ProxyReloader(self.coordinator, self.recorder, self.metrics, settings, policies_source)
         self.open_connections: set[AmSide] = set()
@@ -107,6 +118,7 @@ class Proxy:
         """Return what holds the coordinator's knowledge and the store together."""
         learners: tuple[tuple[str, Learner[Any], Callable[[Store], Any]], ...] = (
             ("durations of earlier jobs", self.coordinator.estimator, kept),
+            ("the last order of bypass", self.bypass, kept_order),
             ("weeks of the nodes' use", self.coordinator.targets.history, kept_use),
         )
         return tuple(
@@ -123,13 +135,14 @@ class Proxy:
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
-        self._loop.set_exception_handler(_log_fault)
+        self._loop.set_exception_handler(self._on_fault)
         self.recorder.start()
         self.reloader.begin(time.time())
         self.announcer.start()
         self._rest = self._loop.create_task(serve(self._app(), rest, max_connections=self.settings.rest_connections))
         await self.refresher.first()
         self.refresher.start()
+        self.bypass.start()
         self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
         log.info(
             "proxy started",
@@ -138,6 +151,11 @@ class Proxy:
             rest=str(self.endpoints.rest_listen),
             store=self.store.name,
         )
+
+    def _on_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        log.error("a fault in the event loop", what=context.get("message"), exc_info=error)
+        self.bypass.fault(FaultKind.INTERNAL, "")
 
     def _app(self) -> FastAPI:
         return create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
@@ -158,6 +176,7 @@ class Proxy:
         for connection in list(self.open_connections):
             connection.close()
         self.refresher.close()
+        self.bypass.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])
@@ -173,6 +192,10 @@ class Proxy:
     def identified(self, attempt_id: str) -> None:
         """Look a new attempt's application up."""
         self.refresher.application(self.coordinator.attempt(attempt_id).app_id)
+
+    def faulted(self, kind: FaultKind, app_id: str) -> None:
+        """Count a fault; app_id "" when it belongs to no application."""
+        self.bypass.fault(kind, app_id)
 
     def upstream_failed(self, error: OSError) -> None:
         """Log an unreachable ResourceManager once."""
@@ -217,6 +240,13 @@ class Proxy:
                 self.metrics.estimate_error.labels(effect.source.value).observe(error_s / max(MIN_S, effect.ran_s))
             elif isinstance(effect, BadTags):
                 self._count_bad_tags(effect)
+            elif isinstance(effect, BudgetTurned):
+                self.bypass.turned(effect.turned)
+            elif isinstance(effect, Refused):
+                self.bypass.fault(FaultKind.REFUSED, effect.app_id)
+                log.warning(
+                    "an allocate call that was rewritten was refused", application=effect.app_id, why=effect.why
+                )
             else:
                 self._count(effect)
         for node_id, message in messages.items():
@@ -266,6 +296,7 @@ class Proxy:
             self.metrics.moves.labels(effect.cause, effect.outcome).inc()
         else:
             self.metrics.policy_faults.inc()
+            self.bypass.fault(FaultKind.POLICY, effect.app_id)
             log.error("a policy failed", application=effect.app_id, why=effect.fault)
 
     def _count_bad_tags(self, effect: BadTags) -> None:
@@ -284,6 +315,7 @@ class Proxy:
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
         for keeper in self.keepers:
             keeper.round(now_s)
+        self.bypass.round()
         metrics.set_targets(coordinator.targets.summary())
         nodes = coordinator.nodes.values()
         usable = sum(1 for node in nodes if node.view.usable)
@@ -329,12 +361,7 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
     """Return the coordinator's limits from the proxy's settings and Hadoop's configuration."""
     timeout_s = conf.duration_s("mapreduce.task.timeout")
     off = "" if conf.boolean(AUTO_UPDATE) else f"{conf.place(AUTO_UPDATE)} is not true"
-    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off)
-
-
-def _log_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    log.error("a fault in the event loop", what=context.get("message"), exc_info=error)
+    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off, settings.budget())
 
 
 def run(settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str = "") -> None:

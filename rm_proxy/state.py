@@ -13,6 +13,7 @@ from policies.registry import Registry
 from rm_proxy.api_models import (
     ActivePolicy,
     ApplicationInfo,
+    BypassInfo,
     Comparison,
     Difference,
     Health,
@@ -24,6 +25,8 @@ from rm_proxy.api_models import (
     QueueInfo,
 )
 from rm_proxy.attempt import Attempt
+from rm_proxy.budget import Order
+from rm_proxy.bypass import Bypass
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator
@@ -57,6 +60,7 @@ class Running(Protocol):
     upstream_down: str | None
     reloader: ProxyReloader
     decisions: Decisions
+    bypass: Bypass
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
@@ -129,8 +133,10 @@ class ApiState:
         known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
         return ApplicationInfo(
             **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
-            mode=coordinator.policies.mode(view) if view else "active",
-            mode_reason="" if view else "the ResourceManager's REST has not told about it yet: all is guaranteed",
+            mode=coordinator.mode(view) if view else "active",
+            mode_reason=coordinator.why_bypass(app_id)
+            if view
+            else "the ResourceManager's REST has not told about it yet: all is guaranteed",
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
@@ -208,6 +214,7 @@ class ApiState:
             problems.append(f"the ResourceManager's scheduler cannot be reached: {proxy.upstream_down}")
         if proxy.recorder.outage is not None:
             problems.append(f"the store takes nothing: {proxy.recorder.outage}")
+        problems += proxy.bypass.problems()
         now_s = time.time()
         for node in nodes:
             why = node.why_not(now_s, proxy.settings.report_fresh_s)
@@ -232,6 +239,14 @@ class ApiState:
             store_backlog=proxy.recorder.backlog,
             problems=problems[:50],
         )
+
+    def bypass(self) -> BypassInfo:
+        """Return who is in bypass, and why."""
+        return self._proxy.bypass.info()
+
+    def order_bypass(self, order: Order, who: str) -> BypassInfo:
+        """Take an admin's order."""
+        return self._proxy.bypass.order(order, who)
 
     def container(self, container_id: str) -> LiveContainer | None:
         """Return a container as the last report of its node has it."""

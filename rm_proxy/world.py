@@ -8,7 +8,9 @@ from random import Random
 from typing import Protocol
 
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
+from policies.section import Mode
 from policies.settings import Policies
+from rm_proxy.budget import Turned
 from rm_proxy.entries import QPlacement
 from rm_proxy.estimator import Expectation, Source
 from rm_proxy.live import Live
@@ -24,6 +26,12 @@ class World(Protocol):
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated: by its settings, or bypass by the error budget."""
+
+    def why_bypass(self, app_id: str) -> str:
+        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
 
     def node(self, node_id: str) -> NodeView | None:
         """Return a node, None when it is not known."""
@@ -167,6 +175,21 @@ class BadTags:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """The ResourceManager refused an allocate call that the proxy had rewritten."""
+
+    app_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTurned:
+    """An application, or all of them, went to bypass by the error budget or an order, or came back."""
+
+    turned: Turned
+
+
+@dataclass(frozen=True, slots=True)
 class ShadowFaulted:
     """A policy of an alternative failed beside the real ones; nothing came of it."""
 
@@ -187,5 +210,7 @@ Effect = (
     | Decided
     | Estimated
     | BadTags
+    | BudgetTurned
+    | Refused
     | ShadowFaulted
 )

@@ -433,6 +433,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/policies/changes",
         "/v1/policies/compare",
         "/v1/policies/reload",
+        "/v1/bypass",
         "/v1/health",
         "/v1/decisions",
         "/v1/summary",

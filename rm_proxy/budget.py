@@ -1,0 +1,262 @@
+"""The proxy's own error budget: whoever spends it goes to bypass, where nothing new becomes queueable.
+
+First the application whose faults they are, alone; the whole cluster when many applications are over theirs at once,
+when faults belong to none, or when the proxy answers late. After a quiet time it is tried again: an application by
+itself, of the cluster a part of its applications. A trial that fails makes the next quiet time longer (a circuit
+breaker: closed, open, half open).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Final, Literal
+
+SLICES: Final = 12
+"""Parts of a window; what is older than a window is forgotten part by part."""
+MAX_APPS: Final = 10_000
+"""Applications whose faults are counted; of more, those with the oldest are forgotten."""
+MAX_DOUBLED: Final = 3
+"""How often a quiet time doubles: at most eight times as long."""
+
+Order = Literal["on", "off", "auto"]
+
+
+class FaultKind(StrEnum):
+    """What counts."""
+
+    PROTOCOL = "protocol"
+    """Bytes out of form, of a peer that had logged in."""
+    POLICY = "policy"
+    """A policy raised, or answered nonsense."""
+    INTERNAL = "internal"
+    """The proxy's own code raised."""
+    REFUSED = "refused"
+    """The ResourceManager refused an allocate call that the proxy had rewritten."""
+
+
+class Phase(StrEnum):
+    """Where a breaker stands."""
+
+    ACTIVE = "active"
+    BYPASS = "bypass"
+    TRIAL = "trial"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetLimits:
+    """Settings `proxy.budget_*`; see `rm_proxy.config` for meaning, unit and range."""
+
+    window_s: float = 60.0
+    app_faults: int = 10
+    faults: int = 30
+    apps: int = 3
+    apps_ratio: float = 0.25
+    added_s: float = 1.0
+    slow_ratio: float = 0.5
+    quiet_s: float = 300.0
+    trial_s: float = 120.0
+    trial_ratio: float = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """A breaker moved: `app_id` is "" for the whole cluster."""
+
+    app_id: str
+    phase: Phase
+    why: str
+
+
+class Sum:
+    """A sum over the last window; bounded memory."""
+
+    def __init__(self, window_s: float) -> None:
+        self._slice_s = window_s / SLICES
+        self._parts: dict[int, float] = {}
+
+    def add(self, amount: float, now_s: float) -> None:
+        """Add to the current part."""
+        part = int(now_s // self._slice_s)
+        self._parts[part] = self._parts.get(part, 0.0) + amount
+        if len(self._parts) > 2 * SLICES:
+            self.total(now_s)
+
+    def total(self, now_s: float) -> float:
+        """Return the sum, without what is older than a window."""
+        first = int(now_s // self._slice_s) - SLICES + 1
+        for old in [part for part in self._parts if part < first]:
+            del self._parts[old]
+        return sum(self._parts.values())
+
+
+@dataclass(slots=True)
+class _App:
+    """An application with faults."""
+
+    faults: Sum
+    last_s: float
+    kinds: dict[FaultKind, int] = field(default_factory=dict)
+    phase: Phase = Phase.ACTIVE
+    since_s: float = 0.0
+    doubled: int = 0
+    why: str = ""
+
+
+class Budget:
+    """A machine: faults and lateness in, who is to be in bypass out."""
+
+    def __init__(self, limits: BudgetLimits | None = None) -> None:
+        self.limits = limits or BudgetLimits()
+        self.order: Order = "auto"
+        self.phase = Phase.ACTIVE
+        self.why = ""
+        """Why the cluster is in bypass, or on trial."""
+        self._apps: OrderedDict[str, _App] = OrderedDict()
+        self._nobody = Sum(self.limits.window_s)
+        self._slow = Sum(self.limits.window_s)
+        self._since_s = self._bad_s = 0.0
+        self._doubled = 0
+        self._tried_before: frozenset[str] = frozenset()
+        """Applications that had been over their budgets before the trial: they do not fail it."""
+
+    # What happens
+
+    def note(self, kind: FaultKind, app_id: str, now_s: float) -> None:
+        """Count a fault; app_id "" when it belongs to no application."""
+        if not app_id:
+            self._nobody.add(1, now_s)
+            return
+        app = self._apps.get(app_id)
+        if app is None:
+            app = self._apps[app_id] = _App(Sum(self.limits.window_s), now_s)
+            if len(self._apps) > MAX_APPS:
+                self._apps.popitem(last=False)
+        self._apps.move_to_end(app_id)
+        app.last_s = now_s
+        app.kinds[kind] = app.kinds.get(kind, 0) + 1
+        # after a fault of our own nothing is known of the attempt's state: once is enough
+        app.faults.add(self.limits.app_faults if kind is FaultKind.INTERNAL else 1, now_s)
+
+    def measure(self, late_s: float, since_s: float, now_s: float) -> None:
+        """Take in by how much the proxy answers late now, and the time since this was measured last; seconds.
+
+        A single pause, however long, counts as one part of the window: a machine may have slept.
+        """
+        if late_s > self.limits.added_s:
+            self._slow.add(min(since_s, self.limits.window_s / SLICES), now_s)
+
+    def command(self, order: Order, now_s: float) -> list[Turned]:
+        """Take an admin's order: bypass on, off, or by the budget."""
+        self.order = order
+        if order == "on":
+            return self._turn(Phase.BYPASS, "ordered", now_s)
+        for app_id in [app_id for app_id, app in self._apps.items() if app.phase is not Phase.ACTIVE]:
+            del self._apps[app_id]
+        self._doubled = 0
+        return self._turn(Phase.ACTIVE, "ordered" if order == "off" else "ordered: by the budget", now_s)
+
+    # Who is in bypass
+
+    def reason(self, app_id: str) -> str:
+        """Return why an application is in bypass; "" when it is not."""
+        if self.order == "off":
+            return ""
+        if self.phase is Phase.BYPASS or (self.phase is Phase.TRIAL and not self._on_trial(app_id)):
+            return self.why
+        app = self._apps.get(app_id)
+        return app.why if app is not None and app.phase is Phase.BYPASS else ""
+
+    @property
+    def apps(self) -> dict[str, str]:
+        """The applications that are in bypass by themselves, and why."""
+        return {app_id: app.why for app_id, app in self._apps.items() if app.phase is Phase.BYPASS}
+
+    def _on_trial(self, app_id: str) -> bool:
+        drawn = int.from_bytes(blake2b(f"trial {app_id}".encode(), digest_size=8).digest()) / 2**64
+        return drawn < self.limits.trial_ratio
+
+    # Rounds
+
+    def round(self, alive: Collection[str], now_s: float) -> list[Turned]:
+        """Do what is due; `alive`: ids of the applications that live. Returns what turned."""
+        if self.order != "auto":
+            return []
+        turned = [turn for app_id, app in list(self._apps.items()) if (turn := self._of_app(app_id, app, now_s))]
+        return turned + self._of_cluster(alive, now_s)
+
+    def _of_app(self, app_id: str, app: _App, now_s: float) -> Turned | None:
+        count = app.faults.total(now_s)
+        if app.phase is Phase.BYPASS:
+            if now_s - max(app.last_s, app.since_s) < self.limits.quiet_s * 2**app.doubled:
+                return None
+            app.phase, app.since_s = Phase.TRIAL, now_s
+            return Turned(app_id, Phase.TRIAL, f"no fault for {self.limits.quiet_s * 2**app.doubled:.0f} s")
+        failed_trial = app.phase is Phase.TRIAL and app.last_s >= app.since_s
+        if count >= self.limits.app_faults or failed_trial:
+            app.doubled = min(MAX_DOUBLED, app.doubled + 1) if failed_trial else app.doubled
+            app.phase, app.since_s = Phase.BYPASS, now_s
+            kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(app.kinds.items()))
+            app.why = f"its own error budget is spent ({kinds})"
+            return Turned(app_id, Phase.BYPASS, app.why)
+        if app.phase is Phase.TRIAL and now_s - app.since_s >= self.limits.trial_s:
+            del self._apps[app_id]
+            return Turned(app_id, Phase.ACTIVE, "its trial went well")
+        if not count and app.phase is Phase.ACTIVE:
+            del self._apps[app_id]
+        return None
+
+    def _of_cluster(self, alive: Collection[str], now_s: float) -> list[Turned]:
+        bad = self._spent(alive, now_s)
+        if bad:
+            self._bad_s = now_s
+        if self.phase is Phase.BYPASS:
+            quiet_s = self.limits.quiet_s * 2**self._doubled
+            if bad or now_s - max(self._bad_s, self._since_s) < quiet_s:
+                return []
+            self._tried_before = frozenset(self._apps)
+            part = f"{self.limits.trial_ratio:.0%} of the applications are tried"
+            return self._turn(Phase.TRIAL, f"{part}; before: {self.why}", now_s)
+        if bad:
+            self._doubled = min(MAX_DOUBLED, self._doubled + 1) if self.phase is Phase.TRIAL else self._doubled
+            return self._turn(Phase.BYPASS, bad, now_s)
+        if self.phase is Phase.TRIAL and now_s - self._since_s >= self.limits.trial_s:
+            self._since_s = now_s
+            return self._turn(Phase.ACTIVE, "the trial went well", now_s)
+        if self._doubled and now_s - self._since_s >= self.limits.quiet_s * 2**MAX_DOUBLED:
+            self._doubled = 0
+        return []
+
+    def _turn(self, phase: Phase, why: str, now_s: float) -> list[Turned]:
+        self.phase, self.why, self._since_s = phase, why if phase is not Phase.ACTIVE else "", now_s
+        return [Turned("", phase, why)]
+
+    def _spent(self, alive: Collection[str], now_s: float) -> str:
+        """Return why the cluster's budget is spent; "" while it is not."""
+        limits = self.limits
+        nobody = self._nobody.total(now_s)
+        if nobody >= limits.faults:
+            return f"{nobody:.0f} faults of no application within {limits.window_s:.0f} s"
+        over = [a for a in alive if (app := self._apps.get(a)) and app.faults.total(now_s) >= limits.app_faults]
+        most, among = limits.apps, len(alive)
+        if self.phase is Phase.TRIAL:
+            over = [a for a in over if a not in self._tried_before]
+            among = sum(1 for a in alive if self._on_trial(a))
+            most = min(limits.apps, max(1, math.ceil(among * limits.apps_ratio)))
+        if len(over) >= max(most, among * limits.apps_ratio):
+            return f"{len(over)} of {among} applications spent their error budgets ({_few(over)})"
+        slow = self._slow.total(now_s) / limits.window_s
+        if slow >= limits.slow_ratio:
+            return (
+                f"answers were more than {limits.added_s:g} s late for {slow:.0%} of the last {limits.window_s:.0f} s"
+            )
+        return ""
+
+
+def _few(ids: Iterable[str]) -> str:
+    shown = sorted(ids)
+    return ", ".join(shown[:3]) + (" ..." if len(shown) > 3 else "")

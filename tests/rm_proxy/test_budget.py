@@ -1,0 +1,319 @@
+"""The error budget: who goes to bypass when, what a trial is, and what no single application can do."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.budget import MAX_APPS, SLICES, Budget, BudgetLimits, FaultKind, Phase, Sum, Turned
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.world import BudgetTurned, DropHeld, Refused
+from shell.messages import EventKind
+from tests.rm_proxy.yarn import APP, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
+
+LIMITS = BudgetLimits(window_s=60, app_faults=3, faults=5, apps=2, apps_ratio=0.5, quiet_s=100, trial_s=50)
+ALIVE = [f"application_1_{n:04}" for n in range(1, 5)]
+
+
+def spend(budget: Budget, now_s: float, *apps: str, kind: FaultKind = FaultKind.POLICY) -> None:
+    for app_id in apps:
+        for _ in range(budget.limits.app_faults):
+            budget.note(kind, app_id, now_s)
+
+
+def turns(budget: Budget, now_s: float, alive: list[str] = ALIVE) -> list[tuple[str, str]]:
+    return [(turn.app_id, turn.phase.value) for turn in budget.round(alive, now_s)]
+
+
+def test_one_application_goes_alone_is_tried_and_comes_back() -> None:
+    budget, app = Budget(LIMITS), ALIVE[0]
+    budget.note(FaultKind.PROTOCOL, app, 0)
+    budget.note(FaultKind.PROTOCOL, app, 1)
+    assert turns(budget, 1) == [] and budget.reason(app) == ""
+    budget.note(FaultKind.REFUSED, app, 2)
+    assert turns(budget, 2) == [(app, "bypass")]
+    assert budget.reason(app) == "its own error budget is spent (2 protocol, 1 refused)"
+    assert budget.reason(ALIVE[1]) == "" and budget.phase is Phase.ACTIVE
+    assert turns(budget, 101) == []
+    assert turns(budget, 102) == [(app, "trial")] and budget.reason(app) == ""
+    assert turns(budget, 151) == []
+    assert turns(budget, 152) == [(app, "active")]
+    assert turns(budget, 153) == [] and budget.apps == {}
+
+
+def test_a_trial_that_fails_makes_the_next_quiet_time_longer() -> None:
+    budget, app = Budget(LIMITS), ALIVE[0]
+    spend(budget, 0, app)
+    assert turns(budget, 0) == [(app, "bypass")]
+    assert turns(budget, 100) == [(app, "trial")]
+    budget.note(FaultKind.POLICY, app, 110)
+    assert turns(budget, 110) == [(app, "bypass")], "one fault is enough in a trial"
+    assert turns(budget, 309) == [] and turns(budget, 310) == [(app, "trial")]
+    for _ in range(5):
+        budget.note(FaultKind.POLICY, app, 1000)
+        assert turns(budget, 1000) in ([(app, "bypass")], [])
+    assert turns(budget, 1399) == [] and turns(budget, 1400) == [(app, "trial")], "doubled twice by now"
+
+
+def test_faults_in_bypass_keep_it_there() -> None:
+    budget, app = Budget(LIMITS), ALIVE[0]
+    spend(budget, 0, app)
+    turns(budget, 0)
+    budget.note(FaultKind.PROTOCOL, app, 90)
+    assert turns(budget, 150) == [] and turns(budget, 190) == [(app, "trial")]
+
+
+def test_old_faults_are_forgotten() -> None:
+    budget = Budget(LIMITS)
+    for now_s in range(0, 1000, 40):
+        budget.note(FaultKind.POLICY, ALIVE[0], now_s)
+        assert turns(budget, now_s) == []
+
+
+def test_a_fault_of_our_own_is_enough() -> None:
+    budget = Budget(LIMITS)
+    budget.note(FaultKind.INTERNAL, ALIVE[0], 0)
+    assert turns(budget, 0) == [(ALIVE[0], "bypass")]
+
+
+def test_many_applications_take_the_cluster_with_them() -> None:
+    budget = Budget(LIMITS)
+    spend(budget, 0, *ALIVE[:2])
+    assert ("", "bypass") in turns(budget, 0)
+    assert budget.reason("application_1_0099").startswith("2 of 4 applications spent their error budgets")
+    assert turns(budget, 60) == [], "quiet since 55 s: then the faults had left the window"
+
+
+def test_few_of_many_do_not() -> None:
+    budget = Budget(LIMITS)
+    spend(budget, 0, *ALIVE[:2])
+    assert ("", "bypass") not in turns(budget, 0, [f"application_1_{n:04}" for n in range(1, 10)])
+
+
+def test_faults_of_nobody_take_the_cluster() -> None:
+    budget = Budget(LIMITS)
+    for _ in range(5):
+        budget.note(FaultKind.INTERNAL, "", 0)
+    assert turns(budget, 0) == [("", "bypass")]
+
+
+def test_lateness_takes_the_cluster_and_one_pause_does_not() -> None:
+    budget = Budget(LIMITS)
+    budget.measure(3600.0, 3600.0, 10)
+    assert turns(budget, 10) == []
+    budget = Budget(LIMITS)
+    for now_s in range(0, 30, 2):
+        budget.measure(1.5, 2.0, now_s)
+    assert turns(budget, 30) == [("", "bypass")]
+    assert budget.why == "answers were more than 1 s late for 50% of the last 60 s"
+
+
+def test_what_is_as_late_as_a_healthy_one_counts_for_nothing() -> None:
+    budget = Budget(LIMITS)
+    for now_s in range(200):
+        budget.measure(0.9, 1.0, now_s)
+        assert turns(budget, now_s) == []
+
+
+def back_on_trial(now_s: float) -> Budget:
+    """A cluster that went to bypass and is tried again at `now_s`."""
+    budget = Budget(BudgetLimits(60, 3, 5, 2, 0.5, quiet_s=100, trial_s=50, trial_ratio=0.5))
+    for _ in range(5):
+        budget.note(FaultKind.INTERNAL, "", now_s - 200)
+    assert turns(budget, now_s - 200) == [("", "bypass")]
+    assert turns(budget, now_s - 150) == [], "quiet begins when the faults have left the window"
+    assert turns(budget, now_s) == [("", "trial")]
+    return budget
+
+
+def test_a_part_is_tried_first_then_all() -> None:
+    many = [f"application_1_{n:04}" for n in range(1000)]
+    budget = back_on_trial(300)
+    tried = [app_id for app_id in many if not budget.reason(app_id)]
+    assert 400 < len(tried) < 600
+    assert turns(budget, 349) == [] and turns(budget, 350) == [("", "active")]
+    assert not any(map(budget.reason, many))
+
+
+def test_a_failing_trial_ends_at_once() -> None:
+    budget = back_on_trial(300)
+    tried = [app_id for app_id in ALIVE if not budget.reason(app_id)]
+    assert tried
+    spend(budget, 310, *tried)
+    assert ("", "bypass") in turns(budget, 310)
+    assert ("", "trial") not in turns(budget, 509), "twice as long"
+    assert ("", "trial") in turns(budget, 510)
+
+
+def test_one_that_was_over_its_budget_before_does_not_fail_the_trial() -> None:
+    budget = back_on_trial(300)
+    tried = [app_id for app_id in ALIVE if not budget.reason(app_id)][0]
+    budget = Budget(budget.limits)
+    for _ in range(5):
+        budget.note(FaultKind.INTERNAL, "", 0)
+    turns(budget, 0)
+    for now_s in range(0, 160, 10):
+        spend(budget, now_s, tried)
+        assert ("", "bypass") not in turns(budget, now_s)
+    assert budget.phase is Phase.TRIAL
+    spend(budget, 161, tried)
+    assert turns(budget, 161) == []
+
+
+def test_orders_rule_over_the_budget_and_auto_begins_anew() -> None:
+    budget = Budget(LIMITS)
+    assert budget.command("on", 0) == [Turned("", Phase.BYPASS, "ordered")]
+    assert budget.reason(ALIVE[0]) == "ordered" and turns(budget, 10_000) == []
+    budget.command("off", 10_000)
+    spend(budget, 10_000, *ALIVE)
+    assert turns(budget, 10_000) == [] and budget.reason(ALIVE[0]) == ""
+    budget.command("auto", 10_100)
+    assert turns(budget, 10_100) == [] and not any(map(budget.reason, ALIVE))
+    spend(budget, 10_100, ALIVE[0])
+    assert turns(budget, 10_100) == [(ALIVE[0], "bypass")]
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("fault"), st.sampled_from(list(FaultKind)), st.sampled_from(["", *ALIVE])),
+    st.tuples(st.just("late"), st.floats(0, 5), st.floats(0.1, 10)),
+    st.tuples(st.just("round"), st.floats(0.1, 200), st.just("")),
+    st.tuples(st.just("order"), st.sampled_from(["on", "off", "auto"]), st.just("")),
+)
+
+
+@given(st.lists(STEPS, max_size=80))
+def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[tuple[str, object, object]]) -> None:
+    """Whoever hears of the turns alone knows who is in bypass; after hours without a fault nobody is."""
+    budget, now_s = Budget(LIMITS), 0.0
+    cluster, apps = Phase.ACTIVE, dict[str, Phase]()
+
+    def hear(turned: list[Turned]) -> None:
+        nonlocal cluster
+        for turn in turned:
+            if turn.app_id:
+                apps[turn.app_id] = turn.phase
+            else:
+                cluster = turn.phase
+
+    for what, one, other in steps:
+        if what == "fault":
+            budget.note(one, other, now_s)  # type: ignore[arg-type]
+        elif what == "late":
+            budget.measure(one, other, now_s)  # type: ignore[arg-type]
+        elif what == "round":
+            now_s += one  # type: ignore[operator]
+            hear(budget.round(ALIVE, now_s))
+        else:
+            hear(budget.command(one, now_s))  # type: ignore[arg-type]
+            apps.clear()
+        assert cluster is budget.phase
+        if budget.order == "auto":
+            for app_id in ALIVE:
+                alone = apps.get(app_id) is Phase.BYPASS
+                assert bool(budget.reason(app_id)) >= alone
+                if cluster is Phase.ACTIVE:
+                    assert bool(budget.reason(app_id)) == alone
+    hear(budget.command("auto", now_s) if budget.order != "auto" else [])
+    for _ in range(200):
+        now_s += 60
+        hear(budget.round(ALIVE, now_s))
+    assert cluster is Phase.ACTIVE and not any(map(budget.reason, ALIVE)) and not budget.apps
+
+
+@given(st.lists(st.tuples(st.floats(0, 30), st.integers(1, 5)), max_size=60))
+def test_a_sum_holds_a_window_give_or_take_a_part(steps: list[tuple[float, int]]) -> None:
+    total, now_s, added = Sum(60.0), 0.0, list[tuple[float, int]]()
+    for later_s, amount in steps:
+        now_s += later_s
+        total.add(amount, now_s)
+        added.append((now_s, amount))
+        least = sum(a for at, a in added if at > now_s - 60 + 60 / SLICES)
+        most = sum(a for at, a in added if at > now_s - 60)
+        assert least <= total.total(now_s) <= most
+
+
+def test_memory_is_bounded() -> None:
+    budget = Budget(LIMITS)
+    for number in range(MAX_APPS + 500):
+        budget.note(FaultKind.PROTOCOL, f"application_1_{number}", number)
+    assert len(budget._apps) == MAX_APPS
+    summed = Sum(60.0)
+    for now_s in range(100_000):
+        summed.add(1, now_s)
+        assert len(summed._parts) <= 2 * SLICES
+
+
+# At the attempts
+
+
+def holding(world: Coordinator) -> Am:
+    """One container runs, one waits at its node, one is asked for, and one waits for a node."""
+    am = Am(world)
+    am.asks(row("*", 2))
+    am.gets(*(container(n, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values(), 1)))
+    am.attempt.on_event(event(1, EventKind.STARTED), 0.5)
+    am.attempt.on_event(event(2, EventKind.HELD, 2), 0.5)
+    am.asks(row("*", 2))
+    assert len(granted_rows(am.sent.ask)) == 2
+    return am
+
+
+def guaranteed(rows: list[y.ResourceRequestProto]) -> int:
+    return sum(count for name, count, kind, _ in shown(rows) if name == "*" and kind == "G")
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_bypass_strands_nothing(alone: bool) -> None:
+    world = coordinator()
+    am = holding(world)
+    if alone:
+        world.budget.note(FaultKind.INTERNAL, APP, 1.0)
+        world.round(1.0)
+    else:
+        world.bypass("on", 1.0)
+    turned = [e.turned for e in world.take_effects() if isinstance(e, BudgetTurned)]
+    assert [t.phase for t in turned] == [Phase.BYPASS]
+    am.gets()
+    assert guaranteed(am.asks()) == 2, "what was wanted goes out as guaranteed, with all its rows"
+    am.gets()
+    assert guaranteed(am.asks(row("*", 5))) == 5 and not granted_rows(am.sent.ask), "nothing new is queueable"
+    am.attempt.on_event(event(2, EventKind.SHED, 3), 2.0)
+    seen = am.gets(completed=[ended(1, -108)])
+    assert {(s.container_id.id & 0xFFFFFF, s.exit_status) for s in seen.completed_container_statuses} == {
+        (1, -102),
+        (2, -102),
+    }, "ends are translated as before"
+    assert not any(isinstance(e, DropHeld) for e in am.effects), "what is held at nodes goes on"
+    world.bypass("off", 3.0)
+    am.asks()
+    assert len(granted_rows(am.sent.ask)) == 5 and guaranteed(am.asks()) == 0
+
+
+def test_a_grant_that_comes_late_in_bypass_is_not_lost() -> None:
+    world = coordinator()
+    am = Am(world)
+    am.asks(row("*", 1))
+    (asked,) = granted_rows(am.sent.ask).values()
+    world.bypass("on", 1.0)
+    seen = am.gets(container(1, 1, asked))
+    assert [c.id.id & 0xFFFFFF for c in seen.allocated_containers] == [1]
+    assert guaranteed(am.asks()) == 0
+
+
+def test_only_refusals_of_what_was_rewritten_count() -> None:
+    world = coordinator()
+    am = Am(world)
+    am.asks(row("*", 1))
+    am.attempt.on_refused("org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException")
+    assert [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
+    world.bypass("on", 1.0)
+    am.asks()
+    am.gets()
+    am.asks()
+    am.gets()
+    am.asks()
+    am.attempt.on_refused("java.lang.NullPointerException")
+    assert not [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
+    assert cid(1).startswith("container_")

@@ -1,0 +1,134 @@
+"""Bypass around the machines: what is told, kept and ordered."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from structlog.testing import capture_logs
+
+from rm_proxy import bypass as module
+from rm_proxy.api_models import BypassInfo
+from rm_proxy.budget import FaultKind, Order
+from rm_proxy.bypass import Bypass, kept_order
+from rm_proxy.bypass_api import bypass_routes
+from rm_proxy.bypass_cli import proxy
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.recorder import Recorder
+from rm_proxy.store import Store
+from rm_proxy.world import BudgetTurned
+from tests.rm_proxy.yarn import APP, Am, coordinator, granted_rows, row
+
+
+class Whole:
+    """A coordinator with its bypass and a store, as `server.Proxy` has them."""
+
+    def __init__(self, store: Store) -> None:
+        self.world, self.metrics, self.store = coordinator(), ProxyMetrics(), store
+        self.recorder = Recorder(store, self.metrics)
+        self.bypass = Bypass(self.world, self.metrics, self.recorder)
+
+    def round(self, now_s: float) -> None:
+        self.world.round(now_s)
+        for effect in self.world.take_effects():
+            if isinstance(effect, BudgetTurned):
+                self.bypass.turned(effect.turned)
+        self.bypass.round()
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"quicksilver_proxy_{name}", labels)
+
+
+def test_a_spent_budget_is_an_alarm(store: Store) -> None:
+    whole = Whole(store)
+    am = Am(whole.world)
+    am.asks(row("*", 1))
+    whole.bypass.fault(FaultKind.INTERNAL, APP)
+    with capture_logs() as logs:
+        whole.round(1.0)
+    assert [(line["log_level"], line.get("application")) for line in logs] == [("error", APP)]
+    assert whole.sample("faults_total", kind="internal") == 1
+    assert (whole.sample("bypassed_applications"), whole.sample("bypass", reason="budget")) == (1, 0)
+    (problem,) = whole.bypass.problems()
+    assert problem.startswith(f"{APP} is in bypass: its own error budget is spent (1 internal)")
+    assert list(whole.bypass.info().applications) == [APP]
+
+
+def test_an_order_is_told_kept_and_taken_up_again(store: Store) -> None:
+    whole = Whole(store)
+    whole.recorder.start()
+    assert kept_order(store) == ()
+    info = whole.bypass.order("on", "ann@host")
+    assert (info.order, info.phase, whole.sample("bypass", reason="order")) == ("on", "bypass", 1)
+    whole.round(1.0)
+    assert whole.bypass.problems()[0].startswith("bypass (bypass): ordered")
+    whole.recorder.close()
+    later = Whole(store)
+    later.bypass.restore(kept_order(store))
+    am = Am(later.world)
+    am.asks(row("*", 1))
+    assert not granted_rows(am.sent.ask)
+    again = Whole(store)
+    again.bypass.order("auto", "ann@host")
+    again.bypass.restore(kept_order(store))
+    assert again.bypass.info().order == "auto", "what was ordered since counts"
+
+
+def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MEASURE_S", 0.0)
+    whole = Whole(store)
+
+    async def measured() -> None:
+        whole.bypass.start()
+        while not whole.sample("late_seconds_count"):
+            await asyncio.sleep(0)
+        whole.bypass.close()
+
+    asyncio.run(measured())
+
+
+class Served:
+    """What the route needs."""
+
+    def __init__(self) -> None:
+        self.orders: list[tuple[str, str]] = []
+
+    def bypass(self) -> BypassInfo:
+        return BypassInfo(order="auto", phase="trial", why="10% are tried", applications={APP: "spent"})
+
+    def order_bypass(self, order: Order, who: str) -> BypassInfo:
+        self.orders.append((order, who))
+        return BypassInfo(order=order, phase="bypass", why="ordered")
+
+
+def test_rest_and_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    served, app = Served(), FastAPI()
+    app.include_router(bypass_routes(served), prefix="/v1")
+    client = TestClient(app)
+    assert client.get("/v1/bypass").json()["applications"] == {APP: "spent"}
+    assert client.post("/v1/bypass", json={"order": "on", "who": "ann"}).json()["order"] == "on"
+    assert client.post("/v1/bypass", json={"order": "maybe"}).status_code == 422
+    assert served.orders == [("on", "ann@testclient")]
+
+    class Client:
+        def __init__(self, *_: object, **__: object) -> None: ...
+
+        def get(self, path: str, params: object = None) -> object:
+            return client.get(path).json()
+
+        def post(self, path: str, body: object) -> object:
+            return client.post(path, json=body.model_dump()).json()  # type: ignore[attr-defined]
+
+        def close(self) -> None: ...
+
+    for place in ("rm_proxy.bypass_cli.RestClient", "rm_proxy.cli.RestClient"):
+        monkeypatch.setattr(place, Client)
+    shown = CliRunner().invoke(proxy, ["bypass"], catch_exceptions=False).output
+    assert shown == f"order auto, all applications: trial: 10% are tried\n{APP}: bypass: spent\n"
+    ordered = CliRunner().invoke(proxy, ["bypass", "off"], catch_exceptions=False)
+    assert ordered.output == "order off, all applications: bypass: ordered\n" and served.orders[-1][0] == "off"
+    assert CliRunner().invoke(proxy, ["bypass", "perhaps"]).exit_code == 2
