@@ -149,7 +149,7 @@ def test_a_failing_trial_ends_at_once() -> None:
 
 def test_one_that_was_over_its_budget_before_does_not_fail_the_trial() -> None:
     budget = back_on_trial(300)
-    tried = [app_id for app_id in ALIVE if not budget.reason(app_id)][0]
+    tried = next(app_id for app_id in ALIVE if not budget.reason(app_id))
     budget = Budget(budget.limits)
     for _ in range(5):
         budget.note(FaultKind.INTERNAL, "", 0)

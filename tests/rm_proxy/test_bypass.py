@@ -83,12 +83,14 @@ def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> 
     whole = Whole(store)
 
     async def measured() -> None:
+        seen = asyncio.Event()
+        monkeypatch.setattr(whole.world.budget, "measure", lambda *_: seen.set())
         whole.bypass.start()
-        while not whole.sample("late_seconds_count"):
-            await asyncio.sleep(0)
+        await seen.wait()
         whole.bypass.close()
 
     asyncio.run(measured())
+    assert whole.sample("late_seconds_count")
 
 
 class Served:
