@@ -118,7 +118,7 @@ def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterato
     except ValidationError as error:
         raise WorkloadError("; ".join(e["msg"] for e in error.errors()), place="options") from error
     cluster = Cluster(spec)
-    with _interruptible():
+    with interruptible():
         cluster.start(progress)
         try:
             with _stack(cluster, where, progress) as stack:
@@ -144,7 +144,7 @@ def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[Stack
 
 
 @contextmanager
-def _interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[None]:
     """Let SIGTERM end the work as Ctrl-C does, and both also where SIGINT is ignored, as in a background job."""
     before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -1,0 +1,141 @@
+"""The campaign's own parts: what is drawn, relays that cut, hold and slow down, what logs say of starts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from cluster.spec import HostPort
+from workloads.faults import checks, plan
+from workloads.faults.jobs import Lane, Outcome, started
+from workloads.faults.toxic import Between, Toxics
+
+NODES, LINKS = ["node1", "node2"], ["AM-proxy", "proxy-RM"]
+
+
+def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
+    one, again, other = (list(islice(plan.faults(seed, NODES, LINKS, 5.0), 400)) for seed in (1, 1, 2))
+    assert one == again != other
+    assert {fault.kind for fault in one} == set(plan.KINDS)
+    assert {fault.target for fault in one if fault.kind in plan.NEEDS_NODE} == set(NODES)
+    assert {fault.target for fault in one if fault.kind in plan.NETWORK} == set(LINKS)
+    assert all((fault.for_s > 0) == (fault.kind in plan.NETWORK) for fault in one)
+    assert 4 < sum(fault.pause_s for fault in one) / len(one) < 6
+
+
+def test_without_links_nothing_happens_to_the_network() -> None:
+    kinds = Counter(fault.kind for fault in islice(plan.faults(1, NODES, [], 5.0), 300))
+    assert not plan.NETWORK & kinds.keys()
+
+
+@pytest.fixture
+def echo() -> Iterator[HostPort]:
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            threading.Thread(target=_echo, args=(connection,)).start()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield HostPort(*server.getsockname())
+    server.shutdown(socket.SHUT_RDWR)
+    server.close()
+    thread.join()
+
+
+def _echo(connection: socket.socket) -> None:
+    with connection:
+        try:
+            while data := connection.recv(4096):
+                connection.sendall(data)
+        except ConnectionError:
+            return
+
+
+def free() -> HostPort:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return HostPort(*found.getsockname())
+
+
+def asked(connection: socket.socket, data: bytes) -> bytes:
+    connection.sendall(data)
+    return connection.recv(4096)
+
+
+def test_a_relay_passes_cuts_holds_and_slows_down(echo: HostPort) -> None:
+    listen = free()
+    with Toxics({"link": Between(listen, echo)}) as toxics:
+        with socket.create_connection(listen, timeout=10) as connection:
+            assert asked(connection, b"one") == b"one"
+            toxics.hold("link", 0.4)
+            begun_s = time.monotonic()
+            assert asked(connection, b"two") == b"two"
+            assert time.monotonic() - begun_s >= 0.2
+            toxics.slow("link", 0.01, 5.0)
+            assert asked(connection, b"three") == b"three"
+            assert toxics.cut("link", 60.0) == 1
+            with pytest.raises(ConnectionResetError):
+                while connection.recv(4096):
+                    pytest.fail("nothing was sent")
+                raise ConnectionResetError("closed in order")
+        with socket.create_connection(listen, timeout=10) as refused, pytest.raises(ConnectionResetError):
+            refused.sendall(b"four")
+            if not refused.recv(4096):
+                raise ConnectionResetError("closed in order")
+
+
+def test_what_is_refused_behind_a_relay_is_closed_before_it() -> None:
+    listen, nobody = free(), free()
+    with Toxics({"link": Between(listen, nobody)}), socket.create_connection(listen, timeout=10) as connection:
+        try:
+            assert connection.recv(1) == b""
+        except ConnectionResetError as error:
+            assert error.errno
+
+
+LAUNCH = "INFO DefaultContainerExecutor: launchContainer: [bash, /l/n1/{0}/default_container_executor.sh]\n"
+
+
+def test_a_second_start_is_found_in_the_logs(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text(LAUNCH.format("container_1_0001_01_000002") + LAUNCH.format("container_1_0001_01_000003"))
+    two.write_text(LAUNCH.format("container_1_0001_01_000003") + "Container container_1_0001_01_000002 succeeded\n")
+    assert checks.launches([one, two]) == 3
+    assert checks.launched_twice([one, two]) == ["container_1_0001_01_000003"]
+    assert checks.launched_twice([one]) == []
+
+
+def test_marks_tell_how_often_each_container_started(tmp_path: Path) -> None:
+    assert started(tmp_path / "none") == Counter()
+    (tmp_path / "marks").write_text("container_1\ncontainer_2\ncontainer_1\n")
+    assert started(tmp_path / "marks") == Counter(container_1=2, container_2=1)
+
+
+def test_a_lane_ends_with_the_job_that_runs_and_keeps_what_failed() -> None:
+    stop = threading.Event()
+
+    def job(outcome: Outcome) -> None:
+        if len(lane.outcomes) == 1:
+            stop.set()
+            raise OSError("broken")
+        outcome.ok = True
+
+    lane = Lane("mapreduce", job, stop)
+    lane.start()
+    lane.join(10)
+    assert [(one.name, one.ok, one.why) for one in lane.outcomes] == [
+        ("mapreduce-1", True, ""),
+        ("mapreduce-2", False, "OSError: broken"),
+    ]
