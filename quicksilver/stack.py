@@ -45,14 +45,17 @@ class Stack:
         proxy: Mapping[str, Any] | None = None,
         sidecar: Mapping[str, Any] | None = None,
         keep: bool = True,
+        per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
     ) -> None:
         """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
 
         keep: each process runs below `quicksilver keep`, which starts it again when it ends.
+        per_node: returns what a node's sidecar has besides `sidecar`.
         """
         self.cluster, self.keep = cluster, keep
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
+        self._per_node = per_node
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: `proxy`, `node1`, ...; with `keep`, their keepers."""
         self._logs: list[IO[bytes]] = []
@@ -60,10 +63,11 @@ class Stack:
     @property
     def url(self) -> str:
         """The proxy's REST."""
-        return self._proxy_rest.url
+        return self.proxy_rest.url
 
     @property
-    def _proxy_rest(self) -> HostPort:
+    def proxy_rest(self) -> HostPort:
+        """Where the proxy answers REST."""
         return self.cluster.spec.master(_REST_OFFSET)
 
     def sidecar_rest(self, node: NodeAddresses) -> HostPort:
@@ -95,7 +99,7 @@ class Stack:
         spec = self.cluster.spec
         own = {
             "upstream": str(spec.moved_scheduler),
-            "rest_listen": str(self._proxy_rest),
+            "rest_listen": str(self.proxy_rest),
             "store_url": f"sqlite:///{self.folder / 'proxy.db'}",
         }
         config = self._write("proxy", {"policies": self.policies, "proxy": own | self._proxy})
@@ -105,7 +109,9 @@ class Stack:
         """Start the process of one node's sidecar."""
         number = self.cluster.spec.node_addresses.index(node)
         own = {"proxy_url": self.url, "rest_listen": str(self.sidecar_rest(node))}
-        config = self._write(node.name, {"policies": self.policies, "sidecar": own | self._sidecar})
+        config = self._write(
+            node.name, {"policies": self.policies, "sidecar": own | self._sidecar | dict(self._per_node(node))}
+        )
         conf_dir = self.cluster.node_conf_dirs[number]
         self._spawn(node.name, ["sidecar", "run", "--config", str(config), "--conf-dir", str(conf_dir)])
 
