@@ -214,7 +214,7 @@ class Stack:
 
 
 @contextmanager
-def running(cluster: Cluster, *, keep: bool = True, **sections: Mapping[str, Any]) -> Iterator[Stack]:
+def running(cluster: Cluster, *, keep: bool = True, **sections: Any) -> Iterator[Stack]:
     """Run proxy and sidecars for the time of a with block; `keep` and `sections` as Stack takes them."""
     stack = Stack(cluster, keep=keep, **sections)
     stack.start()
