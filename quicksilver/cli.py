@@ -37,6 +37,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "estimate": Lazy("rm_proxy.estimates_cli", "estimate", "How good the expected durations were."),
     "health": Lazy("rm_proxy.cli", "health", "Whether the proxy does its work."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
+    "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
     "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
     "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),

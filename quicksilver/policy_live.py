@@ -10,10 +10,11 @@ import click
 
 from rm_proxy import cli_tables as tables
 from rm_proxy.cli import REMEDY, limited, pages, reading
+from shell.cli_security import rest_client
 from shell.errors import QuicksilverError
 from shell.messages import ReloadRequest
 from shell.reload_api import REFUSED
-from shell.rest import RefusedError, RestClient
+from shell.rest import RefusedError
 
 _TIMEOUT_S = 60.0
 
@@ -35,7 +36,7 @@ def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
     A file with a mistake changes nothing; all mistakes are printed, and the exit code is 1. So it is when a sidecar did
     not follow.
     """
-    client = RestClient(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
+    client = rest_client(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
     body = ReloadRequest(who=_user(), command=True, file=file, nodes=nodes)
     try:
         answer = client.post("/v1/policies/reload", body)
@@ -69,7 +70,7 @@ def history(limit: int, url: str, as_json: bool) -> None:
 @reading
 def compare(url: str, as_json: bool) -> None:
     """Show what the alternatives of policies.shadow would have decided otherwise, of real traffic."""
-    client = RestClient(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
+    client = rest_client(url, timeout_s=_TIMEOUT_S, remedy=REMEDY)
     try:
         found = client.get("/v1/policies/compare")
     finally:

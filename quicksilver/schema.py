@@ -18,6 +18,7 @@ from policies.errors import PolicyError
 from policies.registry import Registry, doc_of
 from policies.section import PoliciesSection, PolicySet
 from rm_proxy.config import ProxySettings
+from shell.security import SecuritySettings
 from sidecar.config import SidecarSettings
 from sidecar.tracker_config import TrackerSettings
 
@@ -27,6 +28,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "proxy": ProxySettings,
     "sidecar": SidecarSettings,
     "tracker": TrackerSettings,
+    "security": SecuritySettings,
 }
 _ADDRESS: Final[Schema] = {"type": "string", "description": "host:port"}
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}

@@ -16,6 +16,7 @@ from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import Grants
 from shell.rest import RestClient
+from shell.security import Credentials
 
 TRIES: Final = 3
 log = get_logger(__name__)
@@ -37,9 +38,10 @@ class Announcer:
         workers: int = 8,
         timeout_s: float = 1.0,
         limit: int = 10_000,
+        credentials: Credentials | None = None,
     ) -> None:
         self._metrics, self._url_of, self._failed = metrics, url_of, failed
-        self._timeout_s, self._limit = timeout_s, limit
+        self._timeout_s, self._limit, self._credentials = timeout_s, limit, credentials
         self._waiting: OrderedDict[str, Grants] = OrderedDict()
         self._busy: set[str] = set()
         self._clients: dict[str, RestClient] = {}
@@ -115,5 +117,6 @@ class Announcer:
         if client is None or client.base_url != url:
             if client is not None:
                 client.close()
-            client = self._clients[node_id] = RestClient(url, timeout_s=self._timeout_s, pool=1)
+            client = RestClient(url, timeout_s=self._timeout_s, pool=1, credentials=self._credentials)
+            self._clients[node_id] = client
         return client

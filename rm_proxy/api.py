@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from fastapi import APIRouter, FastAPI, Query, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
 from rm_proxy.api_kept import kept_routes
@@ -52,10 +52,11 @@ from rm_proxy.explain import tell
 from rm_proxy.history import History, Wanted
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.records import DecisionRecord
+from shell.access import check_url
 from shell.messages import Ack, ReloadAnswer, ReloadRequest, Report
 from shell.reload import How
 from shell.reload_api import add_reload
-from shell.rest import DEFAULT_BODY_BYTES, ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
+from shell.rest import DEFAULT_BODY_BYTES, NAMES, ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
 from shell.version import version
 
 T = TypeVar("T")
@@ -166,11 +167,13 @@ def _node_routes(state: ProxyState) -> APIRouter:
         return found
 
     @router.post("/nodes/{node_id}/report", summary="A sidecar's report")
-    async def report(node_id: NodeId, report: Report) -> Ack:
+    async def report(node_id: NodeId, report: Report, request: Request) -> Ack:
         """Sent by sidecars each second and on change; the answer says which events need not be sent again."""
         if report.node_id != node_id:
             fault = {"loc": ("body", "node_id"), "msg": f"is {report.node_id}, the path says {node_id}"}
             raise RequestValidationError([fault])
+        if NAMES in request.scope:
+            check_url(report.sidecar_url, node_id, request.scope[NAMES])
         return state.report(node_id, report)
 
     return router

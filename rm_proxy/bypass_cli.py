@@ -9,7 +9,7 @@ import click
 
 from rm_proxy.api_models import BypassOrder
 from rm_proxy.cli import REMEDY, get, proxy, reading, show
-from shell.rest import RestClient
+from shell.cli_security import rest_client
 
 __all__ = ["proxy"]
 
@@ -25,7 +25,7 @@ def bypass(order: str | None, url: str, as_json: bool) -> None:
     if order is None:
         show(get(url, "/v1/bypass"), as_json, _print)
         return
-    client = RestClient(url, timeout_s=30.0, remedy=REMEDY)
+    client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
     try:
         show(client.post("/v1/bypass", BypassOrder.model_validate({"order": order, "who": _user()})), as_json, _print)
     finally:

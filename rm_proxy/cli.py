@@ -10,11 +10,11 @@ from typing import Any, Final
 import click
 
 from rm_proxy import cli_tables as tables
+from shell.cli_security import DEFAULT_URL, default_url, rest_client, showing
 from shell.errors import QuicksilverError
 from shell.logs import LEVELS
-from shell.rest import RefusedError, RestClient
+from shell.rest import RefusedError
 
-DEFAULT_URL: Final = "http://127.0.0.1:8390"
 _PAGE: Final = 1000
 REMEDY: Final = "start the proxy (`quicksilver proxy run`), or name its REST address with --url or $QUICKSILVER_URL"
 
@@ -22,10 +22,14 @@ Command = Callable[..., None]
 
 
 def reading(command: Command) -> Command:
-    """Add what all reading commands take: --url and --json."""
+    """Add what all reading commands take: --url, --token-file, --ca and --json."""
     url = click.option(
-        "--url", envvar="QUICKSILVER_URL", default=DEFAULT_URL, show_default=True, help="The proxy's REST."
+        "--url",
+        envvar="QUICKSILVER_URL",
+        callback=lambda _ctx, _param, value: value or default_url(),
+        help=f"The proxy's REST; default: {DEFAULT_URL}, or https:// where the settings have `security.tls_ca`.",
     )
+    command = showing(command)
     as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
     return url(as_json(command))
 
@@ -60,15 +64,17 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
     from rm_proxy.config import ProxySettings
     from shell.hadoop_conf import load_hadoop_conf
     from shell.logs import configure_logs
+    from shell.security import Security
     from shell.settings_file import load_settings
 
     configure_logs(as_json=log_json, level=log_level)
     file = load_settings(config)
     settings, policies = file.section("proxy", ProxySettings), file.policies()
+    security = Security(file.security())
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     from rm_proxy.server import run  # much to import; settings were checked before
 
-    run(settings, policies, conf, str(file.path or ""))
+    run(settings, policies, conf, str(file.path or ""), security)
 
 
 @click.group()
@@ -184,7 +190,7 @@ def health(url: str, as_json: bool) -> None:
 
 def get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
     """Return what the proxy answers. Raises QuicksilverError when it does not, or refuses."""
-    client = RestClient(url, timeout_s=30.0, remedy=REMEDY)
+    client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
     try:
         return client.get(path, params)
     except RefusedError as error:

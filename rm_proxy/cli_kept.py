@@ -15,8 +15,8 @@ import click
 
 from rm_proxy import cli_tables as tables
 from rm_proxy.cli import REMEDY, limited, pages, reading, show
+from shell.cli_security import rest_client
 from shell.errors import QuicksilverError
-from shell.rest import RestClient
 
 _ZONE: Final = re.compile(r"([+-])(\d\d):(\d\d)|UTC|Z")
 _MOST_ZONE_MIN: Final = 18 * 60
@@ -93,7 +93,7 @@ def show_ledger(
 
 def _save(url: str, params: dict[str, Any], file: Path) -> None:
     """Write the CSV as it comes; the file is there when it is whole."""
-    client = RestClient(url, timeout_s=300.0, remedy=REMEDY)
+    client = rest_client(url, timeout_s=300.0, remedy=REMEDY)
     try:
         _write(client.chunks("/v1/ledger.csv", params), file)
     except OSError as error:

@@ -48,6 +48,11 @@ class ProxyMetrics:
             "encrypted_connections", "Connections relayed unread because their SASL session signs or encrypts."
         )
         self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
+        self.auth_failures = self._counter(
+            "auth_failures",
+            "REST calls refused, by reason (none: no credentials, token: unknown, role, node: another's, tls).",
+            "reason",
+        )
         self.bytes_relayed = self._counter("relayed_bytes", "Bytes relayed, by direction (to_rm, to_am).", "direction")
         self.to_rm, self.to_am = self.bytes_relayed.labels("to_rm"), self.bytes_relayed.labels("to_am")
         self.calls = self._counter("calls", "Calls of application masters, by method.", "method")

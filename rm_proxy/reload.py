@@ -21,6 +21,8 @@ from shell.errors import QuicksilverError
 from shell.messages import NodeReload, ReloadAnswer, ReloadRequest
 from shell.reload import Audit, How, Reloader
 from shell.rest import RestClient
+from shell.security import OPEN, Credentials, Security
+from shell.tokens import Role
 
 _NODE_TIMEOUT_S: Final = 10.0
 _WORKERS: Final = 16
@@ -36,11 +38,13 @@ class ProxyReloader:
         metrics: ProxyMetrics,
         settings: ProxySettings,
         source: str,
+        security: Security = OPEN,
     ) -> None:
         self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
         self._boot, self._numbers = secrets.token_hex(6), count()
         path = Path(source) if source else None
-        self._settings = Reloader(path, ("proxy", settings), coordinator.policies, self._use, self._audit)
+        self._settings = Reloader(path, ("proxy", settings), coordinator.policies, self._use, self._audit, security)
+        self._credentials = security.credentials(Role.PROXY)
 
     @property
     def source(self) -> str:
@@ -90,7 +94,10 @@ class ProxyReloader:
         urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
         loop = asyncio.get_running_loop()
         with ThreadPoolExecutor(_WORKERS, "reload") as pool:
-            asked = [loop.run_in_executor(pool, ask_node(node_id, url, who, request)) for node_id, url in urls.items()]
+            asked = [
+                loop.run_in_executor(pool, ask_node(node_id, url, who, request, self._credentials))
+                for node_id, url in urls.items()
+            ]
             answers = list(await asyncio.gather(*asked))
         silent = [node_id for node_id in sorted(reports) if node_id not in urls]
         answers += [NodeReload(node_id=n, ok=False, error="its sidecar has not reported yet") for n in silent]
@@ -103,11 +110,13 @@ class ProxyReloader:
         return answers
 
 
-def ask_node(node_id: str, url: str, who: str, request: ReloadRequest) -> Callable[[], NodeReload]:
+def ask_node(
+    node_id: str, url: str, who: str, request: ReloadRequest, credentials: Credentials | None = None
+) -> Callable[[], NodeReload]:
     """Return the call of one sidecar, for a thread."""
 
     def call() -> NodeReload:
-        client = RestClient(url, timeout_s=_NODE_TIMEOUT_S, pool=1)
+        client = RestClient(url, timeout_s=_NODE_TIMEOUT_S, pool=1, credentials=credentials)
         try:
             body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
             answer = ReloadAnswer.model_validate(client.post("/v1/policies/reload", body))

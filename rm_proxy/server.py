@@ -56,11 +56,14 @@ from rm_proxy.world import (
 )
 from rm_proxy.yarn_rest import AUTO_UPDATE
 from shell import fdstore
+from shell.access import Side, protect
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
 from shell.reload import on_hangup
 from shell.rest import bound_socket, serve
+from shell.security import OPEN, Security
+from shell.tokens import Role
 
 log = get_logger(__name__)
 SCHEDULER_SOCKET: Final = "proxy-scheduler"
@@ -71,8 +74,15 @@ REST_SOCKET: Final = "proxy-rest"
 class Proxy:
     """All parts of one running proxy; made inside a running event loop."""
 
-    def __init__(self, settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str) -> None:
-        self.settings = settings
+    def __init__(
+        self,
+        settings: ProxySettings,
+        policies: Policies,
+        conf: HadoopConf,
+        policies_source: str,
+        security: Security = OPEN,
+    ) -> None:
+        self.settings, self.security = settings, security
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
@@ -93,6 +103,7 @@ class Proxy:
             workers=settings.announce_workers,
             timeout_s=settings.announce_timeout_s,
             limit=settings.announce_queue,
+            credentials=security.credentials(Role.PROXY),
         )
         self.refresher = Refresher(
             self.coordinator,
@@ -103,7 +114,9 @@ class Proxy:
             self._on_round,
             partial(self.faulted, FaultKind.INTERNAL, ""),
         )
-        self.reloader = ProxyReloader(self.coordinator, self.recorder, self.metrics, settings, policies_source)
+        self.reloader = ProxyReloader(
+            self.coordinator, self.recorder, self.metrics, settings, policies_source, security
+        )
         self.open_connections: set[AmSide] = set()
         self._warned_of_promotion = False
         self.started_s = time.time()
@@ -139,7 +152,9 @@ class Proxy:
         self.recorder.start()
         self.reloader.begin(time.time())
         self.announcer.start()
-        self._rest = self._loop.create_task(serve(self._app(), rest, max_connections=self.settings.rest_connections))
+        self._rest = self._loop.create_task(
+            serve(self._app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
+        )
         await self.refresher.first()
         self.refresher.start()
         self.bypass.start()
@@ -158,7 +173,10 @@ class Proxy:
         self.bypass.fault(FaultKind.INTERNAL, "")
 
     def _app(self) -> FastAPI:
-        return create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        app = create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
+        protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
+        return app
 
     def _warn_of_promotion(self) -> None:
         off = self.coordinator.promoter.why_off
@@ -364,17 +382,24 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
     return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off, settings.budget())
 
 
-def run(settings: ProxySettings, policies: Policies, conf: HadoopConf, policies_source: str = "") -> None:
+def run(
+    settings: ProxySettings,
+    policies: Policies,
+    conf: HadoopConf,
+    policies_source: str = "",
+    security: Security = OPEN,
+) -> None:
     """Run the proxy until SIGTERM or SIGINT; `policies_source` is the file that the policies were read from.
 
     Raises QuicksilverError when an address cannot be bound or a setting is missing.
     """
     endpoints = settings.endpoints(conf)
+    security.allow(endpoints.rest_listen, "proxy.rest_listen")
     listen = bound_socket(*endpoints.listen, name=SCHEDULER_SOCKET)
     rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
 
     async def serving() -> None:
-        await _until_signal(Proxy(settings, policies, conf, policies_source), listen, rest)
+        await _until_signal(Proxy(settings, policies, conf, policies_source, security), listen, rest)
 
     uvloop.run(serving())
 

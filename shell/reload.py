@@ -24,9 +24,11 @@ from policies.errors import PolicyError
 from policies.settings import Policies
 from policies.windows import Hours
 from shell.calendar import Calendar
+from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import ReloadAnswer, SettingChange
-from shell.settings_file import Settings, SettingsFileError, find_settings, read_settings
+from shell.security import OPEN, SECTION, Security, SecuritySettings
+from shell.settings_file import Settings, find_settings, read_settings
 
 log = get_logger(__name__)
 How = Literal["start", "sighup", "rest", "command", "window"]
@@ -70,9 +72,13 @@ class Reloader:
         policies: Policies,
         use: Callable[[Policies, float], tuple[Policies, list[str]]],
         audit: Callable[[Audit], None],
+        security: Security = OPEN,
     ) -> None:
-        """Prepare. `source`: the file that was read; `section`: the daemon's own, by name, which stays as it is."""
-        self.source = source
+        """Prepare. `source`: the file that was read; `section`: the daemon's own, by name, which stays as it is.
+
+        security: tokens and certificates, whose files are read anew too.
+        """
+        self.source, self._security = source, security
         self._section, self._use, self._audit = section, use, audit
         self.policies = policies
         """Those in force, with their windows."""
@@ -122,8 +128,13 @@ class Reloader:
             before = self.version
             try:
                 path = self._path(file)
-                settings = await asyncio.to_thread(read_settings, path, {self._section[0]: type(self._section[1])})
-            except (SettingsFileError, ReloadRefusedError, PolicyError) as error:
+                models: dict[str, type[BaseModel]] = {
+                    self._section[0]: type(self._section[1]),
+                    SECTION: SecuritySettings,
+                }
+                settings = await asyncio.to_thread(read_settings, path, models)
+                self._security.reload()
+            except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
                 lines = tuple(str(error).splitlines())
                 self._audit(Audit(time.time(), who, how, before, before, error="\n".join(lines)))
                 log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
@@ -137,6 +148,8 @@ class Reloader:
         path = Path(os.path.normpath(base / file))
         if path.parent != base:
             raise ReloadRefusedError((f"{file}: lies outside of {base}, from where settings are taken; put it there",))
+        if path.suffix not in (".yaml", ".yml"):  # mistakes quote the file: none of tokens or keys
+            raise ReloadRefusedError((f"{file}: is no settings file; name one that ends in .yaml",))
         return path
 
     def _take(self, settings: Settings, who: str, how: How) -> ReloadAnswer:
@@ -155,7 +168,11 @@ class Reloader:
             version=new.version,
             before=old.version,
             changes=[SettingChange(path=c.path, before=c.before, after=c.after) for c in found],
-            kept=[*kept, *_stays(*self._section, settings.sections)],
+            kept=[
+                *kept,
+                *_stays(*self._section, settings.sections),
+                *_stays(SECTION, self._security.settings, settings.sections),
+            ],
             notes=new.notes(),
         )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -19,14 +20,19 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shell import fdstore
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
+from shell.masking import masked
+from shell.security import Credentials, certificate_names
 
 DEFAULT_BODY_BYTES: Final = 8 * 2**20
 _BACKLOG: Final = 4096
 """Connections that wait to be taken; the kernel's own limit is net.core.somaxconn."""
+NAMES: Final = "quicksilver.names"
+"""Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
 log = get_logger(__name__)
 
 
@@ -66,10 +72,22 @@ class ErrorEnvelope(BaseModel):
 class RestClient:
     """Calls of one server over kept connections; not to be shared between threads that call at the same time."""
 
-    def __init__(self, base_url: str, *, timeout_s: float = 5.0, remedy: str = "", pool: int = 4) -> None:
-        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections."""
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        timeout_s: float = 5.0,
+        remedy: str = "",
+        pool: int = 4,
+        credentials: Credentials | None = None,
+    ) -> None:
+        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections.
+
+        With credentials, redirects are refused: they would carry them elsewhere.
+        """
         self.base_url, self.timeout_s, self.remedy = base_url.rstrip("/"), timeout_s, remedy
-        self._session = rest_session(pool)
+        self._credentials = credentials
+        self._session = rest_session(pool, credentials)
 
     def get(self, path: str, params: dict[str, Any] | None = None) -> Any:
         """GET `path`, return the JSON body. Raises UnreachableError or RefusedError."""
@@ -84,8 +102,8 @@ class RestClient:
         """GET `path`, yield the body as it comes, whatever it is. Raises UnreachableError or RefusedError."""
         url = f"{self.base_url}{path}"
         try:
-            with self._session.get(url, params=params, timeout=self.timeout_s, stream=True) as response:
-                if not response.ok:
+            with self._send("GET", url, params=params, stream=True) as response:
+                if response.status_code >= 300:
                     raise _refused(response, url)
                 yield from response.iter_content(2**16)
         except requests.RequestException as error:
@@ -98,10 +116,10 @@ class RestClient:
     def _call(self, method: str, path: str, **arguments: Any) -> Any:
         url = f"{self.base_url}{path}"
         try:
-            response = self._session.request(method, url, timeout=self.timeout_s, **arguments)
+            response = self._send(method, url, **arguments)
         except requests.RequestException as error:
             raise UnreachableError(_why(error, self.timeout_s), place=url, remedy=self.remedy) from error
-        if not response.ok:
+        if response.status_code >= 300:
             raise _refused(response, url)
         if not response.content:
             return None
@@ -111,13 +129,38 @@ class RestClient:
             what = f"answered {response.headers.get('Content-Type', 'something')} instead of JSON"
             raise RefusedError(what, place=url, status=response.status_code, code="not-json") from None
 
+    def _send(
+        self, method: str, url: str, headers: dict[str, str] | None = None, **arguments: Any
+    ) -> requests.Response:
+        shown = self._credentials
+        headers = (headers or {}) | (shown.headers(url) if shown else {})
+        return self._session.request(
+            method, url, timeout=self.timeout_s, headers=headers, allow_redirects=shown is None, **arguments
+        )
 
-def rest_session(pool: int = 4) -> requests.Session:
+
+class _Adapter(requests.adapters.HTTPAdapter):
+    """An adapter whose TLS is what the credentials say."""
+
+    def __init__(self, pool: int, context: ssl.SSLContext | None) -> None:
+        self._context = context
+        super().__init__(pool_connections=pool, pool_maxsize=pool)
+
+    def init_poolmanager(self, *arguments: Any, **options: Any) -> None:
+        """Make the pools, with the context where there is one."""
+        if self._context is not None:
+            options["ssl_context"] = self._context
+        super().init_poolmanager(*arguments, **options)
+
+
+def rest_session(pool: int = 4, credentials: Credentials | None = None) -> requests.Session:
     """Return a session with kept connections, bounded by `pool`, that ignores proxies of the environment."""
     session = requests.Session()
     session.trust_env = False
     session.headers["Accept"] = "application/json"
-    adapter = requests.adapters.HTTPAdapter(pool_connections=pool, pool_maxsize=pool)
+    adapter = _Adapter(pool, credentials.context if credentials else None)
+    if credentials is not None and credentials.ca is not None:
+        session.verify = str(credentials.ca)
     session.mount("http://", adapter)
     session.mount("https://", adapter)
     return session
@@ -126,10 +169,27 @@ def rest_session(pool: int = 4) -> requests.Session:
 def _why(error: requests.RequestException, timeout_s: float) -> str:
     if isinstance(error, requests.Timeout):
         return f"no answer within {timeout_s:g} s"
+    if isinstance(error, requests.exceptions.SSLError):
+        return f"TLS failed: {_tls_reason(error)}"
     if isinstance(error, requests.ConnectionError):
         refused = "Connection refused" in str(error)
         return "connection refused" if refused else "cannot connect"
     return f"{type(error).__name__}: {error}"
+
+
+def _tls_reason(error: BaseException) -> str:
+    """Return what OpenSSL says, out of what requests and urllib3 wrap around it."""
+    inner: BaseException | None = error
+    for _ in range(6):
+        if isinstance(inner, ssl.SSLCertVerificationError):
+            return f"the server's certificate: {inner.verify_message.rstrip('.')}"
+        if isinstance(inner, ssl.SSLError) and inner.reason:
+            return inner.reason.lower().replace("_", " ")
+        if inner is None:
+            break
+        causes = [part for part in inner.args if isinstance(part, BaseException)]
+        inner = getattr(inner, "reason", None) or next(iter(causes), None) or inner.__cause__ or inner.__context__
+    return type(error).__name__
 
 
 def _refused(response: requests.Response, url: str) -> RefusedError:
@@ -144,7 +204,7 @@ def _refused(response: requests.Response, url: str) -> RefusedError:
 
 def envelope(status: int, code: str, message: str) -> JSONResponse:
     """Return an error answer."""
-    return JSONResponse({"error": {"code": code, "message": message}}, status_code=status)
+    return JSONResponse({"error": {"code": code, "message": masked(message)}}, status_code=status)
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -220,7 +280,19 @@ class _EmbeddedServer(uvicorn.Server):
         yield
 
 
-async def serve(app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000) -> None:
+class _NamedProtocol(HttpToolsProtocol):
+    """HTTP whose calls carry the names of the caller's certificate."""
+
+    def on_message_begin(self) -> None:
+        """Begin a call."""
+        super().on_message_begin()
+        if self.scheme == "https":
+            self.scope[NAMES] = certificate_names(self.transport.get_extra_info("peercert"))  # type: ignore[typeddict-unknown-key]
+
+
+async def serve(
+    app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000, tls: ssl.SSLContext | None = None
+) -> None:
     """Serve `app` on a bound socket inside the running loop, until this coroutine is cancelled.
 
     On cancellation running calls get up to 2 s to end; the socket is closed in every case.
@@ -234,7 +306,11 @@ async def serve(app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_
         timeout_keep_alive=60,
         timeout_graceful_shutdown=2,
         server_header=False,
+        http=_NamedProtocol,
+        ws="none",
     )
+    config.load()
+    config.ssl = tls
     server = _EmbeddedServer(config)
     running = asyncio.create_task(server.serve(sockets=[sock]), name="rest")
     try:

@@ -1,7 +1,7 @@
 """Reads quicksilver.yaml, and says of every mistake in it at which line and column it is and what to do.
 
-One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `hadoop_conf_dir:`. A program
-checks only the sections that it uses.
+One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `security:`,
+`hadoop_conf_dir:`. A program checks only the sections that it uses.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from policies.registry import Registry
 from policies.settings import Policies
 from shell.calendar import calendar_mistakes
 from shell.errors import QuicksilverError
+from shell.security import SecuritySettings
 
 M = TypeVar("M", bound=BaseModel)
 
 FILE_NAME: Final = "quicksilver.yaml"
 VARIABLE: Final = "QUICKSILVER_CONFIG"
 SYSTEM_WIDE: Final = Path("/etc/quicksilver") / FILE_NAME
-SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker")
+SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "security")
 TOP_LEVEL: Final = (*SECTIONS, "hadoop_conf_dir")
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""
@@ -92,6 +93,10 @@ class SettingsFile:
             return _policies(self.data.get("policies"), registry)
         except SettingsError as error:
             raise self.error(error.mistakes) from error
+
+    def security(self) -> SecuritySettings:
+        """Return the section `security:`, checked. Raises SettingsFileError."""
+        return self.section("security", SecuritySettings)
 
     @property
     def hadoop_conf_dir(self) -> Path | None:

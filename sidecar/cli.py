@@ -9,6 +9,7 @@ import uvloop
 
 from shell.hadoop_conf import load_hadoop_conf
 from shell.logs import LEVELS, configure_logs
+from shell.security import Security
 from shell.settings_file import load_settings
 from sidecar.config import SidecarSettings
 from sidecar.hands import clean_up, take_hands
@@ -36,12 +37,13 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     settings = file.section("sidecar", SidecarSettings)
     policies = file.policies()
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-    place = settings.place(conf)
+    security = Security(file.security())
+    place = settings.place(conf, security.settings.scheme)
     chosen = take_hands(settings, place, policies, conf)
     scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:
-        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen, file.path).run()
+        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen, file.path, security).run()
 
     uvloop.run(main())
 
@@ -59,5 +61,5 @@ def restore(config: Path | None, conf_dir: Path | None) -> None:
     file = load_settings(config)
     settings = file.section("sidecar", SidecarSettings)
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-    given_back = clean_up(settings, settings.place(conf), conf)
+    given_back = clean_up(settings, settings.place(conf, file.security().scheme), conf)
     click.echo(f"{len(given_back)} containers have their full limits back")

@@ -42,7 +42,7 @@ class SidecarSettings(BaseModel):
     rest_listen: AddressText | None = None
     """REST and metrics of the sidecar; default: port 8391 of the host of `listen`."""
     rest_url: str | None = None
-    """Where the proxy reaches the REST; default: http:// and `rest_listen`."""
+    """Where the proxy reaches the REST; default: http:// (https:// with TLS) and `rest_listen`."""
     proxy_url: str | None = None
     """Where the proxy takes reports; default: port 8390 of the ResourceManager's host."""
 
@@ -190,8 +190,10 @@ class SidecarSettings(BaseModel):
         except ValueError as error:
             raise SettingsError(str(error), place="sidecar.guard_*", remedy="lower it, or raise the other") from error
 
-    def place(self, conf: HadoopConf) -> Place:
+    def place(self, conf: HadoopConf, scheme: str = "http") -> Place:
         """Return where this sidecar stands, with what is not set taken from Hadoop's configuration.
+
+        scheme: of REST, http or https.
 
         Raises SettingsError naming the setting or property, when one is missing or the sidecar would relay to itself.
         """
@@ -208,6 +210,10 @@ class SidecarSettings(BaseModel):
                     place=f"sidecar.{name}",
                     remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
                 )
+        for name, url in (("rest_url", self.rest_url), ("proxy_url", self.proxy_url)):
+            if url is not None and not url.startswith(f"{scheme}://"):
+                what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
+                raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
         rest = self.rest_listen or Address(listen.host, REST_PORT)
         return Place(
             listen=listen,
@@ -215,8 +221,8 @@ class SidecarSettings(BaseModel):
             web_listen=web_listen,
             web_upstream=web_upstream,
             rest=rest,
-            rest_url=(self.rest_url or f"http://{reachable(rest)}").rstrip("/"),
-            proxy_url=(self.proxy_url or _proxy_url(conf)).rstrip("/"),
+            rest_url=(self.rest_url or f"{scheme}://{reachable(rest)}").rstrip("/"),
+            proxy_url=(self.proxy_url or _proxy_url(conf, scheme)).rstrip("/"),
             node_id=self.node_id or str(listen),
             capacity=self._capacity(conf),
             nm_vcores=conf.integer("yarn.nodemanager.resource.cpu-vcores"),
@@ -263,9 +269,9 @@ def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:
     return address
 
 
-def _proxy_url(conf: HadoopConf) -> str:
+def _proxy_url(conf: HadoopConf, scheme: str) -> str:
     host = conf.rm_address("yarn.resourcemanager.scheduler.address").host
-    return f"http://{reachable(Address(host, PROXY_PORT))}"
+    return f"{scheme}://{reachable(Address(host, PROXY_PORT))}"
 
 
 def _amount(conf: HadoopConf, name: str, setting: str, default: int) -> int:

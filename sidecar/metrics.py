@@ -54,6 +54,11 @@ class SidecarMetrics:
     def _connections(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
         self.sessions = self._gauge("sessions_kept", "NodeManager sessions kept open after their client closed.")
+        self.auth_failures = self._counter(
+            "auth_failures",
+            "REST calls refused, by reason (none: no credentials, token: unknown, role, tls).",
+            "reason",
+        )
         self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")
         self.connections_refused = self._counter(
             "connections_refused", "Connections closed at once, by reason (limit, upstream, handshake).", "reason"

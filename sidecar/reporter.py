@@ -15,6 +15,7 @@ from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import Ack, ContainerEvent, Report
 from shell.rest import RefusedError, RestClient
+from shell.security import Credentials
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 
@@ -33,12 +34,15 @@ class Reporter:
         metrics: SidecarMetrics,
         build: Callable[[list[ContainerEvent]], Report],
         on_ack: Callable[[Ack], None],
+        credentials: Credentials | None = None,
     ) -> None:
         self.settings, self.metrics = settings, metrics
         self.reachable: bool | None = None
         """Whether the proxy took the last report; None before the first."""
         remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
-        self._client = RestClient(proxy_url, timeout_s=settings.report_timeout_s, remedy=remedy)
+        self._client = RestClient(
+            proxy_url, timeout_s=settings.report_timeout_s, remedy=remedy, credentials=credentials
+        )
         self._build, self._on_ack = build, on_ack
         self._events: deque[ContainerEvent] = deque()
         self._dropped = 0

@@ -12,18 +12,22 @@ from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Resources
 from policies.settings import Policies
+from shell.access import Side, protect
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import Ack, ContainerEvent, ReloadAnswer, ReloadRequest, Report
 from shell.reload import Audit, How, Reloader, on_hangup
 from shell.reload_api import add_reload
 from shell.rest import RestClient, bound_socket, serve
+from shell.security import OPEN, Security
+from shell.tokens import Role
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
 from sidecar.events import Drain, Dropped, Ended, Physical, Retuned, Targeted
@@ -65,12 +69,13 @@ class Sidecar:
         nm_web_url: str,
         chosen: Chosen = NOT_SHARED,
         source: Path | None = None,
+        security: Security = OPEN,
     ) -> None:
         """Prepare. `chosen` is what resizes containers, where the preempt policy is one that shrinks them.
 
         source: the file that the settings were read from.
         """
-        self.settings, self.place, self.policies = settings, place, policies
+        self.settings, self.place, self.policies, self.security = settings, place, policies, security
         self.node_id = place.node_id
         self.boot = secrets.token_hex(8)
         self.metrics = SidecarMetrics()
@@ -80,7 +85,7 @@ class Sidecar:
         sharing = Sharing(shrinking, rules)
         self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit)
         self._chosen = chosen
-        self._settings = Reloader(source, ("sidecar", settings), policies, self._use, self._audit)
+        self._settings = Reloader(source, ("sidecar", settings), policies, self._use, self._audit, security)
         self._guardian = Guardian(place.group(settings.cgroup))
         self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
         self.nm_answers: bool | None = None
@@ -97,7 +102,7 @@ class Sidecar:
     async def run(self) -> None:
         """Bind all addresses, then serve until stopped. Raises QuicksilverError when an address cannot be bound."""
         sockets = self._bind()
-        runtime, settings = self.runtime, self.settings
+        runtime, settings, security = self.runtime, self.settings, self.security
         runtime.watcher = Watcher(self.place.local_dirs, settings.watch_poll_s, runtime.ended, runtime.found)
         if self._chosen.resizer is not None and self.node.sharing.las is not None:
             self._guardian.start()
@@ -109,7 +114,12 @@ class Sidecar:
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
         self.minder = Minder(runtime, runtime.resizing, guard, gauge, self._guardian)
         self.runtime.reporter = Reporter(
-            self.place.proxy_url, self.settings, self.metrics, self.report, self._acknowledged
+            self.place.proxy_url,
+            self.settings,
+            self.metrics,
+            self.report,
+            self._acknowledged,
+            self.security.credentials(Role.NODE),
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -120,10 +130,12 @@ class Sidecar:
         web = TcpRelay(self.place.web_upstream, self.settings.web_connections, self.settings.connect_timeout_s)
         api = make_api(self.runtime, self.metrics, self.report, self.health)
         add_reload(api, "/v1/policies/reload", self.reload)
+        protect(api, security, self._side(), lambda reason: self.metrics.auth_failures.labels(reason).inc())
         tasks = [
             asyncio.create_task(job, name=name)
             for name, job in self._jobs(
-                web.serve(sockets[1]), serve(api, sockets[2], max_connections=self.settings.rest_connections)
+                web.serve(sockets[1]),
+                serve(api, sockets[2], max_connections=settings.rest_connections, tls=security.server),
             )
         ]
         self._say_hello()
@@ -132,6 +144,11 @@ class Sidecar:
         finally:
             gate.close()
             await self._end(tasks)
+
+    def _side(self) -> Side:
+        own = self.security.settings
+        named = own.proxy_names or [urlsplit(self.place.proxy_url).hostname or ""]
+        return Side(False, own.tls, frozenset(name.lower() for name in named), own.metrics_open)
 
     def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
         """Return the node's state for the proxy, with these events."""
@@ -189,6 +206,7 @@ class Sidecar:
     # Parts of run()
 
     def _bind(self) -> list[socket.socket]:
+        self.security.allow(self.place.rest, "sidecar.rest_listen")
         bound: list[socket.socket] = []
         try:
             for address in (self.place.listen, self.place.web_listen, self.place.rest):

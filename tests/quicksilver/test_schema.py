@@ -18,9 +18,9 @@ jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in requirem
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     block
-    for page in ("policies.md", "operations.md", "sidecar.md", "tracker.md", "preemption.md")
+    for page in ("policies.md", "operations.md", "sidecar.md", "tracker.md", "preemption.md", "security.md")
     for block in re.findall(r"```yaml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
-    if re.match(r"(policies|proxy|sidecar|tracker|hadoop_conf_dir):", block)
+    if re.match(r"(policies|proxy|sidecar|tracker|security|hadoop_conf_dir):", block)
 ]
 RIGHT = [
     "policies: {queues: root.a, quota: [{policy: absolute}, {policy: none}]}",

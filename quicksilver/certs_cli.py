@@ -1,0 +1,119 @@
+"""`quicksilver certs`: a CA, certificates and tokens for the REST of proxy and sidecars."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import socket
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from shell.certs import CA_DAYS, DAYS, CertificateError, Pair, Shown, make_ca, make_certificate, show
+from shell.tokens import Role, add_token
+
+_HERE: Final = ("localhost", "127.0.0.1", "::1")
+_DAY_S: Final = 86400.0
+_FOLDER: Final = Path("/etc/quicksilver/tls")
+
+folder = click.option(
+    "--dir",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=_FOLDER,
+    show_default=True,
+    help="Where the CA and the certificates lie.",
+)
+renew = click.option("--renew", is_flag=True, help="Replace the one that is there; without NAMES keep its names.")
+
+
+@click.group()
+def certs() -> None:
+    """Certificates and tokens for the REST of proxy and sidecars."""
+
+
+@certs.command()
+@click.option("--cluster", default="", help="The cluster's name, for the CA's own name.")
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=CA_DAYS, show_default=True)
+@folder
+def init(folder: Path, cluster: str, days: float) -> None:
+    """Make a CA: ca.crt for every host, and ca.key, which belongs on none of them."""
+    _made(make_ca(folder, cluster, days=days))
+
+
+@certs.command()
+@click.argument("names", nargs=-1)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=DAYS, show_default=True)
+@renew
+@folder
+def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool) -> None:
+    """Make proxy.crt and proxy.key for the host NAMES (default: this host), and its loopback addresses."""
+    wanted = () if renew and not names else tuple(dict.fromkeys((*(names or (socket.getfqdn(),)), *_HERE)))
+    _made(make_certificate(folder, "proxy", wanted, days=days, renew=renew))
+
+
+@certs.command()
+@click.argument("host")
+@click.argument("names", nargs=-1)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=DAYS, show_default=True)
+@renew
+@folder
+def node(host: str, names: tuple[str, ...], folder: Path, days: float, renew: bool) -> None:
+    """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES what else its sidecar's REST is reached by."""
+    wanted = () if renew and not names else (host, *names)
+    _made(make_certificate(folder, host, wanted, days=days, renew=renew))
+
+
+@certs.command("show")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path))
+@click.option("--within", "within_days", type=click.FloatRange(0), default=30, show_default=True)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@folder
+def show_certificates(files: tuple[Path, ...], within_days: float, as_json: bool, folder: Path) -> None:
+    """Show FILES, or all *.crt of --dir; exit code 1 when one ends --within so many days, or has ended."""
+    found = [show(file) for file in files or sorted(folder.glob("*.crt"))]
+    if not found:
+        raise CertificateError("has no certificates", place=str(folder), remedy="`quicksilver certs init` makes a CA")
+    now_s = time.time()
+    if as_json:
+        click.echo(json.dumps([asdict(one) | {"days_left": _left(one, now_s)} for one in found], indent=2))
+    else:
+        _table(found, now_s)
+    if any(_left(one, now_s) < within_days for one in found):
+        raise click.exceptions.Exit(1)
+
+
+@certs.command()
+@click.argument("role", type=click.Choice([role.value for role in Role]))
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+def token(role: str, file: Path) -> None:
+    """Add a new random token of ROLE to the token FILE; print its SHA-256, which checks it but cannot be sent."""
+    digest = hashlib.sha256(add_token(file, Role(role)).encode()).hexdigest()
+    click.echo(f"{file}: added; for servers that only check it: {role} sha256:{digest}")
+
+
+def _made(pair: Pair) -> None:
+    names = ", ".join(show(pair.certificate).names)
+    click.echo(f"{pair.certificate}{f' ({names})' if names else ''}\n{pair.key}")
+
+
+def _left(one: Shown, now_s: float) -> float:
+    return round((one.ends_s - now_s) / _DAY_S, 1)
+
+
+def _table(found: list[Shown], now_s: float) -> None:
+    console = Console()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("file", "names", "issuer", "ends", "days left"):
+        table.add_column(column, overflow="fold")
+    for one in found:
+        ends = datetime.fromtimestamp(one.ends_s, UTC).strftime("%Y-%m-%d %H:%M")
+        names = ", ".join(one.names) or ("(a CA)" if one.is_ca else "(none)")
+        table.add_row(one.file, names, one.issuer, ends, f"{_left(one, now_s):g}")
+    console.print(table)
