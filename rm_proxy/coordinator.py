@@ -204,6 +204,7 @@ class Coordinator(Places):
             drop_reason=next(iter(drops.values()), ""),
             targets=self._targets(node_id, report, now_s),
             shed=self.mover.take(node_id),
+            drain=node.drain(),
             promoted=self._still_queueable(node_id, report),
         )
 

@@ -57,7 +57,17 @@ class Node:
             return "its sidecar has never reported"
         if now_s - self.reported_s > fresh_s:
             return f"its sidecar's last report is {now_s - self.reported_s:.0f} s old"
-        return "its sidecar is draining" if self.report.draining else None
+        if self.report.nm_down:
+            return f"its NodeManager takes no starts: {self.report.nm_down}"
+        return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
+
+    def drain(self) -> str | None:
+        """Return why YARN wants nothing held here, "" when it does not; None while its state is not known."""
+        if self.yarn is None:
+            return None
+        if self.unusable:
+            return "YARN: the ResourceManager said that it became unusable"
+        return "" if self.yarn.running or self.yarn.state == "NEW" else f"YARN: its state is {self.yarn.state}"
 
     def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
         """Compute the view anew, without own containers that come no more.

@@ -83,6 +83,8 @@ class ContainerEvent(Message):
     kind: EventKind
     at_s: float
     reason: str = ""
+    am: bool = False
+    """Whether it is an application master."""
     cause: str = ""
     """Who wanted it, in one word.
 
@@ -142,6 +144,13 @@ class ContainerReport(Message):
     """Whether it is an application master."""
 
 
+class Draining(Message):
+    """Whether a node is to hold starts."""
+
+    on: bool
+    reason: str = Field("draining", max_length=500)
+
+
 class Report(Message):
     """State of a node at the sidecar."""
 
@@ -167,6 +176,9 @@ class Report(Message):
     attained_sd_s: float = 0.0
     """Standard deviation of the service that its containers have attained."""
     draining: bool = False
+    drain_reason: str = ""
+    nm_down: str = ""
+    """Why its NodeManager takes no starts; "" when it does."""
     containers: list[ContainerReport] = []
     events: list[ContainerEvent] = []
     settings_version: str = ""
@@ -228,6 +240,8 @@ class Ack(Message):
     targets: Targets | None = None
     """None when the proxy has none for this node (yet); the sidecar keeps what it had for `targets_keep_s`."""
     shed: list[Shed] = []
+    drain: str | None = None
+    """Why YARN wants nothing held there (decommissioning, unhealthy, lost); "" when it does not, None when unknown."""
     promoted: list[str] = []
     """Containers that the ResourceManager made guaranteed."""
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Annotated
 
 from fastapi import FastAPI, Path, Response
-from pydantic import Field
 
-from shell.messages import ContainerReport, Grants, Message, Report
+from shell.messages import ContainerReport, Draining, Grants, Message, Report
 from shell.rest import ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
 from sidecar.events import Drain, Dropped, Granted
 from sidecar.metrics import CONTENT_TYPE, SidecarMetrics
@@ -26,19 +25,12 @@ class Health(Message):
     """ok, or degraded."""
     node_id: str
     nodemanager: bool | None
-    """Whether the NodeManager's REST answered last time; None before the first time."""
+    """Whether the NodeManager is there and its REST answered last time; None before the first time."""
     proxy: bool | None
     """Whether the proxy took the last report; None before the first."""
     settings_version: str = ""
     """Number and digest of the settings in use, and the windows that are open."""
     limits: list[str]
-
-
-class Draining(Message):
-    """Whether the node holds starts."""
-
-    on: bool
-    reason: str = Field("draining", max_length=500)
 
 
 def make_api(

@@ -33,8 +33,10 @@ class Book:
         self.sessions: set[str] = set()
         """Attempts whose containers can be stopped."""
         self.free_physical_mb: int | None = None
-        self.draining = ""
-        """Why nothing is held; "" when not draining."""
+        self.drains: dict[str, str] = {}
+        """Why nothing is held, by who wants it so."""
+        self.nm_down = ""
+        """Why the NodeManager takes no starts; "" when it does."""
         self.squeezed = ""
         """Why no container is started although there would be room; "" when physical memory is well."""
         self.targets: Targets | None = None
@@ -45,6 +47,11 @@ class Book:
         """When a queueable container last ran."""
         self.seq = 0
         self._out: list[Command] = []
+
+    @property
+    def draining(self) -> str:
+        """Why nothing is held; "" when not draining."""
+        return next(iter(self.drains.values()), "")
 
     def using(self) -> Iterator[Entry]:
         """Yield the containers that use the node."""
@@ -111,6 +118,8 @@ class Book:
 
     def obstacle(self, need: Resources, now_s: float) -> str:
         """Return why a queueable container of this size cannot start now; "" when it can."""
+        if self.nm_down:
+            return f"waits for the NodeManager: {self.nm_down}"
         free = self.free_for_queueable()
         if need.memory_mb > free.memory_mb:
             return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
@@ -187,6 +196,7 @@ class Book:
                     seq=self.seq,
                     container_id=entry.id,
                     kind=kind,
+                    am=entry.start.am,
                     at_s=now_s,
                     reason=reason,
                     cause=cause or (share.last_by if share is not None and kind is EventKind.ENDED else ""),

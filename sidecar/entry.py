@@ -156,3 +156,10 @@ def app_of_attempt(attempt_id: str) -> str:
     """Return the application of `appattempt_TS_APP_ATTEMPT`; "" for anything else."""
     parts = attempt_id.split("_")
     return f"application_{parts[1]}_{parts[2]}" if len(parts) == 4 and parts[0] == "appattempt" else ""
+
+
+def is_earlier(attempt_id: str, other_id: str) -> bool:
+    """Tell whether an attempt is an earlier one of the same application than another."""
+    app, _, number = attempt_id.rpartition("_")
+    other_app, _, other = other_id.rpartition("_")
+    return app == other_app and number.isdigit() and other.isdigit() and int(number) < int(other)

@@ -173,10 +173,22 @@ class Retuned:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Hold nothing any more (or again): what waits is shed, new queueable containers too."""
+    """Hold nothing any more (or again): what waits is shed, new queueable containers too.
+
+    by: who wants it (admin, yarn, stop); the node holds again when nobody wants it any more.
+    """
 
     on: bool
     reason: str
+    now_s: float
+    by: str = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeManagerState:
+    """Whether the NodeManager answers: `why` it does not, "" when it does."""
+
+    why: str
     now_s: float
 
 
@@ -221,6 +233,7 @@ Event = (
     | Targeted
     | Retuned
     | Drain
+    | NodeManagerState
     | Dying
     | KillAsked
     | Ready

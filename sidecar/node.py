@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from policies.model import ContainerView, Resources
 from shell.messages import EventKind
 from sidecar.book import Book
-from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt
+from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt, is_earlier
 from sidecar.events import (
     Adopted,
     Answered,
@@ -34,6 +34,7 @@ from sidecar.events import (
     KillOver,
     Launch,
     LetGo,
+    NodeManagerState,
     Outcome,
     Physical,
     Released,
@@ -112,7 +113,7 @@ class Node(Book):
             case Forced():
                 self._forced(event.container_id, now_s)
             case SessionUp():
-                self.sessions.add(event.attempt_id)
+                self._session_up(event.attempt_id, now_s)
             case SessionLost():
                 self._session_lost(event.attempt_id, now_s)
             case Adopted():
@@ -126,6 +127,8 @@ class Node(Book):
                 self._out.extend(self.sharing.retune(event.shrinking, now_s))
             case Drain():
                 self._drain(event)
+            case NodeManagerState():
+                self.nm_down = event.why
             case Squeezed():
                 self.squeezed = event.why if event.on else ""
                 self._out.extend(self.sharing.handle(event))
@@ -401,14 +404,25 @@ class Node(Book):
         for container_id, why in excess(ahead.waiting, ahead.starts_s, targets, now_s):
             self._give_up(container_id, EventKind.SHED, why, now_s, "shed")
 
+    def _session_up(self, attempt_id: str, now_s: float) -> None:
+        """Kill what could not be killed for want of a session; starts of an earlier attempt are not wanted any more."""
+        self.sessions.add(attempt_id)
+        for entry in self.entries.values():
+            if entry.phase is Phase.KILLING and entry.kill_over and entry.start.attempt_id == attempt_id:
+                entry.kill_over = False
+                self._out.append(Kill(entry.id, attempt_id))
+        for waiting in [w for w in self.queue if is_earlier(w.attempt_id, attempt_id)]:
+            self._give_up(waiting.view.id, EventKind.LOST, f"{attempt_id} has begun meanwhile", now_s)
+
     def _session_lost(self, attempt_id: str, now_s: float) -> None:
         self.sessions.discard(attempt_id)
         for waiting in [w for w in self.queue if w.attempt_id == attempt_id]:
             self._give_up(waiting.view.id, EventKind.LOST, "the session with the NodeManager was lost", now_s)
 
     def _drain(self, event: Drain) -> None:
-        self.draining = event.reason if event.on else ""
+        self.drains.pop(event.by, None)
         if event.on:
+            self.drains[event.by] = event.reason
             for waiting in self.queue.in_order(event.now_s):
                 self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")
 

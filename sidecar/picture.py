@@ -29,6 +29,8 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "remaining_s": round(ahead.remaining_s, 3),
             "since_queueable_s": round(since_queueable_s(node, now_s), 3),
             "draining": bool(node.draining),
+            "drain_reason": node.draining,
+            "nm_down": node.nm_down,
             "containers": containers(node, now_s, ahead),
         }
     )

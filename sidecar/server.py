@@ -30,10 +30,11 @@ from shell.security import OPEN, Security
 from shell.tokens import Role
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
-from sidecar.events import Drain, Dropped, Ended, Physical, Retuned, Targeted
+from sidecar.events import Drain, Dropped, Ended, NodeManagerState, Physical, Retuned, Targeted
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
 from sidecar.links import ClientSide
+from sidecar.lookout import Lookout
 from sidecar.metrics import SidecarMetrics
 from sidecar.minding import Minder
 from sidecar.nm_list import NmList, compare, read_list
@@ -55,6 +56,8 @@ NOT_SHARED: Final = Chosen(None)
 _GUARDIAN_S: Final = 3.0
 _STOP_S: Final = 1.5
 _TICK_S: Final = 1.0
+_SILENT: Final = 3
+"""So many calls of the NodeManager's REST in a row that failed, after one that did not: it stands still."""
 STOPPING: Final = "sidecar stopping"
 
 
@@ -89,6 +92,9 @@ class Sidecar:
         self._guardian = Guardian(place.group(settings.cgroup))
         self.runtime = Runtime(self.node, settings, self.metrics, place.upstream)
         self.nm_answers: bool | None = None
+        self._lookout = Lookout(place.upstream, settings.connect_timeout_s, lambda _: self._nm_changed.set())
+        self._nm_changed = asyncio.Event()
+        self._silent = 0
         self._report_seq = 0
         self._limit_nm = ""
         self._nm_web = RestClient(nm_web_url, timeout_s=settings.rest_timeout_s, remedy="is the NodeManager up?")
@@ -188,16 +194,17 @@ class Sidecar:
         limits += self._chosen.limits
         if self.policies.shrinking() is not None and self._chosen.resizer is None:
             limits.append("nothing can be shrunk here: containers beyond the node's vcores wait")
-        return limits + ([self._limit_nm] if self._limit_nm else [])
+        return limits + [why for why in dict.fromkeys((self.node.nm_down, self._limit_nm)) if why]
 
     def health(self) -> Health:
         """Return whether all is well."""
         proxy = self.runtime.reporter.reachable
-        fine = self.nm_answers is not False and proxy is not False
+        nodemanager = False if self.node.nm_down else self.nm_answers
+        fine = nodemanager is not False and proxy is not False
         return Health(
             status="ok" if fine else "degraded",
             node_id=self.node_id,
-            nodemanager=self.nm_answers,
+            nodemanager=nodemanager,
             proxy=proxy,
             settings_version=self._settings.version,
             limits=self.limits(),
@@ -223,6 +230,7 @@ class Sidecar:
             ("rest", servers[1]),
             ("reports", self.runtime.reporter.run()),
             ("nodemanager", self._follow_nodemanager()),
+            ("lookout", self._lookout.run()),
             ("clock", self._clock()),
             ("measure", self.minder.measure()),
             ("pings", self._pings()),
@@ -240,7 +248,7 @@ class Sidecar:
         """Shed what is held, give all limits back, tell the proxy once, close everything; within seconds."""
         log.info(STOPPING, node=self.node_id, held=len(self.node.queue))
         self.runtime.stopping = True
-        self.runtime.tell(Drain(True, STOPPING, time.time()))
+        self.runtime.tell(Drain(True, STOPPING, time.time(), "stop"))
         for task in tasks:
             if task.get_name() != "rest":
                 task.cancel()
@@ -292,7 +300,10 @@ class Sidecar:
     async def _follow_nodemanager(self) -> None:
         """Compare the NodeManager's list: at the start, then regularly; each second while a process is not watched."""
         while True:
+            self._nm_changed.clear()
+            self._judge()
             listed = await self._ask_nodemanager()
+            self._judge()
             if listed is not None:
                 events = compare(listed, self.node.entries, self.runtime.gone, self.runtime.watcher.seen(), time.time())
                 for event in events:
@@ -300,10 +311,27 @@ class Sidecar:
                         self.metrics.ends.labels("nodemanager").inc()
                     self.runtime.tell(event)
             begun = time.monotonic()
-            while time.monotonic() - begun < self.settings.reconcile_s:
-                await asyncio.sleep(_TICK_S)
+            while time.monotonic() - begun < self.settings.reconcile_s and not self._nm_changed.is_set():
+                await self._tick_or_change()
                 if self.runtime.watcher.unseen() or listed is None:
                     break
+
+    async def _tick_or_change(self) -> None:
+        try:
+            async with asyncio.timeout(_TICK_S):
+                await self._nm_changed.wait()
+        except TimeoutError:
+            return  # a tick went by
+
+    def _judge(self) -> None:
+        """Tell the machine, and the proxy at once, whether the NodeManager takes starts."""
+        why = self._lookout.why or (self._limit_nm if self._silent >= _SILENT else "")
+        if why == self.node.nm_down:
+            return
+        changed = bool(why) != bool(self.node.nm_down)
+        self.runtime.tell(NodeManagerState(why, time.time()))
+        if changed:
+            self.runtime.reporter.changed()
 
     async def _ask_nodemanager(self) -> NmList | None:
         loop = asyncio.get_running_loop()
@@ -318,10 +346,12 @@ class Sidecar:
             self.metrics.nm_errors.inc()
             if self.nm_answers is not False:
                 log.warning("the NodeManager's list of containers cannot be read", why=str(error))
+            if self.nm_answers or self._silent:
+                self._silent += 1  # it answered once: this is no REST that lets nobody in
             self.nm_answers = False
             self._limit_nm = f"the NodeManager's REST does not answer: {error}"
             return None
-        self.nm_answers, self._limit_nm = True, ""
+        self.nm_answers, self._limit_nm, self._silent = True, "", 0
         return listed
 
     def _learn_node_id(self, info: Any) -> None:
@@ -334,6 +364,9 @@ class Sidecar:
     # What the machine and the proxy ask
 
     def _acknowledged(self, ack: Ack) -> None:
+        if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
+            self.runtime.tell(Drain(bool(ack.drain), ack.drain, time.time(), "yarn"))
+            self.runtime.reporter.changed()
         if ack.drop:
             self.runtime.tell(Dropped(tuple(ack.drop), ack.drop_reason, time.time()))
         if ack.targets is not None or ack.shed or ack.promoted:

@@ -372,6 +372,7 @@ def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) ->
         "drop_reason": "",
         "targets": None,
         "shed": [],
+        "drain": None,
         "promoted": [],
     }
     assert state.reports[0].events[0].kind is EventKind.HELD

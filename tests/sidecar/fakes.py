@@ -88,6 +88,8 @@ class FakeNm:
         self.stop_takes_s = 0.0
         self.pings = 0
         self.connections: set[asyncio.StreamWriter] = set()
+        """That said something."""
+        self._sockets: set[asyncio.StreamWriter] = set()
         self.port = 0
         self._server: asyncio.Server | None = None
 
@@ -100,7 +102,7 @@ class FakeNm:
         """Close all connections and stop listening."""
         assert self._server is not None
         self._server.close()
-        for writer in list(self.connections):
+        for writer in list(self._sockets):
             writer.close()
         await asyncio.sleep(0.02)
 
@@ -110,9 +112,10 @@ class FakeNm:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = ServerConnection()
-        self.connections.add(writer)
+        self._sockets.add(writer)
         try:
             while data := await reader.read(1 << 16):
+                self.connections.add(writer)
                 for event in connection.receive_data(data):
                     if isinstance(event, SaslFrame):
                         writer.write(connection.sasl(verdict(event)))
@@ -124,6 +127,7 @@ class FakeNm:
             return
         finally:
             self.connections.discard(writer)
+            self._sockets.discard(writer)
             writer.close()
 
     async def _answer(self, connection: ServerConnection, call: Call) -> bytes:
@@ -253,6 +257,7 @@ class FakeProxy:
         self.reports: list[Report] = []
         self.events: list[ContainerEvent] = []
         self.away = False
+        self.drain: str | None = None
         self.app = FastAPI()
         self.app.post("/v1/nodes/{node_id}/report")(self._report)
 
@@ -263,7 +268,7 @@ class FakeProxy:
         self.reports.append(report)
         known = {event.seq for event in self.events}
         self.events += [event for event in report.events if event.seq not in known]
-        return Ack(events_to=max((event.seq for event in report.events), default=0))
+        return Ack(events_to=max((event.seq for event in report.events), default=0), drain=self.drain)
 
     def kinds(self, container: str) -> list[str]:
         """Return what happened to a container."""

@@ -1,0 +1,197 @@
+"""The NodeManager dies, stands still, comes back; nodes are drained; an application's next attempt begins."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Resources
+from shell.messages import EventKind, Report
+from sidecar.entry import is_earlier
+from sidecar.events import (
+    Answered,
+    Drain,
+    Ended,
+    Granted,
+    Hold,
+    Kill,
+    KillOver,
+    Launch,
+    NodeManagerState,
+    Outcome,
+    Released,
+    SessionLost,
+    SessionUp,
+    Settled,
+    Unwatch,
+    Watch,
+)
+from sidecar.picture import fill_report
+from sidecar.starts import container_proto
+from tests.playbook import play
+from tests.sidecar.fakes import FakeAm, cid, start_request
+from tests.sidecar.test_node import LAUNCH, busy
+from tests.sidecar.test_server import run, until, world
+from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
+
+NEXT = "appattempt_1_0001_000002"
+DOWN = "nobody answers at 127.0.0.1:8041: connection refused"
+
+
+def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
+    one = node()
+    one.handle(SessionUp(ATTEMPT, 0))
+    one.handle(Granted((grant("a"),), 0))
+    play(
+        one,
+        (NodeManagerState(DOWN, 1), []),
+        (arrived("a", 2), [Hold("a"), told(1, "a", EventKind.HELD, 2)]),
+    )
+    assert one.obstacle(Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
+    report = fill_report(Report(node_id="n", boot="b", seq=1, sidecar_url="", memory_mb=1, vcores=1), one, 3)
+    assert report.nm_down == DOWN
+    play(
+        one,
+        (NodeManagerState("", 4), [Launch("a", ATTEMPT, LAUNCH), Watch("a", APP)]),
+        (
+            Answered("a", Outcome.LOST, "the connection to the NodeManager was lost", 5),
+            [
+                told(2, "a", EventKind.LOST, 5, reason="the connection to the NodeManager was lost", waited_s=2),
+                Unwatch("a"),
+                Settled("a"),
+                Released(ATTEMPT),
+            ],
+        ),
+    )
+    assert one.used() == Resources()
+
+
+def test_a_kill_that_found_no_session_is_tried_again_with_the_next_one() -> None:
+    full = busy()
+    full.handle(arrived("g", 5, q=False))
+    full.handle(SessionLost(ATTEMPT, 5.1))
+    full.handle(KillOver("q2", False, "there is no session with the NodeManager", 5.2))
+    play(
+        full,
+        (SessionUp(ATTEMPT, 9), [Kill("q2", ATTEMPT)]),
+        (SessionUp(ATTEMPT, 9.1), []),  # one kill at a time
+        (KillOver("q2", True, "", 9.5), [Unwatch("q2")]),
+    )
+    assert full.used() == Resources(2048, 2)
+
+
+def test_what_runs_goes_on_without_its_session_and_is_counted_until_it_ends() -> None:
+    full = busy()
+    full.handle(SessionLost(ATTEMPT, 5))
+    full.handle(NodeManagerState(DOWN, 5))
+    assert full.used() == Resources(2048, 2)
+    assert full.handle(Ended("q1", 7))[0] == told(5, "q1", EventKind.ENDED, 7, ran_s=6)
+    full.handle(NodeManagerState("", 8))
+    assert full.used() == Resources(1024, 1)
+
+
+def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
+    full = busy()
+    full.handle(arrived("q9", 2))
+    why = f"{NEXT} has begun meanwhile"
+    play(
+        full,
+        (SessionUp("appattempt_1_0002_000002", 3), []),
+        (SessionUp(NEXT, 3), [told(6, "q9", EventKind.LOST, 3, reason=why, waited_s=1), Settled("q9")]),
+        (Ended("q1", 4), [told(7, "q1", EventKind.ENDED, 4, ran_s=3), Unwatch("q1")]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "earlier"),
+    [
+        (ATTEMPT, NEXT, True),
+        (NEXT, ATTEMPT, False),
+        (ATTEMPT, ATTEMPT, False),
+        ("appattempt_1_0002_000001", NEXT, False),
+        ("", NEXT, False),
+    ],
+)
+def test_earlier_attempts(one: str, other: str, earlier: bool) -> None:
+    assert is_earlier(one, other) is earlier
+
+
+def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
+    drained = busy()
+    drained.handle(Drain(True, "disks are changed", 2))
+    drained.handle(Drain(True, "YARN: its state is DECOMMISSIONING", 3, "yarn"))
+    assert drained.draining == "disks are changed"
+    drained.handle(Drain(False, "", 4))
+    shed = told(5, "q9", EventKind.SHED, 5, reason="YARN: its state is DECOMMISSIONING", cause="drain")
+    play(
+        drained,
+        (arrived("q9", 5), [Hold("q9"), shed]),
+        (Drain(False, "", 6, "yarn"), []),
+        (arrived("q8", 7), [Hold("q8"), told(6, "q8", EventKind.HELD, 7)]),
+    )
+    assert [entry.id for entry in drained.using()] == ["q1", "q2"]  # what ran goes on
+
+
+def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path, report_s=3.0, reconcile_s=30.0) as w:
+            await w.grant(2, 3, 4)
+            am = await FakeAm.connect(w.port)
+            for serial in (2, 3, 4):
+                await am.start(start_request(cid(serial), opportunistic=True))
+            await until(lambda: w.nm.running == {cid(2), cid(3)})
+            await w.nm.stop()
+            died_s = time.monotonic()
+            await until(lambda: w.proxy.reports[-1].nm_down)
+            assert time.monotonic() - died_s < 1
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
+            assert w.nm.started() == [cid(2), cid(3)]
+            assert w.sidecar.node.used() == Resources(2048, 2)  # they run on
+            with pytest.raises(ConnectionError):
+                await FakeAm.connect(w.port)
+            assert w.sidecar.health().status == "degraded"
+            await w.nm.start()
+            await until(lambda: not w.proxy.reports[-1].nm_down)
+            w.nm.running.clear()  # it came back without recovery
+            again = await FakeAm.connect(w.port)
+            stop = y.StopContainersRequestProto(container_id=[container_proto(cid(2))])
+            await again.call("stopContainers", stop)
+            await until(lambda: not list(w.sidecar.node.using()), 8)
+            await again.close()
+            await am.close()
+
+    run(story)
+
+
+def test_a_start_that_the_nodemanager_did_not_answer_is_no_success(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            am = await FakeAm.connect(w.port)
+            await w.nm.stop()
+            with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+                await am.start(start_request(cid(9), opportunistic=False))
+            assert w.proxy.kinds(cid(9)) == []
+            assert not w.sidecar.node.entries
+            await w.nm.start()
+            am.writer.close()
+
+    run(story)
+
+
+def test_yarn_and_an_admin_drain_a_node(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.proxy.drain = "YARN: its state is UNHEALTHY"
+            await until(lambda: w.proxy.reports[-1].drain_reason == "YARN: its state is UNHEALTHY")
+            w.proxy.drain = None  # a new proxy, which has not read the nodes yet
+            before = len(w.proxy.reports)
+            await until(lambda: len(w.proxy.reports) > before + 2)
+            assert w.proxy.reports[-1].draining
+            w.proxy.drain = ""
+            await until(lambda: not w.proxy.reports[-1].draining)
+
+    run(story)
