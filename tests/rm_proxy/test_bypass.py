@@ -127,7 +127,7 @@ def test_rest_and_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
         def close(self) -> None: ...
 
-    for place in ("rm_proxy.bypass_cli.RestClient", "rm_proxy.cli.RestClient"):
+    for place in ("rm_proxy.bypass_cli.rest_client", "rm_proxy.cli.rest_client"):
         monkeypatch.setattr(place, Client)
     shown = CliRunner().invoke(proxy, ["bypass"], catch_exceptions=False).output
     assert shown == f"order auto, all applications: trial: 10% are tried\n{APP}: bypass: spent\n"
