@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from cluster import kerberos
 from cluster.jars import Jars
 from cluster.siteconf import Properties
 from cluster.spec import ClusterSpec, NodeAddresses
@@ -39,7 +40,8 @@ def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
 
 def core_site(spec: ClusterSpec) -> Properties:
     """Return core-site.xml."""
-    return {"fs.defaultFS": f"hdfs://{spec.namenode}", "hadoop.tmp.dir": str(spec.workdir / "tmp")}
+    own = {"fs.defaultFS": f"hdfs://{spec.namenode}", "hadoop.tmp.dir": str(spec.workdir / "tmp")}
+    return own | kerberos.core_site(spec)
 
 
 def hdfs_site(spec: ClusterSpec) -> Properties:
@@ -57,7 +59,7 @@ def hdfs_site(spec: ClusterSpec) -> Properties:
         "dfs.datanode.address": str(data),
         "dfs.datanode.http.address": str(web),
         "dfs.datanode.ipc.address": str(rpc),
-    }
+    } | kerberos.hdfs_site(spec)
 
 
 def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
@@ -72,15 +74,19 @@ def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
             f"yarn.resourcemanager.admin.address{rm.suffix}": str(rm.admin),
             f"yarn.resourcemanager.webapp.address{rm.suffix}": str(rm.web),
         }
-    return properties | {
-        "yarn.scheduler.minimum-allocation-mb": str(spec.min_allocation_mb),
-        "yarn.scheduler.maximum-allocation-mb": str(spec.node_memory_mb),
-        "yarn.scheduler.maximum-allocation-vcores": str(spec.node_vcores),
-        "yarn.application.classpath": f"$HADOOP_CONF_DIR,{jars.classpath}",
-        "yarn.log-aggregation-enable": "true",
-        "yarn.node-attribute.fs-store.root-dir": f"file://{spec.workdir}/tmp/node-attribute",
-        "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
-    }
+    return (
+        properties
+        | {
+            "yarn.scheduler.minimum-allocation-mb": str(spec.min_allocation_mb),
+            "yarn.scheduler.maximum-allocation-mb": str(spec.node_memory_mb),
+            "yarn.scheduler.maximum-allocation-vcores": str(spec.node_vcores),
+            "yarn.application.classpath": f"$HADOOP_CONF_DIR,{jars.classpath}",
+            "yarn.log-aggregation-enable": "true",
+            "yarn.node-attribute.fs-store.root-dir": f"file://{spec.workdir}/tmp/node-attribute",
+            "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
+        }
+        | kerberos.yarn_site(spec)
+    )
 
 
 def recovery(spec: ClusterSpec) -> Properties:
@@ -150,7 +156,7 @@ def nodemanager_site(spec: ClusterSpec, node: NodeAddresses) -> Properties:
 
 def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
     """Return mapred-site.xml: containers of 512 MB with heaps of 300 MB."""
-    options = " ".join(jvm_options(hosts_file, heap_mb=300))
+    options = " ".join([*jvm_options(hosts_file, heap_mb=300), *kerberos.jvm_options(spec, jars.native)])
     return {
         "mapreduce.framework.name": "yarn",
         "mapreduce.application.classpath": jars.classpath,
@@ -166,7 +172,7 @@ def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
         "mapreduce.jobhistory.webapp.address": str(spec.jobhistory_web),
         "mapreduce.jobhistory.admin.address": str(spec.jobhistory_admin),
         "mapreduce.jobhistory.move.interval-ms": "10000",
-    }
+    } | kerberos.mapred_site(spec)
 
 
 def shuffle_site(node: NodeAddresses) -> Properties:

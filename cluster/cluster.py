@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
+from requests.auth import AuthBase
+
 from cluster import daemons, processes, state
 from cluster.baseconf import rm_state_dir, zookeeper_dir
 from cluster.commands import Launcher
 from cluster.confdirs import ConfDirs
 from cluster.daemons import JOBHISTORY, NODEMANAGER, Daemon
 from cluster.errors import DaemonFailedError, StateError
-from cluster.jars import hadoop_jars
-from cluster.java import find_java
+from cluster.jars import Jars, hadoop_jars
+from cluster.java import Java, find_java
+from cluster.kerberos import Kerberos, jvm_options, web_auth
+from cluster.native import hadoop_native
 from cluster.ports import check_free
 from cluster.spec import ClusterSpec, RmAddresses
 
@@ -107,6 +111,16 @@ class Cluster:
         """Return the RM that is active now; the first one while none is."""
         return daemons.active_rm(self.spec)
 
+    @property
+    def kerberos(self) -> Kerberos:
+        """The realm of a secure cluster."""
+        return Kerberos(self.spec)
+
+    @property
+    def web_auth(self) -> AuthBase | None:
+        """A login at the web servers of a secure cluster, as who runs this; None for others."""
+        return web_auth(self.spec)
+
     def log(self, name: str) -> Path:
         """Return the log file of a daemon."""
         return self.spec.workdir / "logs" / f"{name}.log"
@@ -128,8 +142,11 @@ class Cluster:
             launcher = self._prepare(progress)
             hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
             history = daemons.history_daemon(self.spec, self.conf)
-            self._check_ports([*hdfs, history, *yarn])
+            kdc = daemons.kdc_daemons(self.spec, self.conf)
+            self._check_ports([*kdc, *hdfs, history, *yarn])
             try:
+                self._spawn(kdc, progress)
+                self._wait(kdc, progress)
                 self._spawn(yarn, progress)
                 self._format_hdfs(launcher, progress)
                 self._spawn(hdfs, progress)
@@ -208,7 +225,8 @@ class Cluster:
     ) -> subprocess.CompletedProcess[str]:
         """Run a client program: a name in commands.MAIN_CLASSES, such as fs, jar, examples, job, or a class name.
 
-        user: act as that HDFS and YARN user. Raises CommandFailedError on a timeout and, if `check`, on failure.
+        user: act as that HDFS and YARN user; on a secure cluster with a ticket of his own. Raises CommandFailedError
+        on a timeout and, if `check`, on failure.
         """
         return self.launcher.run(command, args, self.conf_dir, user, timeout_s, check)
 
@@ -227,14 +245,21 @@ class Cluster:
         """Java, jars and hosts file; the jars are downloaded when they are not there yet."""
         if self._launcher is None:
             java = find_java()
-            self._launcher = Launcher(java, hadoop_jars(java), self.conf.hosts_file, self.spec.workdir / "tmp")
+            self._launcher = self._new_launcher(java, hadoop_jars(java))
         return self._launcher
+
+    def _new_launcher(self, java: Java, jars: Jars) -> Launcher:
+        spec = self.spec
+        opts = tuple(jvm_options(spec, jars.native))
+        tickets = Kerberos(spec).client_env if spec.kerberos else None
+        return Launcher(java, jars, self.conf.hosts_file, spec.workdir / "tmp", opts, tickets)
 
     def _prepare(self, progress: Progress) -> Launcher:
         java = find_java()
-        self._launcher = launcher = Launcher(
-            java, hadoop_jars(java, progress), self.conf.hosts_file, self.spec.workdir / "tmp"
-        )
+        self._launcher = launcher = self._new_launcher(java, hadoop_jars(java, progress))
+        if self.spec.kerberos:
+            hadoop_native(java, launcher.jars, progress)
+            Kerberos(self.spec).prepare()
         self.conf.write(launcher.jars)
         self._end_containers()  # left by a NodeManager that was killed from outside
         for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
@@ -261,8 +286,8 @@ class Cluster:
         saved = self._saved()
         for daemon in wanted:
             opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
-            argv = self.launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
-            env = self.launcher.env(daemon.conf_dir)
+            java = self.launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
+            argv, env = daemon.argv or java, self.launcher.env(daemon.conf_dir) | dict(daemon.env or {})
             saved.daemons[daemon.name] = processes.spawn(argv, self.spec.workdir, env, self.log(daemon.name))
             state.save(saved)
             progress(f"{daemon.name}: starting")
@@ -289,7 +314,8 @@ class Cluster:
 
     def _daemons(self) -> dict[str, Daemon]:
         hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
-        return {daemon.name: daemon for daemon in [*hdfs, daemons.history_daemon(self.spec, self.conf), *yarn]}
+        others = [*daemons.kdc_daemons(self.spec, self.conf), daemons.history_daemon(self.spec, self.conf)]
+        return {daemon.name: daemon for daemon in [*others, *hdfs, *yarn]}
 
     def _process(self, name: str) -> processes.ProcessId:
         saved = self._saved().daemons

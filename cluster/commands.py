@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -38,11 +38,15 @@ class Launcher:
     hosts_file: Path
     tmp: Path | None = None
     """Where the programs put temporary files, such as unpacked web pages; None for the machine's own place."""
+    java_opts: tuple[str, ...] = ()
+    """More options of every JVM."""
+    tickets: Callable[[str | None], Mapping[str, str]] | None = None
+    """On a secure cluster: the environment that holds a user's fresh tickets (None: of whoever runs this)."""
 
     def argv(self, main: str, args: Sequence[str], conf_dir: Path, heap_mb: int, opts: Sequence[str] = ()) -> list[str]:
         """Return the command line of `main`: a short name of MAIN_CLASSES, or a class name."""
         tmp = [] if self.tmp is None else [f"-Djava.io.tmpdir={self.tmp}"]
-        options = [*jvm_options(self.hosts_file, heap_mb), *tmp, *opts]
+        options = [*jvm_options(self.hosts_file, heap_mb), *tmp, *self.java_opts, *opts]
         classpath = f"{conf_dir}:{self.jars.classpath}"
         return [str(self.java.executable), *options, "-cp", classpath, MAIN_CLASSES.get(main, main), *args]
 
@@ -52,6 +56,12 @@ class Launcher:
         own = {"JAVA_HOME": str(self.java.home), "HADOOP_CONF_DIR": str(conf_dir)}
         return kept | own | ({"HADOOP_USER_NAME": user} if user else {})
 
+    def client_env(self, conf_dir: Path, user: str | None) -> dict[str, str]:
+        """Return the environment of a client program: logged in as `user`, where the cluster wants that."""
+        if self.tickets is None:
+            return self.env(conf_dir, user)
+        return self.env(conf_dir) | dict(self.tickets(user))
+
     def popen(
         self, main: str, args: Sequence[str], conf_dir: Path, user: str | None, output: IO[str] | int
     ) -> subprocess.Popen[str]:
@@ -59,7 +69,7 @@ class Launcher:
         argv = self.argv(main, args, conf_dir, heap_mb=512)
         return subprocess.Popen(
             argv,
-            env=self.env(conf_dir, user),
+            env=self.client_env(conf_dir, user),
             text=True,
             errors="replace",
             stdin=subprocess.DEVNULL,
@@ -75,7 +85,7 @@ class Launcher:
         try:
             done = subprocess.run(
                 argv,
-                env=self.env(conf_dir, user),
+                env=self.client_env(conf_dir, user),
                 text=True,
                 errors="replace",
                 capture_output=True,

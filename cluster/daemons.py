@@ -2,15 +2,17 @@
 
 import json
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import requests
+from requests.auth import AuthBase
 
 from cluster.confdirs import ConfDirs
 from cluster.errors import DaemonFailedError
+from cluster.kerberos import Kerberos, web_auth
 from cluster.ports import ANY, Listen
 from cluster.spec import ClusterSpec, HostPort, NodeAddresses, RmAddresses
 
@@ -21,7 +23,7 @@ _WEBHDFS_TIMEOUT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """One Java process."""
+    """One process; in Java, unless it has an `argv`."""
 
     name: str
     main_class: str
@@ -32,6 +34,18 @@ class Daemon:
     """Asks the daemon itself; False as long as it cannot answer."""
     java_opts: tuple[str, ...] = ()
     args: tuple[str, ...] = ()
+    argv: tuple[str, ...] = ()
+    """The whole command line of a daemon that is no Java program."""
+    env: Mapping[str, str] | None = None
+    """What its environment has besides."""
+
+
+def kdc_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
+    """Return the KDC of a secure cluster, nothing for others. Raises MissingToolError."""
+    if not spec.kerberos:
+        return []
+    realm, listen = Kerberos(spec), (Listen(spec.kdc, "KDC"),)
+    return [Daemon("kdc", "", conf.client, 0, listen, realm.is_up, argv=realm.kdc_argv, env=realm.env)]
 
 
 def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
@@ -67,7 +81,7 @@ def history_daemon(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
             Listen(spec.jobhistory_web, "JobHistoryServer web"),
             Listen(spec.jobhistory_admin, "JobHistoryServer admin"),
         ),
-        lambda: bool(get_json(f"{spec.jobhistory_web.url}/ws/v1/history/info")),
+        lambda: bool(get_json(f"{spec.jobhistory_web.url}/ws/v1/history/info", web_auth(spec))),
     )
 
 
@@ -117,21 +131,21 @@ def _resourcemanager(spec: ClusterSpec, rm: RmAddresses, folder: Path) -> Daemon
             Listen(rm.admin, f"{name} admin"),
             Listen(rm.web, f"{name} web"),
         ),
-        lambda: bool(ha_state(rm)),
+        lambda: bool(ha_state(rm, web_auth(spec))),
         spec.rm_java_opts,
     )
 
 
-def ha_state(rm: RmAddresses) -> str:
+def ha_state(rm: RmAddresses, auth: AuthBase | None = None) -> str:
     """Return ACTIVE, STANDBY or INITIALIZING as an RM says, "" when it does not answer."""
-    info = get_json(f"{rm.web.url}/ws/v1/cluster/info").get("clusterInfo") or {}
+    info = get_json(f"{rm.web.url}/ws/v1/cluster/info", auth).get("clusterInfo") or {}
     return str(info.get("haState", ""))
 
 
 def active_rm(spec: ClusterSpec) -> RmAddresses:
     """Return the active RM; the first one while none is, or when there is only one."""
     rms = spec.resource_managers
-    return rms[0] if len(rms) == 1 else next((rm for rm in rms if ha_state(rm) == "ACTIVE"), rms[0])
+    return rms[0] if len(rms) == 1 else next((rm for rm in rms if ha_state(rm, web_auth(spec)) == "ACTIVE"), rms[0])
 
 
 def _nodemanager(spec: ClusterSpec, node: NodeAddresses, folder: Path) -> Daemon:
@@ -165,13 +179,13 @@ def up_since(spec: ClusterSpec, daemon: Daemon, since_s: float) -> Daemon:
 
 def _told_s(spec: ClusterSpec, node_id: str) -> float:
     """Return the time of the health report in a node's last heartbeat, 0 when the RM does not know the node."""
-    node = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes/{node_id}").get("node") or {}
+    node = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes/{node_id}", web_auth(spec)).get("node") or {}
     return float(node.get("lastHealthUpdate", 0)) / 1000
 
 
 def node_states(spec: ClusterSpec) -> dict[str, str]:
     """Return the state of each node as the RM sees it, by NodeId; empty when the RM does not answer."""
-    nodes = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes").get("nodes") or {}
+    nodes = get_json(f"{active_rm(spec).web.url}/ws/v1/cluster/nodes", web_auth(spec)).get("nodes") or {}
     return {node["id"]: node["state"] for node in nodes.get("node", [])}
 
 
@@ -183,6 +197,7 @@ def make_hdfs_folders(spec: ClusterSpec, user: str) -> None:
     folders = {"/tmp": "1777", "/user": "1777", f"/user/{user}": "755"}
     folders |= {"/tmp/hadoop-yarn": "755", "/tmp/hadoop-yarn/staging": "1777", "/tmp/logs": "1777"}
     with _session() as session:
+        session.auth = web_auth(spec)
         for folder, mode in folders.items():
             query = {"permission": mode, "user.name": user}
             url = f"{spec.namenode_web.url}/webhdfs/v1{folder}"
@@ -193,11 +208,11 @@ def make_hdfs_folders(spec: ClusterSpec, user: str) -> None:
                 raise DaemonFailedError(f"namenode: cannot make {folder} in HDFS: {error}") from error
 
 
-def get_json(url: str) -> dict[str, Any]:
+def get_json(url: str, auth: AuthBase | None = None) -> dict[str, Any]:
     """Return the JSON object at `url`, or an empty one as long as nobody answers there."""
     try:
         with _session() as session:
-            answer = session.get(url, headers={"Accept": "application/json"}, timeout=_HTTP_TIMEOUT_S)
+            answer = session.get(url, headers={"Accept": "application/json"}, timeout=_HTTP_TIMEOUT_S, auth=auth)
             answer.raise_for_status()
             found: dict[str, Any] = answer.json()
     except (requests.RequestException, ValueError):
@@ -212,5 +227,6 @@ def _session() -> requests.Session:
 
 
 def _namenode_state(spec: ClusterSpec) -> dict[str, Any]:
-    beans = get_json(f"{spec.namenode_web.url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo").get("beans", [])
+    url = f"{spec.namenode_web.url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo"
+    beans = get_json(url, web_auth(spec)).get("beans", [])
     return beans[0] if beans else {}

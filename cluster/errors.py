@@ -31,5 +31,9 @@ class DaemonFailedError(ClusterError):
     """A daemon ended, or did not come up in time."""
 
 
+class KerberosSetupError(ClusterError):
+    """A program of Kerberos failed while the realm of a secure cluster was made."""
+
+
 class CommandFailedError(ClusterError):
     """A Hadoop client command ended with another exit code than 0."""

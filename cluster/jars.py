@@ -30,6 +30,11 @@ class Jars:
         """All of them, as Java and `yarn.application.classpath` understand it."""
         return f"{self.lib}/*"
 
+    @property
+    def native(self) -> Path:
+        """The folder of libhadoop.so; there once a secure cluster was started (cluster/native.py)."""
+        return self.lib.parent / "native"
+
     def artifact(self, name: str) -> Path:
         """Return the jar of a Hadoop artifact, such as "hadoop-mapreduce-examples"; raises DownloadError."""
         jar = self.lib / f"{name}-{HADOOP_VERSION}.jar"
@@ -62,7 +67,7 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
         raise DownloadError(
             f"{cache}: {error.strerror}. Set QUICKSILVER_CACHE to a folder that can be written."
         ) from error
-    with _locked(cache / ".lock"):
+    with locked(cache / ".lock"):
         if not (stamp.is_file() and stamp.read_text() == wanted):
             fresh = cache / "lib.new"
             shutil.rmtree(fresh, ignore_errors=True)
@@ -97,7 +102,8 @@ def _download(maven: Path, java: Java, target: Path, log: Path, progress: Progre
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock file of the cache for the time of a with block."""
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

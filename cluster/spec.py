@@ -113,6 +113,12 @@ class ClusterSpec(BaseModel):
     rm_java_opts: tuple[str, ...] = ()
     """More JVM options for the RM, such as -Xmx2g; the last of contradicting ones wins."""
     start_timeout_s: float = Field(180.0, gt=0)
+    kerberos: bool = False
+    """A secure cluster: a KDC of its own, Kerberos and service-level authorization in HDFS, YARN and MapReduce."""
+    spnego: bool = False
+    """With `kerberos`: the web servers want a Kerberos login too."""
+    ticket_life_s: float = Field(36000.0, ge=1)
+    """With `kerberos`: how long a ticket lives, in seconds."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -121,6 +127,8 @@ class ClusterSpec(BaseModel):
                 f"base_port {self.base_port} with {self.nodes} nodes needs ports up to {self.last_port}; "
                 f"they must stay below {LAST_FIXED_PORT + 1}: choose a lower base_port"
             )
+        if self.spnego and not self.kerberos:
+            raise ValueError("spnego needs kerberos: set both")
         if not self.queues or sum(self.queues.values()) != 100:
             raise ValueError(f"queues: capacities must add up to 100, not {sum(self.queues.values())}")
         return self
@@ -196,6 +204,10 @@ class ClusterSpec(BaseModel):
     def zookeeper(self) -> HostPort:
         """ZooKeeper, with `ha`."""
         return self.master(50)
+
+    def kdc(self) -> HostPort:
+        """The Kerberos key distribution center, with `kerberos`."""
+        return self.master(60)
 
     @property
     def jobhistory_rpc(self) -> HostPort:

@@ -111,12 +111,13 @@ def measure(cluster: Cluster, name: str, job: JobResult, watch: Watch, output: s
 def master_log(cluster: Cluster, job_id: str) -> str:
     """Return the log of a finished job's application master, once it is collected. Raises OutputError."""
     web = cluster.spec.jobhistory_web.url
-    attempts = get_json(f"{web}/ws/v1/history/mapreduce/jobs/{job_id}/jobattempts")["jobAttempts"]["jobAttempt"]
+    url = f"{web}/ws/v1/history/mapreduce/jobs/{job_id}/jobattempts"
+    attempts = get_json(url, cluster.web_auth)["jobAttempts"]["jobAttempt"]
     container = attempts[-1]["containerId"]
     link = f"{web}/ws/v1/history/containerlogs/{container}/syslog"
 
     def collected() -> str | None:
-        text = get_text(link)
+        text = get_text(link, cluster.web_auth)
         return text if _ASSIGNED.search(text) else None
 
     return eventually(f"log of {container}", collected)

@@ -127,6 +127,8 @@ class Stack:
         kept = ["keep", "--"] if self.keep else []
         command = [sys.executable, "-m", "quicksilver", *kept, *arguments]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
+        if self.cluster.spec.kerberos:
+            env |= self.cluster.kerberos.env
         self.processes[name] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, env=env
         )

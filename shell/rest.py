@@ -18,6 +18,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
+from requests.auth import AuthBase
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -80,14 +81,17 @@ class RestClient:
         remedy: str = "",
         pool: int = 4,
         credentials: Credentials | None = None,
+        auth: AuthBase | None = None,
     ) -> None:
-        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections.
+        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections; `auth` logs in.
 
         With credentials, redirects are refused: they would carry them elsewhere.
         """
         self.base_url, self.timeout_s, self.remedy = base_url.rstrip("/"), timeout_s, remedy
         self._credentials = credentials
         self._session = rest_session(pool, credentials)
+        if auth is not None:
+            self._session.auth = auth
 
     def get(self, path: str, params: dict[str, Any] | None = None) -> Any:
         """GET `path`, return the JSON body. Raises UnreachableError or RefusedError."""
@@ -197,9 +201,17 @@ def _refused(response: requests.Response, url: str) -> RefusedError:
     try:
         body = ErrorEnvelope.model_validate_json(response.content).error
     except ValueError:
-        text = f"answered {status} {response.reason}"
+        text = f"answered {status} {response.reason}{_wanted(response)}"
         return RefusedError(text, place=url, status=status, code=f"http-{status}")
     return RefusedError(body.message, place=url, status=status, code=body.code)
+
+
+def _wanted(response: requests.Response) -> str:
+    """Return which settings a server's wish for a login is answered by, "" when it has none or was answered."""
+    wants = response.headers.get("WWW-Authenticate", "").lower().startswith("negotiate")
+    if response.status_code != 401 or not wants or response.request.headers.get("Authorization"):
+        return ""
+    return ": it wants a Kerberos login; set kerberos_principal and kerberos_keytab (docs/security.md)"
 
 
 def envelope(status: int, code: str, message: str) -> JSONResponse:

@@ -17,9 +17,10 @@ class Hdfs:
     """The file system of one local cluster. All methods raise requests.RequestException."""
 
     def __init__(self, cluster: Cluster, user: str | None = None) -> None:
-        """Act as `user`, the one who runs this unless given."""
+        """Act as `user`, the one who runs this unless given; on a secure cluster always the latter."""
         self._base = f"{cluster.spec.namenode_web.url}/webhdfs/v1"
         self._user = user or getpass.getuser()
+        self._auth = cluster.web_auth
 
     def _call(self, method: str, path: str, op: str, data: bytes | None = None, **query: str) -> requests.Response:
         with session() as http:
@@ -29,6 +30,7 @@ class Hdfs:
                 params={"op": op, "user.name": self._user, **query},
                 data=data,
                 timeout=TIMEOUT_S,
+                auth=self._auth,
             )
         answer.raise_for_status()
         return answer

@@ -65,17 +65,21 @@ class History:
 
     def job(self, job: str, timeout_s: float = 60.0) -> FinishedJob:
         """Return a job once its history is there. Raises OutputError when that is not the case in time."""
-        return eventually(f"history of {job}", lambda: parse_job(get_json(f"{self._jobs}/{job}").get("job")), timeout_s)
+        return eventually(
+            f"history of {job}",
+            lambda: parse_job(get_json(f"{self._jobs}/{job}", self._cluster.web_auth).get("job")),
+            timeout_s,
+        )
 
     def counters(self, job: str) -> Counters:
         """Return all counters of a finished job."""
-        return parse_counters(get_json(f"{self._jobs}/{job}/counters"))
+        return parse_counters(get_json(f"{self._jobs}/{job}/counters", self._cluster.web_auth))
 
     def attempts(self, job: str) -> list[Attempt]:
         """Return all attempts of a finished job's tasks."""
         found: list[Attempt] = []
-        for task in (get_json(f"{self._jobs}/{job}/tasks").get("tasks") or {}).get("task", []):
-            answer = get_json(f"{self._jobs}/{job}/tasks/{task['id']}/attempts")
+        for task in (get_json(f"{self._jobs}/{job}/tasks", self._cluster.web_auth).get("tasks") or {}).get("task", []):
+            answer = get_json(f"{self._jobs}/{job}/tasks/{task['id']}/attempts", self._cluster.web_auth)
             found += parse_attempts(answer)
         return found
 
@@ -83,7 +87,7 @@ class History:
         """Return the links to logs of a finished job's successful attempts, as its pages have them, by attempt."""
         found: dict[str, str] = {}
         for task_type in ("m", "r"):
-            page = get_text(f"{self._web}/jobhistory/attempts/{job}/{task_type}/SUCCESSFUL")
+            page = get_text(f"{self._web}/jobhistory/attempts/{job}/{task_type}/SUCCESSFUL", self._cluster.web_auth)
             found |= {attempt: self._web + path for attempt, path in parse_log_links(page).items()}
         return found
 
@@ -94,7 +98,7 @@ class History:
         """
 
         def page() -> str | None:
-            text = page_text(get_text(link))
+            text = page_text(get_text(link, self._cluster.web_auth))
             return text if "Log Type:" in text else None
 
         return eventually(link, page, timeout_s)

@@ -132,7 +132,7 @@ class Watch:
 
     def _look(self, url: str, take: Any) -> None:
         try:
-            take(get_json(url))
+            take(get_json(url, self.cluster.web_auth))
         except (requests.RequestException, ValueError):
             self.failures += 1
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import requests
+from requests.auth import AuthBase
 
 from workloads.errors import OutputError
 
@@ -22,19 +23,19 @@ def session() -> requests.Session:
     return found
 
 
-def get_json(url: str) -> dict[str, Any]:
-    """Return the JSON object at `url`. Raises requests.RequestException."""
+def get_json(url: str, auth: AuthBase | None = None) -> dict[str, Any]:
+    """Return the JSON object at `url`; `auth` as Cluster.web_auth gives it. Raises requests.RequestException."""
     with session() as http:
-        answer = http.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S)
+        answer = http.get(url, headers={"Accept": "application/json"}, timeout=TIMEOUT_S, auth=auth)
         answer.raise_for_status()
         found: dict[str, Any] = answer.json()
         return found
 
 
-def get_text(url: str) -> str:
+def get_text(url: str, auth: AuthBase | None = None) -> str:
     """Return the text at `url`. Raises requests.RequestException."""
     with session() as http:
-        answer = http.get(url, timeout=TIMEOUT_S)
+        answer = http.get(url, timeout=TIMEOUT_S, auth=auth)
         answer.raise_for_status()
         return answer.text
 
