@@ -205,6 +205,7 @@ class ClusterSpec(BaseModel):
         """ZooKeeper, with `ha`."""
         return self.master(50)
 
+    @property
     def kdc(self) -> HostPort:
         """The Kerberos key distribution center, with `kerberos`."""
         return self.master(60)
