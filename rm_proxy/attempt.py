@@ -17,13 +17,15 @@ from rm_proxy.arrivals import Arrivals
 from rm_proxy.asks import AskTable, Entry, Key
 from rm_proxy.ends import Ends
 from rm_proxy.exchange import Answered, Open, merge, prepend
-from rm_proxy.live import LiveContainers
+from rm_proxy.live import Live, LiveContainers
 from rm_proxy.promotion import Promotion
 from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
 from rm_proxy.world import DropHeld, Effect, Faulted, Refused, World
 from shell.messages import ContainerEvent
 
+AWAY_S: Final = 15.0
+"""A node that starts nothing for so long (and, with a silent sidecar, beyond the hold limit) is not waited for."""
 _SERIAL_START: Final = 1 << 29
 """Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
 
@@ -89,6 +91,7 @@ class Attempt:
         if answer.HasField("maximumCapability"):
             self._router.maximum = resources_of(answer.maximumCapability)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s)
+        self._router.charge()
         return answer.SerializeToString() if changed else None
 
     def on_not_registered(self, now_s: float) -> None:
@@ -276,14 +279,39 @@ class Attempt:
     def guard(self, now_s: float) -> None:
         """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them."""
         self._ends.settle(now_s)
+        self._give_up_away(now_s)
         app = self._world.app(self.app_id)
         if app is None or app.type != "MAPREDUCE":
             return
         for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
             reason = "deadlock guard: it waited behind containers of its own application that wait for it"
-            self._effect(DropHeld(live.node_id, live.id, reason))
-            self._ends.preempt(live, reason, now_s)
+            self._withdraw(live, reason, now_s)
         self._router.charge()
+
+    def _give_up_away(self, now_s: float) -> None:
+        """Have asked again for what does not start: its NodeManager stays down, or its sidecar may have died with it.
+
+        A sidecar that is only out of reach has given its held starts up by then (hold limit).
+        """
+        app = self._world.app(self.app_id)
+        for live in [c for c in self.live if c.may_be_held]:
+            away = self._world.away(live.node_id, now_s)
+            if away is None or app is None:
+                continue
+            since_s = live.held_s if live.held_s is not None else live.granted_s
+            due = away.for_s if away.nm_down else now_s - since_s - self._world.hold_limit_s(app)
+            if due > AWAY_S:
+                self._withdraw(live, f"{live.node_id} starts nothing: {away.why}", now_s)
+
+    def master_gone(self, now_s: float) -> None:
+        """Take in that the application master's container is over: nothing of this attempt is to start any more."""
+        for live in [c for c in self.live if c.may_be_held]:
+            self._withdraw(live, "its application master is gone", now_s)
+        self._router.charge()
+
+    def _withdraw(self, live: Live, reason: str, now_s: float) -> None:
+        self._effect(DropHeld(live.node_id, live.id, reason))
+        self._ends.preempt(live, reason, now_s)
 
     # Headroom
 

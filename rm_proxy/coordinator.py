@@ -16,9 +16,9 @@ from rm_proxy.attempt import Attempt
 from rm_proxy.budget import Budget, BudgetLimits, Order, Turned
 from rm_proxy.estimator import Estimator, Expectation, worked_s
 from rm_proxy.hints import bad_tags
-from rm_proxy.ids import app_of_attempt, app_of_container
+from rm_proxy.ids import app_of_attempt, app_of_container, attempt_of_container, is_earlier
 from rm_proxy.live import Live
-from rm_proxy.nodes import Node
+from rm_proxy.nodes import Away, Node
 from rm_proxy.outlook import Outlook
 from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
@@ -71,6 +71,7 @@ class Coordinator(Places):
         self._capacity: Resources | None = None
         self._acked: dict[str, tuple[str, int]] = {}
         self._drops: dict[str, dict[str, str]] = {}
+        self._urgent: list[Effect] = []
         self.targets = TargetSetter(local)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
@@ -151,11 +152,18 @@ class Coordinator(Places):
         if known is not None:
             return known
         attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
-        earlier = self._of_app.setdefault(attempt.app_id, [])
-        for old in earlier:
-            old.end("a newer attempt of the application started")
-        earlier.append(attempt)
+        others = self._of_app.setdefault(attempt.app_id, [])
+        others.append(attempt)
+        for old in others:
+            if any(is_earlier(old.id, other.id) for other in others):
+                old.end("a newer attempt of the application started")
+                self._urgent += old.take_effects()
         return attempt
+
+    def take_urgent(self) -> list[Effect]:
+        """Return what cannot wait for the next round: drops of starts that nobody waits for any more."""
+        urgent, self._urgent = self._urgent, []
+        return urgent
 
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
@@ -181,7 +189,7 @@ class Coordinator(Places):
 
     def take_effects(self) -> list[Effect]:
         """Return what attempts want done outside of an answer: drops of held starts, records."""
-        own, self._effects = self._effects + self.mover.take_effects(), []
+        own, self._effects = self.take_urgent() + self._effects + self.mover.take_effects(), []
         return own + [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
 
     # Sidecars
@@ -226,6 +234,8 @@ class Coordinator(Places):
         return known[1] if known is not None and known[0] == boot else -1
 
     def _on_event(self, event: ContainerEvent, now_s: float) -> None:
+        if event.am and event.kind is EventKind.ENDED:
+            self._master_gone(event.container_id, now_s)
         attempt = self._holder(event.container_id)
         if attempt is None:
             return
@@ -235,6 +245,12 @@ class Coordinator(Places):
             self._learn(event, live, app)
             self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
+
+    def _master_gone(self, container_id: str, now_s: float) -> None:
+        attempt = self.attempts.get(attempt_of_container(container_id))
+        if attempt is not None and not attempt.finished:
+            attempt.master_gone(now_s)
+            self._urgent += attempt.take_effects()
 
     def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:
         """Take in how long a container ran that ended, or was lost; one that was released early tells nothing."""
@@ -305,6 +321,11 @@ class Coordinator(Places):
         """Return a container that an application holds, None when none does."""
         attempt = self._holder(container_id)
         return attempt.live.get(container_id) if attempt is not None else None
+
+    def away(self, node_id: str, now_s: float) -> Away | None:
+        """Return why a node starts nothing now; None while it may, or nothing is known."""
+        node = self.nodes.get(node_id)
+        return node.away(now_s, self.limits.report_fresh_s) if node is not None else None
 
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with the queueable use of all its applications; None when it is not known."""

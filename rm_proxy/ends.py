@@ -115,6 +115,8 @@ class Ends:
                 continue
             live = self._live.pop(container_id)
             self._remember(container_id)
+            if live is not None and live.may_be_held:
+                self._emit(DropHeld(live.node_id, live.id, "YARN ended it before it started"))
             if live is not None and _whose(status, live):
                 self._stopped[container_id] = _copied(status), live, now_s
                 doubled.append(at)

@@ -8,10 +8,15 @@ INVALID: Final = -1000
 ABORTED: Final = -100
 PREEMPTED: Final = -102
 KILLED_BY_APPMASTER: Final = -105
+KILLED_BY_RESOURCEMANAGER: Final = -106
+KILLED_AFTER_APP_COMPLETION: Final = -107
 KILLED_BY_CONTAINER_SCHEDULER: Final = -108
 LAUNCH_FAILED: Final = 1
 """A start that the NodeManager refused for a reason of the task's own."""
 
+_BY_SYSTEM: Final = frozenset(
+    (ABORTED, KILLED_BY_RESOURCEMANAGER, KILLED_AFTER_APP_COMPLETION, KILLED_BY_CONTAINER_SCHEDULER)
+)
 _BY_TYPE: Final = {"YARN": ABORTED}
 """Distributed shell (type YARN) asks again after -100 only, Tez after -102 only; MapReduce and Spark after both."""
 
@@ -22,8 +27,12 @@ def preempted_status(app_type: str) -> int:
 
 
 def by_the_system(exit_status: int) -> bool:
-    """Tell whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room."""
-    return exit_status in (ABORTED, KILLED_BY_CONTAINER_SCHEDULER)
+    """Tell whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room.
+
+    A NodeManager that is stopped, or told to begin anew, ends what it runs with -107 or -106 while the application
+    lives on (ContainerManagerImpl.cleanUpApplicationsOnNMShutDown, cleanupContainersOnNMResync).
+    """
+    return exit_status in _BY_SYSTEM
 
 
 def translate(app_type: str, exit_status: int, killed: bool, released_by_am: bool) -> int:

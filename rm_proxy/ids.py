@@ -41,6 +41,19 @@ def app_of_container(container_id: str) -> str:
     return f"application_{parts[-4]}_{parts[-3]}" if len(parts) in (5, 6) and parts[0] == "container" else ""
 
 
+def attempt_of_container(container_id: str) -> str:
+    """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
+    parts = container_id.split("_")
+    if len(parts) not in (5, 6) or parts[0] != "container" or not parts[-2].isdigit():
+        return ""
+    return f"appattempt_{parts[-4]}_{parts[-3]}_{int(parts[-2]):06d}"
+
+
+def is_earlier(attempt_id: str, other_id: str) -> bool:
+    """Tell whether an attempt comes before another one of the same application."""
+    return int(attempt_id.rpartition("_")[2]) < int(other_id.rpartition("_")[2])
+
+
 def node_id_text(node: y.NodeIdProto) -> str:
     """Return `host:port`."""
     return f"{node.host}:{node.port}"

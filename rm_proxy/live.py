@@ -51,6 +51,11 @@ class Live:
     """How long the queue was that it was placed behind, by the estimates of that time."""
 
     @property
+    def may_be_held(self) -> bool:
+        """Whether its sidecar may hold its start, or is still to get it."""
+        return self.kind is Kind.QUEUEABLE and not self.is_started and not self.released
+
+    @property
     def promotable(self) -> bool:
         """Whether it may become guaranteed without the application: it runs, and is taken for guaranteed already."""
         quiet = self.is_started and not self.released and self.killed is None

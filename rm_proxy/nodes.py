@@ -27,6 +27,16 @@ class Own:
     """Room kept for a container that moves here; whoever reserved it gives it up."""
 
 
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
+
+    why: str
+    for_s: float
+    nm_down: bool
+    """Whether its sidecar is there, and says so of the NodeManager."""
+
+
 @dataclass(slots=True)
 class Node:
     """One node; `view` is what policies see."""
@@ -35,6 +45,8 @@ class Node:
     yarn: YarnNode | None = None
     report: Report | None = None
     reported_s: float = 0.0
+    nm_down_s: float | None = None
+    """Since when its sidecar says that the NodeManager is down."""
     unusable: bool = False
     """An answer of the ResourceManager said so, and its REST has not been read again yet."""
     own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
@@ -60,6 +72,17 @@ class Node:
         if self.report.nm_down:
             return f"its NodeManager takes no starts: {self.report.nm_down}"
         return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
+
+    def away(self, now_s: float, fresh_s: float) -> Away | None:
+        """Return why nothing that was granted here starts now; None while it may, or nothing is known."""
+        if self.report is None:
+            return None
+        silent_s = now_s - self.reported_s
+        if silent_s > fresh_s:
+            return Away(f"its sidecar is silent for {silent_s:.0f} s", silent_s, nm_down=False)
+        if self.nm_down_s is None:
+            return None
+        return Away(f"its NodeManager is down: {self.report.nm_down}", now_s - self.nm_down_s, nm_down=True)
 
     def drain(self) -> str | None:
         """Return why YARN wants nothing held here, "" when it does not; None while its state is not known."""
@@ -149,6 +172,7 @@ class Node:
     def confirm(self, report: Report, now_s: float) -> None:
         """Take in a report; containers that it mentions are no longer counted on top."""
         self.report, self.reported_s = report, now_s
+        self.nm_down_s = (now_s if self.nm_down_s is None else self.nm_down_s) if report.nm_down else None
         if self.own:
             for container_id in [c.container_id for c in report.containers] + [e.container_id for e in report.events]:
                 self.own.pop(container_id, None)

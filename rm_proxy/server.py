@@ -210,6 +210,7 @@ class Proxy:
     def identified(self, attempt_id: str) -> None:
         """Look a new attempt's application up."""
         self.refresher.application(self.coordinator.attempt(attempt_id).app_id)
+        self.carry_out(self.coordinator.take_urgent())
 
     def faulted(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
@@ -361,7 +362,9 @@ class Proxy:
             self.metrics.container_events.labels(event.kind.value).inc()
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self.metrics.queueing_s.observe(event.waited_s)
-        return self.coordinator.report(node_id, report, time.time())
+        ack = self.coordinator.report(node_id, report, time.time())
+        self.carry_out(self.coordinator.take_urgent())
+        return ack
 
     # From the announcer's threads
 

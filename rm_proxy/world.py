@@ -14,6 +14,7 @@ from rm_proxy.budget import Turned
 from rm_proxy.entries import QPlacement
 from rm_proxy.estimator import Expectation, Source
 from rm_proxy.live import Live
+from rm_proxy.nodes import Away
 from rm_proxy.records import CompletionRecord, DecisionRecord, GrantRecord
 from shell.messages import Grant
 
@@ -80,6 +81,9 @@ class World(Protocol):
 
     def promoted(self, node_id: str, container_id: str) -> None:
         """Have a sidecar told that a container of its node is guaranteed now."""
+
+    def away(self, node_id: str, now_s: float) -> Away | None:
+        """Return why a node starts nothing now; None while it may, or nothing is known."""
 
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""
