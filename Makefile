@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads bench-recovery bench-upgrades faults protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -57,6 +57,15 @@ bench-policies: setup-test ## each policy alone and all together: under a virtua
 
 bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
 	@$(PYTHON) -m bench.reloads $(ARGS)
+
+bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
+	@$(PYTHON) -m bench.recovery $(ARGS)
+
+bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
+	@$(PYTHON) -m bench.upgrades $(ARGS)
+
+faults: setup-spark ## daemons killed, connections cut and slowed while real jobs run
+	@$(PYTHON) -m workloads.faults $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
