@@ -271,6 +271,10 @@ class Attempt:
         self._ends.on_event(event, now_s)
         self._router.charge()
 
+    def give_up(self, container_id: str) -> None:
+        """Release a container that its sidecar killed and cannot stop."""
+        self._ends.give_up(container_id)
+
     def reconsider(self, routes: bool) -> None:
         """Decide anew on what was not delivered, as settings have changed; see `Router.reconsider`."""
         if not self.finished:

@@ -199,6 +199,10 @@ class Coordinator(Places):
         node = self.nodes.setdefault(node_id, Node(node_id))
         for event in self.new_events(node_id, report):
             self._on_event(event, now_s)
+        for container_id in report.release:
+            holder = self._holder(container_id)
+            if holder is not None:
+                holder.give_up(container_id)
         node.confirm(report, now_s)
         self.estimator.running(node_id, report.containers, self._apps, self.policies)
         self.targets.observe(node_id, report, now_s)

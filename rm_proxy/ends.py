@@ -192,6 +192,15 @@ class Ends:
             text = "Stopped by the application master before it started"
             self._end(live, exit_codes.KILLED_BY_APPMASTER, text, now_s)
 
+    def give_up(self, container_id: str) -> None:
+        """Release a container that its sidecar killed and cannot stop, once; its completion is YARN's."""
+        live = self._live.get(container_id)
+        if live is None or live.released or live.given_up:
+            return
+        live.given_up = True
+        live.killed = live.killed or "room was needed"
+        self._releases.append(live.proto)
+
     def preempt(self, live: Live, diagnostics: str, now_s: float) -> None:
         """End a container that never started in a way that makes the application ask again."""
         app = self._world.app(self._app_id)

@@ -39,6 +39,8 @@ class Live:
     """The application master gave it back."""
     killed: str | None = None
     """Why the sidecar stopped it."""
+    given_up: bool = False
+    """The proxy releases it, because its sidecar killed it and has no session to stop it."""
     private_id: int | None = None
     """The request id under which the proxy asked for it; None when the application itself did."""
     version: int = 0

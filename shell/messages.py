@@ -72,11 +72,11 @@ class EventKind(StrEnum):
     FAILED = "failed"
     """The NodeManager refused the late start; `reason` has its text."""
     LOST = "lost"
-    """The session with the NodeManager was lost before the start, or the token expired."""
+    """The session with the NodeManager was lost before the start, the token expired, or the sidecar restarted."""
 
 
 class ContainerEvent(Message):
-    """One event; `seq` grows by one per event of one boot of the sidecar."""
+    """One event; `seq` grows with each event of one boot of the sidecar."""
 
     seq: int
     container_id: str
@@ -156,7 +156,7 @@ class Report(Message):
 
     node_id: str
     boot: str
-    """A random name of this run of the sidecar; event numbers start again with it."""
+    """A random name of the sidecar's journal; event numbers start again with it."""
     seq: int
     sidecar_url: str
     """Where the proxy reaches this sidecar's REST, e.g. http://10.0.0.7:8391."""
@@ -181,6 +181,8 @@ class Report(Message):
     """Why its NodeManager takes no starts; "" when it does."""
     containers: list[ContainerReport] = []
     events: list[ContainerEvent] = []
+    release: list[str] = []
+    """Containers that were killed here and that no session can stop: the ResourceManager has to end them."""
     settings_version: str = ""
     """Number and digest of the settings that the sidecar uses, and the windows that are open."""
     limits: list[str] = []

@@ -45,13 +45,21 @@ class Book:
         """When the proxy said so."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
+        self.over: dict[str, float] = {}
+        """Queueable containers whose end was told without their having run, with the time: they do not start again."""
         self.seq = 0
+        self._changed: dict[str, None] = {}
         self._out: list[Command] = []
 
     @property
     def draining(self) -> str:
         """Why nothing is held; "" when not draining."""
         return next(iter(self.drains.values()), "")
+
+    def take_changed(self) -> list[str]:
+        """Return the containers of which a journal has to know more than at the last call, in order."""
+        changed, self._changed = list(self._changed), {}
+        return changed
 
     def using(self) -> Iterator[Entry]:
         """Yield the containers that use the node."""
@@ -163,6 +171,11 @@ class Book:
             return None
         return entry.state
 
+    def taken_over(self, container_id: str) -> bool:
+        """Tell whether a container was started in an earlier life of the sidecar."""
+        entry = self.entries.get(container_id)
+        return entry is not None and entry.taken_over
+
     def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
         """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
         for entry in self.entries.values():
@@ -177,6 +190,9 @@ class Book:
         """Return when the machine wants a Tick at the latest."""
         phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
         return min((e.until_s for e in self.entries.values() if e.phase in phases), default=None)
+
+    def _mark(self, container_id: str) -> None:
+        self._changed[container_id] = None
 
     def _physical(self, now_s: float) -> int | None:
         """Return physical memory that is free, less what was started so lately that it does not show yet."""

@@ -27,6 +27,9 @@ class Phase(StrEnum):
 USING = frozenset((Phase.STARTING, Phase.RUNNING, Phase.KILLING))
 """Phases in which a container uses the node; a start counts from when it is sent, not from the NodeManager's answer."""
 
+KEPT = USING | {Phase.WAITING}
+"""Phases that a later life of the sidecar must know of; who asked for the other starts asks again."""
+
 GUARANTEED, QUEUEABLE, FOREIGN = "G", "Q", "O"
 """By the ResourceManager's scheduler; announced by the proxy; opportunistic, but not ours."""
 
@@ -77,6 +80,12 @@ class Entry:
     """Why in one word: room, memory or proxy."""
     process_gone: bool = False
     kill_over: bool = False
+    doubtful: bool = False
+    """Its start went out in an earlier life of the sidecar, and nobody knows yet what came of it."""
+    taken_over: bool = False
+    """It is known from an earlier life of the sidecar: who asked for it may not have heard the answer."""
+    stranded: bool = False
+    """It was killed, but no session can stop it: the proxy is asked to release it."""
     payload: bytes = field(default=b"", repr=False)
     told: Expected | None = None
     """What the proxy expects of its like by now; None while that is what its grant said."""

@@ -146,6 +146,15 @@ class Adopted:
 
 
 @dataclass(frozen=True, slots=True)
+class Doubtful:
+    """The NodeManager's list, of a start that an earlier life of the sidecar sent: it is there, or it is not."""
+
+    container_id: str
+    there: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Physical:
     """Memory that the machine can give without swapping, measured."""
 
@@ -229,6 +238,7 @@ Event = (
     | SessionUp
     | SessionLost
     | Adopted
+    | Doubtful
     | Physical
     | Targeted
     | Retuned

@@ -102,6 +102,7 @@ class Las:
         if event.container_id in self.shares:
             return ""
         share = Share(event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole)
+        share.go_on(event.story)
         self.shares[share.id] = share
         return share.id if share.untouchable else ""
 

@@ -4,8 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from policies.model import Way
+
+
+class Story(NamedTuple):
+    """What a container has been through, as far as another life of the sidecar has to know; times in seconds."""
+
+    attained_s: float = 0.0
+    times_shrunk: int = 0
+    saved_s: float = 0.0
+
+
+NEW: Final = Story()
+"""Of a container that starts now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +51,8 @@ class Joined:
     now_s: float
     whole: bool = False
     """It cannot run with a part of its cores: its resizer knows only all or nothing."""
+    story: Story = NEW
+    """What it has been through in an earlier life of the sidecar."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
 from sidecar.entry import Entry, Phase
-from sidecar.events import Adopted, Dying, Ended
+from sidecar.events import Adopted, Doubtful, Dying, Ended
 from sidecar.starts import app_of
 
 OVER: Final = frozenset(
@@ -62,16 +62,18 @@ def read_list(answer: Any, asked_s: float) -> NmList:
 
 def compare(
     listed: NmList, entries: Mapping[str, Entry], gone: Container[str], pidfds: Container[str], now_s: float
-) -> list[Adopted | Ended | Dying]:
+) -> list[Adopted | Doubtful | Ended | Dying]:
     """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
 
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
     """
-    events: list[Adopted | Ended | Dying] = []
+    events: list[Adopted | Doubtful | Ended | Dying] = []
     states = {row.id: row for row in listed.containers}
     for entry in entries.values():
         if entry.id in states and states[entry.id].state == KILLING and entry.phase is Phase.RUNNING:
             events.append(Dying(entry.id, now_s))
+        if entry.doubtful and (entry.id in states or entry.since_s + _YOUNG_S < listed.asked_s):
+            events.append(Doubtful(entry.id, entry.id in states, now_s))
         if entry.id in pidfds or entry.phase not in (Phase.RUNNING, Phase.KILLING):
             continue
         row = states.get(entry.id)

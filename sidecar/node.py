@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 
 from policies.model import ContainerView, Resources
 from shell.messages import EventKind
-from sidecar.book import Book
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt, is_earlier
 from sidecar.events import (
     Adopted,
     Answered,
     Arrived,
     Command,
+    Doubtful,
     Drain,
     Dropped,
     Dying,
@@ -56,12 +56,13 @@ from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import BypassLimit, OrderKey, Waiting
 from sidecar.sharing import Sharing
 from sidecar.shedding import EVERY_S, excess, limits
+from sidecar.takeover import NEVER_RAN, Restored, TakeOver
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
 
 
-class Node(Book):
+class Node(TakeOver):
     """One node. `handle(event)` is the only way in; what the book holds is there to be read."""
 
     def __init__(
@@ -82,7 +83,7 @@ class Node(Book):
         times = [t for t in wanted if t is not None]
         return min(times, default=None)
 
-    def handle(self, event: Event) -> list[Command]:
+    def handle(self, event: Event | Restored) -> list[Command]:
         """Take in what happened; return what to do, in order."""
         self._out = []
         self._take(event)
@@ -90,9 +91,11 @@ class Node(Book):
         self._fill(event.now_s)
         return self._out
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event | Restored) -> None:
         now_s = event.now_s
         match event:
+            case Restored():
+                self._restored(event)
             case Granted():
                 self._granted(event)
             case Dropped():
@@ -118,6 +121,8 @@ class Node(Book):
                 self._session_lost(event.attempt_id, now_s)
             case Adopted():
                 self._adopted(event)
+            case Doubtful():
+                self._cleared_up(event)
             case Physical():
                 self.free_physical_mb = event.free_mb
             case Targeted():
@@ -146,21 +151,27 @@ class Node(Book):
 
     def _granted(self, event: Granted) -> None:
         for grant in event.grants:
+            entry = self.entries.get(grant.container_id)
+            if grant.container_id in self.over or (entry is not None and entry.phase is not Phase.UNANNOUNCED):
+                continue  # its start has come before
             self.announced.pop(grant.container_id, None)
             self.announced[grant.container_id] = (grant, event.now_s)
-            entry = self.entries.get(grant.container_id)
-            if entry is not None and entry.phase is Phase.UNANNOUNCED:
+            self._mark(grant.container_id)
+            if entry is not None:
                 self._decide_opportunistic(entry, event.now_s)
         while len(self.announced) > self.rules.announced_max:
             oldest = next(iter(self.announced))
             del self.announced[oldest]
+            self._mark(oldest)
             self._out.append(Warn(oldest, f"more than {self.rules.announced_max} announced: the oldest is forgotten"))
 
     def _dropped(self, container_id: str, reason: str, now_s: float) -> None:
-        self.announced.pop(container_id, None)
+        if self.announced.pop(container_id, None) is not None:
+            self._mark(container_id)
         entry = self.entries.get(container_id)
         if entry is not None and entry.phase is Phase.STARTING and entry.kind == QUEUEABLE:
             entry.kill_reason, entry.kill_cause = reason or "dropped by the proxy", "proxy"
+            self._mark(container_id)
         else:
             self._give_up(container_id, EventKind.STOPPED, reason or "dropped by the proxy", now_s)
 
@@ -174,6 +185,9 @@ class Node(Book):
             return
         if known is not None:
             return  # the decision on the first one answers both
+        if start.opportunistic and start.container_id in self.over:
+            self._out.append(Hold(start.container_id))  # its end was told: only the answer was lost
+            return
         kind = FOREIGN if start.opportunistic else GUARANTEED
         entry = Entry(start, kind, Phase.UNANNOUNCED, arrived_s=now_s, since_s=now_s, payload=start.payload)
         self.entries[entry.id] = entry
@@ -203,6 +217,7 @@ class Node(Book):
         entry.until_s = min(start.expires_s - self.rules.expiry_margin_s, entry.arrived_s + grant.max_hold_s)
         entry.enter(Phase.WAITING, now_s)
         self.queue.add(Waiting(entry.view(), start.attempt_id, entry.until_s, len(entry.payload)))
+        self._mark(entry.id)
         self._tell(entry, EventKind.HELD, "", now_s)
 
     def _refusal(self, entry: Entry) -> str | None:
@@ -253,6 +268,7 @@ class Node(Book):
     def _forward(self, entry: Entry, now_s: float) -> None:
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, entry.payload = now_s, b""
+        self._mark(entry.id)
         self._out.extend(self.sharing.join(entry, now_s))
         self._out.append(Forward(entry.id))
         self._out.append(Watch(entry.id, entry.start.app_id))
@@ -268,6 +284,7 @@ class Node(Book):
         self.queue.launch(entry.id)
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, payload, entry.payload = now_s, entry.payload, b""
+        self._mark(entry.id)
         self._out.extend(self.sharing.join(entry, now_s))
         self._out.append(Launch(entry.id, entry.start.attempt_id, payload))
         self._out.append(Watch(entry.id, entry.start.app_id))
@@ -289,7 +306,8 @@ class Node(Book):
             self._finish(entry, kind, event.text, event.now_s)
             return
         entry.enter(Phase.RUNNING, event.now_s)
-        entry.started_s = event.now_s
+        entry.started_s, entry.doubtful = event.now_s, False
+        self._mark(entry.id)
         self._tell(entry, EventKind.STARTED, event.text, event.now_s)
         if entry.kind == QUEUEABLE:
             self._out.append(Settled(entry.id))
@@ -304,7 +322,8 @@ class Node(Book):
             self._forget(entry, event.now_s)
             return
         entry.enter(Phase.RUNNING, event.now_s)
-        entry.started_s = event.now_s
+        entry.started_s, entry.doubtful = event.now_s, False
+        self._mark(entry.id)
         self._out.append(Warn(entry.id, f"{event.text}: counted as started until the NodeManager says otherwise"))
 
     def _forced(self, container_id: str, now_s: float) -> None:
@@ -315,18 +334,22 @@ class Node(Book):
     # Ends
 
     def killable(self, entry: Entry) -> bool:
-        """Tell whether a container may be killed here: queueable, running, and on a session that can stop it."""
+        """Tell whether a container may be killed here: queueable, and running."""
         running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
-        return running and entry.kind == QUEUEABLE and entry.start.attempt_id in self.sessions
+        return running and entry.kind == QUEUEABLE
 
     def _kill(self, entry: Entry, reason: str, cause: str, now_s: float) -> None:
         entry.kill_reason, entry.kill_cause = reason, cause
+        self._mark(entry.id)
         if entry.phase is Phase.STARTING:
             return  # stopped as soon as the NodeManager has answered its start
         self._tell(entry, EventKind.KILLED, reason, now_s, cause)
         entry.enter(Phase.KILLING, now_s)
         self._let_go(entry.id, now_s)
-        self._out.append(Kill(entry.id, entry.start.attempt_id))
+        if entry.start.attempt_id in self.sessions:
+            self._out.append(Kill(entry.id, entry.start.attempt_id))
+        else:
+            entry.stranded = entry.kill_over = True
 
     def _kill_asked(self, event: KillAsked) -> None:
         """Kill a container because memory runs out; one that cannot be killed any more is on its way already."""
@@ -348,6 +371,7 @@ class Node(Book):
         if event.gone or entry.process_gone:
             self._forget(entry, event.now_s)
         else:
+            entry.stranded = True
             self._out.append(Warn(entry.id, f"the NodeManager did not stop it: {event.text}"))
             for guaranteed in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
                 guaranteed.until_s = event.now_s
@@ -387,6 +411,7 @@ class Node(Book):
             return
         was_queueable = entry.kind == QUEUEABLE
         entry.kind = GUARANTEED
+        self._mark(entry.id)
         self._out.extend(self.sharing.pin(entry.id, now_s))
         if not was_queueable:
             return
@@ -442,24 +467,19 @@ class Node(Book):
             if since_s + self.rules.announce_keep_s > now_s:
                 break
             del self.announced[container_id]
-
-    def _adopted(self, event: Adopted) -> None:
-        if event.container_id in self.entries:
-            return
-        start = Start(event.container_id, event.app_id, "", event.resources, event.opportunistic)
-        kind = FOREIGN if event.opportunistic else GUARANTEED
-        entry = Entry(start, kind, Phase.RUNNING, event.now_s, event.now_s, started_s=event.now_s, sent_s=event.now_s)
-        self.entries[entry.id] = entry
-        self._out.extend(self.sharing.join(entry, event.now_s))
-        self._out.append(Watch(entry.id, entry.start.app_id))
+            self._mark(container_id)
+        self._forget_over(now_s)
 
     def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         """Report the last thing of a container, and forget it."""
         self._tell(entry, kind, reason, now_s, cause)
         self._forget(entry, now_s)
+        if entry.kind == QUEUEABLE and kind in NEVER_RAN:
+            self.over[entry.id] = now_s
 
     def _forget(self, entry: Entry, now_s: float) -> None:
         del self.entries[entry.id]
+        self._mark(entry.id)
         if entry.id in self.queue:
             self.queue.remove(entry.id)
         if entry.phase in USING:

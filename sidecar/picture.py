@@ -32,6 +32,7 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
             "drain_reason": node.draining,
             "nm_down": node.nm_down,
             "containers": containers(node, now_s, ahead),
+            "release": list(node.to_release()),
         }
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import inf
 
 from policies.model import Way
-from sidecar.las_events import LasRules
+from sidecar.las_events import LasRules, Story
 
 EPS = 1e-9
 """Cores and seconds that are nothing."""
@@ -50,6 +50,8 @@ class Share:
     """What is being carried out."""
     attained_s: float = 0.0
     """CPU seconds: by accounting, else wall time while it ran, times its cores."""
+    earlier_s: float = 0.0
+    """What it had attained before this life of the sidecar."""
     accounted_s: float | None = None
     """What accounting said last."""
     began_s: float = 0.0
@@ -106,6 +108,15 @@ class Share:
             return 0.0
         return self.vcores if grant.cores is None else grant.cores
 
+    def story(self) -> Story:
+        """Return what it has been through."""
+        return Story(round(self.attained_s, 3), self.times_shrunk, round(self.saved_s, 3))
+
+    def go_on(self, story: Story) -> None:
+        """Count from where an earlier life of the sidecar stopped."""
+        self.attained_s = self.earlier_s = story.attained_s
+        self.times_shrunk, self.saved_s = story.times_shrunk, story.saved_s
+
     def pin(self) -> None:
         """Be no longer one that gives way."""
         self.pinned, self.way, self.overdue = True, Way.NONE, False
@@ -152,7 +163,7 @@ class Share:
     def account(self, cpu_s: float) -> None:
         """Take in a figure of accounting; one that fell (a new group) is where counting goes on."""
         if self.accounted_s is None:
-            self.attained_s = cpu_s
+            self.attained_s = self.earlier_s + cpu_s
         else:
             self.attained_s += max(0.0, cpu_s - self.accounted_s)
         self.accounted_s = cpu_s

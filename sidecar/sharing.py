@@ -14,6 +14,7 @@ from policies.shrinking import Shrinking
 from sidecar.entry import Entry, Rules
 from sidecar.las import Las
 from sidecar.las_events import (
+    NEW,
     Joined,
     LasCommand,
     LasEvent,
@@ -25,6 +26,7 @@ from sidecar.las_events import (
     Ruled,
     Served,
     Squeezed,
+    Story,
     Turn,
 )
 from sidecar.share import Share
@@ -57,14 +59,14 @@ class Sharing:
         if shrinking is not None and rules is not None:
             self.las = Las(las_rules(shrinking, rules.capacity.vcores))
 
-    def join(self, entry: Entry, now_s: float) -> list[LasCommand]:
-        """Take in a start that goes to the NodeManager."""
+    def join(self, entry: Entry, now_s: float, story: Story = NEW) -> list[LasCommand]:
+        """Take in a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
         if self.las is None or self.shrinking is None:
             return []
         vcores = float(entry.start.resources.vcores)
         if entry.start.am and self._am_vcores is not None:
             vcores = self._am_vcores
-        return self.las.handle(Joined(entry.id, vcores, self.way(entry), now_s, self.whole))
+        return self.las.handle(Joined(entry.id, vcores, self.way(entry), now_s, self.whole, story))
 
     def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
         """Take in that a container became guaranteed."""

@@ -183,13 +183,6 @@ def test_without_vcores_only_memory_counts() -> None:
     assert roomy.obstacle(Resources(2048, 1), 1) == "waits for memory: 2048 MB wanted, 1024 MB free"
 
 
-def test_a_container_without_session_is_no_victim() -> None:
-    alone = busy()
-    alone.handle(SessionLost(ATTEMPT, 3))
-    commands = alone.handle(arrived("g", 5, q=False))
-    assert [type(c) for c in commands] == [Warn, Forward, Watch]
-
-
 def test_kill_while_starting_waits_for_the_answer() -> None:
     play(
         busy(1),
