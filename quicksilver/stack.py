@@ -108,7 +108,11 @@ class Stack:
     def start_sidecar(self, node: NodeAddresses) -> None:
         """Start the process of one node's sidecar."""
         number = self.cluster.spec.node_addresses.index(node)
-        own = {"proxy_url": self.url, "rest_listen": str(self.sidecar_rest(node))}
+        own = {
+            "proxy_url": self.url,
+            "rest_listen": str(self.sidecar_rest(node)),
+            "state_dir": str(self.folder),
+        }
         config = self._write(
             node.name, {"policies": self.policies, "sidecar": own | self._sidecar | dict(self._per_node(node))}
         )

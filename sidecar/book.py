@@ -171,10 +171,10 @@ class Book:
             return None
         return entry.state
 
-    def taken_over(self, container_id: str) -> bool:
-        """Tell whether a container was started in an earlier life of the sidecar."""
+    def was_answered(self, container_id: str) -> bool:
+        """Tell whether a start was answered, or may have been, before: that it runs already is no failure then."""
         entry = self.entries.get(container_id)
-        return entry is not None and entry.taken_over
+        return entry is not None and (entry.taken_over or entry.kind == QUEUEABLE)
 
     def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
         """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""

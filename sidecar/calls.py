@@ -42,6 +42,7 @@ from sidecar.gate_events import (
     StopWanted,
 )
 from sidecar.starts import (
+    as_started,
     container_id,
     container_proto,
     merged,
@@ -62,6 +63,9 @@ class Held(Protocol):
 
     def held_by(self, attempt_id: str) -> Iterable[tuple[str, Resources]]:
         """Yield id and size of the attempt's held starts."""
+
+    def was_answered(self, container_id: str) -> bool:
+        """Tell whether a start was answered, or may have been, before: that it runs already is no failure then."""
 
 
 @dataclass(slots=True)
@@ -179,17 +183,21 @@ class Calls:
 
     def _start_answered(self, pending: _Starting, cid: str, answer: Answer, *, whole: bool) -> None:
         outcome, text = outcome_of(answer, cid)
+        repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
         self._wire.emit(StartAnswered(cid, outcome, text))
         pending.unanswered -= 1
         if isinstance(answer, Response):
-            pending.answers.append(self._learn(answer))
+            learned = self._learn(answer)
+            pending.answers.append(as_started(learned, cid) if repeated else learned)
         elif isinstance(answer, Failure):
             pending.failure = answer
         if not whole:
             self._complete(pending)
         elif pending in self._starts:
             self._starts.remove(pending)
-            if answer is not None:
+            if repeated and pending.answers:
+                self._wire.down(self._answers.response(pending.call, pending.answers[-1]))
+            elif answer is not None:
                 self._wire.down(answer.raw)
 
     def _complete(self, pending: _Starting) -> None:

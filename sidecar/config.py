@@ -46,6 +46,10 @@ class SidecarSettings(BaseModel):
     proxy_url: str | None = None
     """Where the proxy takes reports; default: port 8390 of the ResourceManager's host."""
 
+    state_dir: Path | None = None
+    """Where the journal is kept, by which a restarted sidecar knows what ran and waited; default:
+    /var/lib/quicksilver where that is there and writable, else none is kept."""
+
     memory_mb: int | None = Field(None, ge=1)
     """Memory that containers may use; default: yarn.nodemanager.resource.memory-mb."""
     vcores: int | None = Field(None, ge=1)
@@ -251,6 +255,10 @@ class Place:
     local_dirs: tuple[Path, ...]
     nm_vcores: int = 0
     """What the NodeManager believes to have; 0 or less: it detects that by itself."""
+
+    def journal(self, folder: Path) -> Path:
+        """Return the file of this sidecar's journal; several sidecars of a machine may share the folder."""
+        return folder / f"sidecar-{self.listen.host}-{self.listen.port}.journal"
 
     def group(self, parent: str) -> str:
         """Return the control group of this sidecar's containers; several sidecars of a machine have one each."""

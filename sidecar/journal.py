@@ -40,7 +40,10 @@ class Journal:
         self._limit_bytes = _LEAST_BYTES
 
     def recall(self, node: str) -> Memory | None:
-        """Return what the life before left; None when there is nothing of this node. What cannot be read is set aside."""
+        """Return what the life before left; None when there is nothing of this node.
+
+        What cannot be understood is set aside.
+        """
         try:
             memory = read(self.path.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -54,12 +57,13 @@ class Journal:
         return memory
 
     def write(self, lines: Sequence[str]) -> None:
-        """Append lines; in time everything is written anew, so that the file stays small."""
+        """Append lines; in time everything is written anew first, so that the file stays small."""
         if not lines:
             return
         if self.why or self._fd < 0 or self._bytes > self._limit_bytes:
             self.renew()
-            return
+            if self.why:
+                return
         data = "".join(f"{line}\n" for line in lines).encode()
         try:
             if os.write(self._fd, data) != len(data):
@@ -74,6 +78,7 @@ class Journal:
         data = "".join(f"{line}\n" for line in self._anew()).encode()
         beside = self.path.with_name(f"{self.path.name}.new")
         try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             beside.unlink(missing_ok=True)
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:

@@ -185,7 +185,7 @@ class Node(TakeOver):
             return
         if known is not None:
             return  # the decision on the first one answers both
-        if start.opportunistic and start.container_id in self.over:
+        if start.container_id in self.over:
             self._out.append(Hold(start.container_id))  # its end was told: only the answer was lost
             return
         kind = FOREIGN if start.opportunistic else GUARANTEED
@@ -385,6 +385,8 @@ class Node(TakeOver):
             self._finish(entry, EventKind.ENDED, "", now_s)
         elif entry.phase is Phase.KILLING and entry.kill_over:
             self._forget(entry, now_s)
+        if entry.taken_over and entry.phase is not Phase.STARTING:
+            self.over[container_id] = now_s
 
     def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         """End a start that waits; nothing happens to what does not."""

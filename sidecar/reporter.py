@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import quote
@@ -25,7 +25,10 @@ _REMIND_S: Final = 60.0
 
 
 class Reporter:
-    """Sends what `build(events)` makes; `on_ack` gets each answer. All of it in one loop, the call in a thread."""
+    """Sends what `build(events)` makes; `on_ack` gets each answer. All of it in one loop, the call in a thread.
+
+    on_taken: gets the number up to which the proxy has the events, when it grew.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Reporter:
         build: Callable[[list[ContainerEvent]], Report],
         on_ack: Callable[[Ack], None],
         credentials: Credentials | None = None,
+        on_taken: Callable[[int], None] = lambda seq: None,
     ) -> None:
         self.settings, self.metrics = settings, metrics
         self.reachable: bool | None = None
@@ -43,7 +47,7 @@ class Reporter:
         self._client = RestClient(
             proxy_url, timeout_s=settings.report_timeout_s, remedy=remedy, credentials=credentials
         )
-        self._build, self._on_ack = build, on_ack
+        self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
         self._events: deque[ContainerEvent] = deque()
         self._dropped = 0
         self._changed = asyncio.Event()
@@ -60,6 +64,10 @@ class Reporter:
             self._dropped += 1
         self._events.append(event)
         self._changed.set()
+
+    def waiting(self) -> Iterable[ContainerEvent]:
+        """Return the events that the proxy has not acknowledged."""
+        return self._events
 
     def changed(self) -> None:
         """Report soon."""
@@ -107,6 +115,8 @@ class Reporter:
         before = len(self._events)
         while self._events and self._events[0].seq <= ack.events_to:
             self._events.popleft()
+        if len(self._events) < before:
+            self._on_taken(ack.events_to)
         if self._events and len(self._events) < before:
             self._changed.set()  # there were more than one report takes
         self._on_ack(ack)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
 from hadoop_rpc.connection import Failure, Response
@@ -66,8 +66,10 @@ from sidecar.gate_events import (
     ToUpstream,
     UpstreamClosed,
 )
+from sidecar.journal import Journal
+from sidecar.kept import acked_line, event_line, line_of, served_line
 from sidecar.kill import stop_and_see_gone
-from sidecar.las_events import Freeze, LasCommand, Resized, Restore, Shrink
+from sidecar.las_events import Freeze, LasCommand, Resized, Restore, Shrink, Story
 from sidecar.links import Link, UpstreamSide
 from sidecar.metrics import SidecarMetrics
 from sidecar.node import Node
@@ -76,6 +78,7 @@ from sidecar.reporter import Reporter
 from sidecar.resizer.base import Leader
 from sidecar.resizing import Resizing
 from sidecar.sessions import Sessions
+from sidecar.takeover import Restored
 from sidecar.watch import Watcher
 
 log = get_logger(__name__)
@@ -91,6 +94,8 @@ class Runtime:
     watcher: Watcher
     resizing: Resizing | None = None
     """Carries out resizes; None where nothing is ever resized."""
+    journal: Journal | None = None
+    """Keeps what the next life has to know; None where there is no place for it."""
 
     def __init__(self, node: Node, settings: SidecarSettings, metrics: SidecarMetrics, upstream: Address) -> None:
         self.node, self.settings, self.metrics, self.upstream = node, settings, metrics, upstream
@@ -100,7 +105,8 @@ class Runtime:
         self.gone: OrderedDict[str, float] = OrderedDict()
         """Containers that are over, with the time, for those who read older news."""
         self.stopping = False
-        self._inbox: deque[Event | tuple[Link, GateEvent]] = deque()
+        self._inbox: deque[Event | Restored | tuple[Link, GateEvent]] = deque()
+        self._stories: dict[str, Story] = {}
         self._draining = False
         self._waiters: dict[str, list[Link]] = {}
         self._own = OwnCalls(self.sessions, self.tell_gate)
@@ -110,7 +116,7 @@ class Runtime:
 
     # Ways in
 
-    def tell(self, event: Event) -> None:
+    def tell(self, event: Event | Restored) -> None:
         """Hand an event to the node machine and carry out what follows."""
         self._inbox.append(event)
         self._work()
@@ -169,11 +175,38 @@ class Runtime:
                 if isinstance(item, tuple):
                     self._run_gate(*item)
                 else:
-                    for command in self.node.handle(item):
+                    commands = self.node.handle(item)
+                    self._keep(commands)
+                    for command in commands:
                         self._obey(command)
         finally:
             self._draining = False
         self._arm()
+
+    def _keep(self, commands: Sequence[Command]) -> None:
+        """Write what changed into the journal, before anything leaves that rests on it."""
+        changed = self.node.take_changed()
+        if self.journal is None:
+            return
+        lines = [line_of(self.node, container_id) for container_id in changed]
+        lines += [event_line(command.event) for command in commands if isinstance(command, Tell)]
+        self.journal.write(lines)
+
+    def keep_stories(self) -> None:
+        """Write into the journal what running containers have attained since it was told last."""
+        shares = self.node.sharing.shares()
+        stories = {container_id: share.story() for container_id, share in shares.items() if share.resizable}
+        news = {
+            container_id: story for container_id, story in stories.items() if self._stories.get(container_id) != story
+        }
+        self._stories = stories
+        if self.journal is not None and news:
+            self.journal.write([served_line(news)])
+
+    def acknowledged(self, seq: int) -> None:
+        """Take in that the proxy has the events up to a number."""
+        if self.journal is not None:
+            self.journal.write([acked_line(seq)])
 
     def _arm(self) -> None:
         deadline_s = self.node.deadline_s()

@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -19,6 +20,7 @@ from pydantic import ValidationError
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Resources
 from policies.settings import Policies
+from shell import fdstore
 from shell.access import Side, protect
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
@@ -33,6 +35,8 @@ from sidecar.config import Place, SidecarSettings
 from sidecar.events import Drain, Dropped, Ended, NodeManagerState, Physical, Retuned, Targeted
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
+from sidecar.journal import Journal, default_state_dir
+from sidecar.kept import all_lines
 from sidecar.links import ClientSide
 from sidecar.lookout import Lookout
 from sidecar.metrics import SidecarMetrics
@@ -48,6 +52,7 @@ from sidecar.resizer.probe import Chosen
 from sidecar.resizing import Resizing
 from sidecar.runtime import Runtime
 from sidecar.sharing import Sharing
+from sidecar.takeover import Restored
 from sidecar.watch import Watcher
 
 log = get_logger(__name__)
@@ -59,6 +64,9 @@ _TICK_S: Final = 1.0
 _SILENT: Final = 3
 """So many calls of the NodeManager's REST in a row that failed, after one that did not: it stands still."""
 STOPPING: Final = "sidecar stopping"
+SOCKETS: Final = ("sidecar-nodemanager", "sidecar-web", "sidecar-rest")
+"""The names under which its sockets are kept while it restarts."""
+_STORIES_S: Final = 5
 
 
 class Sidecar:
@@ -96,7 +104,8 @@ class Sidecar:
         self._nm_changed = asyncio.Event()
         self._silent = 0
         self._report_seq = 0
-        self._limit_nm = ""
+        self._limit_nm = self._limit_journal = ""
+        self._journal: Journal | None = None
         self._nm_web = RestClient(nm_web_url, timeout_s=settings.rest_timeout_s, remedy="is the NodeManager up?")
         self._nm_thread = ThreadPoolExecutor(1, thread_name_prefix="nodemanager")
         self._stop = asyncio.Event()
@@ -126,12 +135,14 @@ class Sidecar:
             self.report,
             self._acknowledged,
             self.security.credentials(Role.NODE),
+            runtime.acknowledged,
         )
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
             loop.add_signal_handler(number, self.stop)
         on_hangup(loop, self.reload)
         self._settings.begin(time.time())
+        self._recall()
         gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
         web = TcpRelay(self.place.web_upstream, self.settings.web_connections, self.settings.connect_timeout_s)
         api = make_api(self.runtime, self.metrics, self.report, self.health)
@@ -145,6 +156,7 @@ class Sidecar:
             )
         ]
         self._say_hello()
+        fdstore.ready()
         try:
             await self._until_stopped(tasks)
         finally:
@@ -194,7 +206,9 @@ class Sidecar:
         limits += self._chosen.limits
         if self.policies.shrinking() is not None and self._chosen.resizer is None:
             limits.append("nothing can be shrunk here: containers beyond the node's vcores wait")
-        return limits + [why for why in dict.fromkeys((self.node.nm_down, self._limit_nm)) if why]
+        if self._journal is not None and self._journal.why:
+            limits.append(f"a restart forgets what it held: {self._journal.why}")
+        return limits + [limit for limit in dict.fromkeys((self.node.nm_down, self._limit_nm, self._limit_journal)) if limit]
 
     def health(self) -> Health:
         """Return whether all is well."""
@@ -212,12 +226,33 @@ class Sidecar:
 
     # Parts of run()
 
+    def _recall(self) -> None:
+        """Take over what the life before left, and keep a journal for the next one."""
+        folder = self.settings.state_dir or default_state_dir()
+        if folder is None:
+            self._limit_journal = "a restart forgets what it held: there is no place for a journal (sidecar.state_dir)"
+            log.warning(self._limit_journal)
+            return
+        reporter, runtime = self.runtime.reporter, self.runtime
+        runtime.journal = self._journal = Journal(
+            self.place.journal(folder),
+            lambda: all_lines(self.node, str(self.place.listen), self.boot, reporter.waiting()),
+        )
+        memory = self._journal.recall(str(self.place.listen))
+        if memory is not None:
+            self.boot = memory.boot
+            for event in memory.events.values():
+                reporter.add(event)
+            log.info("taken over from before", containers=len(memory.entries), events=len(memory.events))
+            runtime.tell(Restored(memory, time.time()))
+        self._journal.renew()
+
     def _bind(self) -> list[socket.socket]:
         self.security.allow(self.place.rest, "sidecar.rest_listen")
         bound: list[socket.socket] = []
         try:
-            for address in (self.place.listen, self.place.web_listen, self.place.rest):
-                bound.append(bound_socket(*address))
+            for name, address in zip(SOCKETS, (self.place.listen, self.place.web_listen, self.place.rest), strict=True):
+                bound.append(bound_socket(*address, name=name))
         except QuicksilverError:
             for sock in bound:
                 sock.close()
@@ -267,6 +302,8 @@ class Sidecar:
         await asyncio.wait(tasks, timeout=0.4)
         self.runtime.watcher.close()
         self.runtime.reporter.close()
+        if self._journal is not None:
+            self._journal.close()
         self._nm_thread.shutdown(wait=False, cancel_futures=True)
 
     def _say_hello(self) -> None:
@@ -287,8 +324,10 @@ class Sidecar:
     # Timers
 
     async def _clock(self) -> None:
-        while True:
+        for second in count():
             self._settings.tick(time.time())
+            if second % _STORIES_S == 0:
+                self.runtime.keep_stories()
             self.runtime.tell(Physical(self.minder.look(), time.time()))
             await asyncio.sleep(_TICK_S)
 

@@ -127,6 +127,18 @@ def outcome_in(answer: StartContainersResponseProto, container: str) -> tuple[Ou
     return Outcome.STARTED, ""
 
 
+def as_started(answer: StartContainersResponseProto, container: str) -> StartContainersResponseProto:
+    """Return an answer that says of one container that it started, in place of why it did not."""
+    told = StartContainersResponseProto()
+    told.CopyFrom(answer)
+    for at, failed in enumerate(told.failed_requests):
+        if container_id(failed.container_id) == container:
+            del told.failed_requests[at]
+            told.succeeded_requests.append(container_proto(container))
+            break
+    return told
+
+
 def outcome_of(answer: Response | Failure | None, container: str) -> tuple[Outcome, str]:
     """Return what the only start of a call came to; None is a connection that was lost."""
     if answer is None:

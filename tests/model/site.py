@@ -19,12 +19,15 @@ from rm_proxy import ids
 from shell.messages import Ack, ContainerEvent, Grant, Report
 from sidecar import events as ev
 from sidecar import gate_events as ge
+from sidecar import kept
 from sidecar.calls import ServicesMeta
 from sidecar.entry import Phase, Rules
 from sidecar.gate import Gate, start_body
+from sidecar.nm_list import Listed, NmList, compare
 from sidecar.node import Node
 from sidecar.picture import fill_report
 from sidecar.starts import outcome_of
+from sidecar.takeover import Restored
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 Known = Callable[[str], bool]
@@ -99,14 +102,13 @@ class Site:
         self.size = Resources(memory_mb, vcores)
         self.now_s = 0.0
         self.meta = ServicesMeta()
-        self.boots = 0
         self.running: dict[str, Process] = {}
         self.ran: dict[int, Process] = {}
         self.started: list[int] = []
         """Told to the ResourceManager with the next heartbeat."""
         self.ended: dict[int, int] = {}
         self.refuse_next = False
-        self.inbox: deque[tuple[Link, ge.GateEvent] | ev.Event] = deque()
+        self.inbox: deque[tuple[Link, ge.GateEvent] | ev.Event | Restored] = deque()
         self.links: dict[str, Link] = {}
         self.waiters: dict[str, list[Link]] = {}
         self.tells: list[ContainerEvent] = []
@@ -114,10 +116,37 @@ class Site:
         self.boot()
 
     def boot(self) -> None:
-        """Start the sidecar (anew): it has forgotten everything, the NodeManager has not."""
-        self.boots += 1
+        """Start the sidecar for the first time."""
         rules = Rules(capacity=self.size, reserve_mb=0)
         self.node = Node(rules, self.policies.order_key, self._victims, bypass_limit=self.policies.bypass_limit_s)
+        self.journal = [kept.head_line(self.id, "boot", 0)]
+
+    def crash(self) -> None:
+        """Kill the sidecar and start it anew: it knows what is in its journal, and all sessions are lost."""
+        text = "".join(f"{line}\n" for line in self.journal)
+        self.links.clear()
+        self.waiters.clear()
+        self.inbox.clear()
+        self.boot()
+        self.journal = text.split("\n")[:-1]
+        memory = kept.read(text)
+        self.tells = list(memory.events.values())
+        self.tell(Restored(memory, self.now_s))
+
+    def look_at_list(self) -> None:
+        """Compare the NodeManager's list, as the sidecar does each second after a restart."""
+        rows = [
+            Listed(
+                id=p.id,
+                state="RUNNING",
+                executionType="OPPORTUNISTIC" if p.opportunistic else "GUARANTEED",
+                totalMemoryNeededMB=p.memory_mb,
+                totalVCoresNeeded=1,
+            )
+            for p in self.running.values()
+        ]
+        for event in compare(NmList(tuple(rows), self.now_s), self.node.entries, (), (), self.now_s):
+            self.tell(event)
 
     def _victims(
         self, need: Resources, running: list[ContainerView] | tuple[ContainerView, ...], now_s: float
@@ -132,10 +161,13 @@ class Site:
                 for gate_command in link.gate.handle(event):
                     self._obey_gate(link, gate_command)
             else:
-                for command in self.node.handle(item):
+                commands = self.node.handle(item)
+                self.journal += [kept.line_of(self.node, cid) for cid in self.node.take_changed()]
+                self.journal += [kept.event_line(c.event) for c in commands if isinstance(c, ev.Tell)]
+                for command in commands:
                     self._obey(command)
 
-    def tell(self, event: ev.Event) -> None:
+    def tell(self, event: ev.Event | Restored) -> None:
         self.inbox.append(event)
         self._work()
 
@@ -311,7 +343,7 @@ class Site:
     def report(self) -> Report:
         base = Report(
             node_id=self.id,
-            boot=str(self.boots),
+            boot="boot",
             seq=1,
             sidecar_url="http://127.0.0.1:1",
             memory_mb=self.size.memory_mb,
@@ -322,6 +354,7 @@ class Site:
 
     def acknowledged(self, ack: Ack) -> None:
         self.tells = [e for e in self.tells if e.seq > ack.events_to]
+        self.journal.append(kept.acked_line(ack.events_to))
         if ack.drop:
             self.drop(tuple(ack.drop), ack.drop_reason)
         if ack.targets is not None or ack.shed or ack.promoted:

@@ -183,6 +183,12 @@ class Whole(RuleBasedStateMachine):
         self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"].lose_session(self.am(job).attempt_id)
         self.run.look(self.am(job))
 
+    @rule(node=st.integers(0, 3))
+    def sidecar_crashes(self, node: int) -> None:
+        self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"].crash()
+        for am in self.run.ams:
+            self.run.look(am)
+
     @rule(node=st.integers(0, 3), on=st.booleans())
     def drains(self, node: int, on: bool) -> None:
         site = self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"]

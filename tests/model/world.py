@@ -180,6 +180,7 @@ class Run:
             site.now_s = self.now_s
             site.tell(Tick(self.now_s))
             site.look_at_processes()
+            site.look_at_list()
             site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
         self.coordinator.round(self.now_s)
         self.carry_out(self.coordinator.take_effects())

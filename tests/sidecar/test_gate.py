@@ -48,12 +48,16 @@ class Holding:
 
     def __init__(self) -> None:
         self.held: dict[str, ContainerState] = {}
+        self.known: set[str] = set()
 
     def state(self, container: str) -> ContainerState | None:
         return self.held.get(container)
 
     def held_by(self, attempt: str) -> list[tuple[str, Resources]]:
         return [(one, Resources(1024, 1)) for one in self.held] if attempt == ATTEMPT else []
+
+    def was_answered(self, container: str) -> bool:
+        return container in self.known
 
 
 class Talk:
@@ -256,3 +260,26 @@ def test_another_protocol_and_encrypted_sessions_pass_unread() -> None:
     commands = talk.answer(talk.server.sasl(RpcSaslProto(state=RpcSaslProto.SUCCESS)))
     assert commands == [PassesThrough("the connection's quality of protection is auth-conf", True)]
     assert talk.gate.attempt_id == ""
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_repeated_start_that_runs_already_is_a_success_only_if_an_answer_may_have_been_lost(known: bool) -> None:
+    talk = Talk()
+    talk.login()
+    talk.holding.known = {cid(2)} if known else set()
+    talk.call("startContainers", starts(start_request(cid(2), opportunistic=False)))
+    talk.tell(Decided(cid(2), hold=False))
+    (call,) = talk.arrived()
+    assert isinstance(call, Call)
+    there = y.StartContainersResponseProto()
+    there.services_meta_data.add(key="mapreduce_shuffle", value=b"port")
+    failed = there.failed_requests.add(container_id=container_proto(cid(2)))
+    failed.exception.message = f"Container {cid(2)} already is running on this node!!"
+    (answered,) = talk.answer(talk.server.response(call, there))
+    assert isinstance(answered, StartAnswered)
+    assert answered.outcome is Outcome.STARTED
+    (heard,) = talk.heard()
+    told = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
+    assert [container_id(one) for one in told.succeeded_requests] == ([cid(2)] if known else [])
+    assert len(told.failed_requests) == (0 if known else 1)
+    assert told.services_meta_data[0].value == b"port"

@@ -98,7 +98,13 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
         capacity=Resources(2048, 2),
         local_dirs=(tmp_path,),
     )
-    defaults = {"reserve_mb": 0, "announce_wait_s": 0.3, "settle_s": 0.0, "report_s": 0.2}
+    defaults = {
+        "state_dir": tmp_path / "state",
+        "reserve_mb": 0,
+        "announce_wait_s": 0.3,
+        "settle_s": 0.0,
+        "report_s": 0.2,
+    }
     sidecar = Sidecar(
         SidecarSettings(**(defaults | settings)), place, Policies.load(None), f"http://127.0.0.1:{web_port}"
     )

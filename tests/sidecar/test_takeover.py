@@ -171,7 +171,7 @@ def test_a_start_without_an_answer_is_looked_up(there: bool) -> None:
 def test_a_repeated_guaranteed_start_goes_to_the_nodemanager_again() -> None:
     lives = lived(arrived("g", 1, q=False))
     lives.die(5)
-    assert lives.node.taken_over("g")
+    assert lives.node.was_answered("g")
     play(
         lives,
         (arrived("g", 6, q=False), [Forward("g")]),
