@@ -208,7 +208,9 @@ class Sidecar:
             limits.append("nothing can be shrunk here: containers beyond the node's vcores wait")
         if self._journal is not None and self._journal.why:
             limits.append(f"a restart forgets what it held: {self._journal.why}")
-        return limits + [limit for limit in dict.fromkeys((self.node.nm_down, self._limit_nm, self._limit_journal)) if limit]
+        return limits + [
+            limit for limit in dict.fromkeys((self.node.nm_down, self._limit_nm, self._limit_journal)) if limit
+        ]
 
     def health(self) -> Health:
         """Return whether all is well."""
