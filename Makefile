@@ -64,7 +64,7 @@ bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
 	@$(PYTHON) -m bench.upgrades $(ARGS)
 
-faults: setup-spark ## daemons killed, connections cut and slowed while real jobs run
+faults: setup-test setup-spark ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m workloads.faults $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
