@@ -204,6 +204,7 @@ class AmClient(RpcClient):
 
     def __init__(self, host: str, port: int, token: TokenProto) -> None:
         super().__init__(host, port, AM_PROTOCOL, token=token)
+        self.token = token
         self.response_id = 0
 
     async def register(

@@ -151,6 +151,15 @@ def nodemanager_site(spec: ClusterSpec, node: NodeAddresses) -> Properties:
         "yarn.nodemanager.local-dirs": str(spec.workdir / "local" / node.name),
         "yarn.nodemanager.log-dirs": str(spec.workdir / "logs" / "containers" / node.name),
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage": "99.5",
+    } | (nm_recovery(spec, node) if spec.nm_recovery else {})
+
+
+def nm_recovery(spec: ClusterSpec, node: NodeAddresses) -> Properties:
+    """Return what makes a NodeManager leave its containers alone when it ends, and find them again."""
+    return {
+        "yarn.nodemanager.recovery.enabled": "true",
+        "yarn.nodemanager.recovery.supervised": "true",
+        "yarn.nodemanager.recovery.dir": str(spec.workdir / "local" / f"{node.name}-recovery"),
     }
 
 

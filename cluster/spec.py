@@ -91,6 +91,8 @@ class ClusterSpec(BaseModel):
     has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
     rm_recovery: bool = False
     """Have the RM keep its state and go on with the running containers after a restart (work-preserving recovery)."""
+    nm_recovery: bool = False
+    """Have NodeManagers go on with their containers after a restart (yarn.nodemanager.recovery, supervised)."""
     ha: bool = False
     """Two RMs, rm1 and rm2, and the ZooKeeper that elects the active one and keeps their state; implies rm_recovery."""
     zk_timeout_ms: int = Field(4000, ge=2000)

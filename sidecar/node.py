@@ -381,6 +381,9 @@ class Node(TakeOver):
         if entry is None or entry.phase not in USING:
             return
         entry.process_gone = True
+        if entry.start.am:
+            for waiting in [w for w in self.queue if w.attempt_id == entry.start.attempt_id]:
+                self._give_up(waiting.view.id, EventKind.LOST, "its application master is gone", now_s)
         if entry.phase is Phase.RUNNING:
             self._finish(entry, EventKind.ENDED, "", now_s)
         elif entry.phase is Phase.KILLING and entry.kill_over:

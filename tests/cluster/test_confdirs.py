@@ -139,3 +139,11 @@ def test_recovery_alone_keeps_the_state_in_a_file(tmp_path: Path) -> None:
     assert site["yarn.resourcemanager.store.class"].endswith(".FileSystemRMStateStore")
     assert site["yarn.resourcemanager.fs.state-store.uri"] == f"file://{tmp_path}/rm-state"
     assert "yarn.resourcemanager.recovery.enabled" not in yarn(written(tmp_path).resourcemanager)
+
+
+def test_nodemanagers_that_recover_have_a_folder_each(tmp_path: Path) -> None:
+    first, second, _ = (yarn(folder) for folder in written(tmp_path, nm_recovery=True).nodemanagers)
+    assert first["yarn.nodemanager.recovery.supervised"] == first["yarn.nodemanager.recovery.enabled"] == "true"
+    assert first["yarn.nodemanager.recovery.dir"] == f"{tmp_path}/local/node1-recovery"
+    assert second["yarn.nodemanager.recovery.dir"] == f"{tmp_path}/local/node2-recovery"
+    assert "yarn.nodemanager.recovery.enabled" not in yarn(written(tmp_path).nodemanagers[0])

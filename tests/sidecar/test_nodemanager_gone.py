@@ -106,6 +106,31 @@ def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
     )
 
 
+def test_the_room_of_a_dead_master_goes_to_none_of_its_own_starts() -> None:
+    one = node()
+    one.handle(SessionUp(ATTEMPT, 0))
+    one.handle(arrived("am", 0, q=False, am=True))
+    one.handle(Answered("am", Outcome.STARTED, "", 1))
+    one.handle(Granted((grant("a"), grant("b")), 1))
+    one.handle(arrived("a", 1))
+    one.handle(Answered("a", Outcome.STARTED, "", 1))
+    one.handle(arrived("b", 1))
+    why = "its application master is gone"
+    play(
+        one,
+        (
+            Ended("am", 5),
+            [
+                told(5, "b", EventKind.LOST, 5, reason=why, waited_s=4),
+                Settled("b"),
+                told(6, "am", EventKind.ENDED, 5, ran_s=4, am=True),
+                Unwatch("am"),
+            ],
+        ),
+    )
+    assert [entry.id for entry in one.entries.values()] == ["a"]  # it may outlive its master
+
+
 @pytest.mark.parametrize(
     ("one", "other", "earlier"),
     [

@@ -130,6 +130,9 @@ class Job:
         task = waiting.popleft()
         task.containers.append(name)
         self._running[name] = task
+        await self._start(container, task)
+
+    async def _start(self, container: y.ContainerProto, task: Task) -> None:
         address = container.nodeId.host, container.nodeId.port
         try:
             async with NmClient(*address, self._tokens[address]) as node:
@@ -155,7 +158,7 @@ def app_name(app_id: y.ApplicationIdProto) -> str:
 
 
 @asynccontextmanager
-async def job(cluster: Cluster, name: str, *, queue: str = "default") -> AsyncIterator[Job]:
+async def job(cluster: Cluster, name: str, *, queue: str = "default", make: type[Job] = Job) -> AsyncIterator[Job]:
     """Run an application for the time of a with block; it must have had no errors, and ends well."""
     spec = cluster.spec
     async with RmClient(*spec.rm_client, user=USER) as rm:
@@ -163,7 +166,7 @@ async def job(cluster: Cluster, name: str, *, queue: str = "default") -> AsyncIt
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*spec.scheduler, token) as am:
         await am.register()
-        made = Job(am, app_name(app_id))
+        made = make(am, app_name(app_id))
         beating = asyncio.create_task(made.beat())
         ended = False
         try:
