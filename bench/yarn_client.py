@@ -1,6 +1,7 @@
 """Asyncio clients for our own tools: submit unmanaged applications to a ResourceManager and speak as their masters."""
 
 import asyncio
+import base64
 import getpass
 from collections.abc import Iterable
 from types import TracebackType
@@ -23,7 +24,7 @@ from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 
-__all__ = ["AmClient", "ContainerRefusedError", "NmClient", "RemoteCallError", "RmClient", "RpcClient"]
+__all__ = ["AmClient", "ContainerRefusedError", "NmClient", "RemoteCallError", "RmClient", "RpcClient", "token_of_url"]
 
 _M = TypeVar("_M", bound=Message)
 _READ_BYTES = 256 * 1024
@@ -137,10 +138,15 @@ def _parsed(method: str, result: type[_M], body: bytes) -> _M:
 
 
 class RmClient(RpcClient):
-    """A client of the ResourceManager's application service (port 8032 by default), logged in by name alone."""
+    """A client of the ResourceManager's application service (port 8032 by default).
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 8032, *, user: str | None = None) -> None:
-        super().__init__(host, port, CLIENT_PROTOCOL, user=user or getpass.getuser())
+    Logged in by name alone, or with a delegation token, which a secure cluster's ResourceManager wants.
+    """
+
+    def __init__(
+        self, host: str = "127.0.0.1", port: int = 8032, *, user: str | None = None, token: TokenProto | None = None
+    ) -> None:
+        super().__init__(host, port, CLIENT_PROTOCOL, user=None if token else user or getpass.getuser(), token=token)
 
     async def new_application(self) -> client_pb2.GetNewApplicationResponseProto:
         """Return a fresh application id and the largest container that the cluster grants."""
@@ -271,6 +277,30 @@ class NmClient(RpcClient):
         answer = await self.call("getContainerStatuses", request, yarn_pb2.GetContainerStatusesResponseProto)
         _check(answer.failed_requests)
         return answer.status[0]
+
+
+def token_of_url(text: str) -> TokenProto:
+    """Return a token that Hadoop's REST gave (`Token.encodeToUrlString`). Raises ValueError when it is none."""
+    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    parts: list[bytes] = []
+    at = 0
+    for _ in range(4):
+        length, at = _vint(data, at)
+        if length < 0 or at + length > len(data):
+            raise ValueError("a token is cut off")
+        parts.append(data[at : at + length])
+        at += length
+    identifier, password, kind, service = parts
+    return TokenProto(identifier=identifier, password=password, kind=kind.decode(), service=service.decode())
+
+
+def _vint(data: bytes, at: int) -> tuple[int, int]:
+    """Return a number as Hadoop's WritableUtils.writeVInt writes those from 0 up, and where the next field begins."""
+    first = int.from_bytes(data[at : at + 1], signed=True)
+    if first >= -112:
+        return first, at + 1
+    end = at + 1 + (-112 - first)
+    return int.from_bytes(data[at + 1 : end]), end
 
 
 def _check(failed: Iterable[yarn_pb2.ContainerExceptionMapProto]) -> None:

@@ -17,6 +17,7 @@ import requests
 from ruamel.yaml import YAML
 
 from cluster.cluster import Cluster
+from cluster.kerberos import PRODUCT, REALM
 from cluster.spec import HostPort, NodeAddresses
 from shell.errors import QuicksilverError
 
@@ -102,6 +103,7 @@ class Stack:
             "rest_listen": str(self.proxy_rest),
             "store_url": f"sqlite:///{self.folder / 'proxy.db'}",
         }
+        own |= self._login()
         config = self._write("proxy", {"policies": self.policies, "proxy": own | self._proxy})
         self._spawn("proxy", ["proxy", "run", "--config", str(config), "--conf-dir", str(self.cluster.conf_dir)])
 
@@ -112,12 +114,20 @@ class Stack:
             "proxy_url": self.url,
             "rest_listen": str(self.sidecar_rest(node)),
             "state_dir": str(self.folder),
+            **self._login(),
         }
         config = self._write(
             node.name, {"policies": self.policies, "sidecar": own | self._sidecar | dict(self._per_node(node))}
         )
         conf_dir = self.cluster.node_conf_dirs[number]
         self._spawn(node.name, ["sidecar", "run", "--config", str(config), "--conf-dir", str(conf_dir)])
+
+    def _login(self) -> dict[str, str]:
+        """Return the settings by which proxy and sidecars log in where the web servers want Kerberos."""
+        if not self.cluster.spec.spnego:
+            return {}
+        keytab = self.cluster.kerberos.keytab(PRODUCT)
+        return {"kerberos_principal": f"{PRODUCT}@{REALM}", "kerberos_keytab": str(keytab)}
 
     def _write(self, name: str, sections: Mapping[str, Any]) -> Path:
         path = self.folder / f"{name}.yaml"

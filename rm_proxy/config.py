@@ -13,6 +13,7 @@ from rm_proxy.budget import BudgetLimits
 from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, load_hadoop_conf, reachable
+from shell.kerberos import Keytab
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
@@ -33,6 +34,10 @@ class ProxySettings(BaseModel):
     """With high availability: the id of the ResourceManager in front of which this proxy stands."""
     rm_web: str | None = None
     """URL of the ResourceManager's web server; default from HADOOP_CONF_DIR."""
+    kerberos_principal: str | None = None
+    """Who logs in at the ResourceManager's web server where that wants Kerberos; `_HOST` is this host's name (own)."""
+    kerberos_keytab: Path | None = None
+    """The file with that principal's key, which only this user may read (own)."""
     rest_listen: AddressText = Address("127.0.0.1", 8390)
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
     store_url: str | None = None
@@ -110,6 +115,10 @@ class ProxySettings(BaseModel):
     def budget(self) -> BudgetLimits:
         """Return the settings `budget_*`."""
         return BudgetLimits(**{name: getattr(self, f"budget_{name}") for name in BudgetLimits.__dataclass_fields__})
+
+    def keytab(self) -> Keytab | None:
+        """Return the Kerberos login that the settings name, None without. Raises SettingsError, KerberosError."""
+        return Keytab.of(self.kerberos_principal, self.kerberos_keytab, "proxy")
 
     def endpoints(self, conf: HadoopConf) -> Endpoints:
         """Return all addresses, with what is not set taken from Hadoop's configuration.

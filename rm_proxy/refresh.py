@@ -40,8 +40,8 @@ class Refresher:
         """`on_fault` is called for a round that raised; the next one is tried as if nothing had been."""
         self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
         self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
-        self._yarn = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
-        self._lookup = YarnRest(rm_web, timeout_s=settings.rm_timeout_s)
+        keytab = settings.keytab()
+        self._yarn, self._lookup = (YarnRest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
         self._thread = ThreadPoolExecutor(1, "yarn-rest")
         self._lookup_thread = ThreadPoolExecutor(1, "yarn-lookup")
         self._scheduler = AsyncIOScheduler()

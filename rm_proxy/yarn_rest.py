@@ -32,6 +32,7 @@ from rm_proxy.yarn_json import (
     YarnQueue,
 )
 from shell.errors import QuicksilverError
+from shell.kerberos import Keytab
 from shell.rest import RefusedError, RestClient
 
 ALIVE_STATES: Final = ("SUBMITTED", "ACCEPTED", "RUNNING")
@@ -53,9 +54,10 @@ class YarnRest:
     Every method raises UnreachableError or RefusedError (shell.rest), or YarnRestError when the answer is unknown.
     """
 
-    def __init__(self, base_url: str, *, timeout_s: float = 5.0) -> None:
-        """`base_url` is that of its web server, e.g. http://rmhost:8088."""
-        self._client = RestClient(base_url, timeout_s=timeout_s, remedy=_REMEDY)
+    def __init__(self, base_url: str, timeout_s: float = 5.0, keytab: Keytab | None = None) -> None:
+        """`base_url` is that of its web server, e.g. http://rmhost:8088; `keytab`: who logs in there."""
+        auth = keytab.auth() if keytab else None
+        self._client = RestClient(base_url, timeout_s=timeout_s, remedy=_REMEDY, auth=auth)
 
     def nodes(self) -> list[YarnNode]:
         """Return all nodes that the ResourceManager lists, lost and decommissioned ones left out by Hadoop itself."""

@@ -13,6 +13,7 @@ from policies.model import Resources
 from shell.address import Address, AddressText
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, reachable
+from shell.kerberos import Keytab
 from sidecar.entry import Rules
 from sidecar.guard import GuardRules, rules_for
 
@@ -145,6 +146,10 @@ class SidecarSettings(BaseModel):
     """How often a container's pid file is looked for."""
     reconcile_s: float = Field(5.0, gt=0)
     """How often the NodeManager's own list of containers is compared; each second while an end cannot be seen else."""
+    kerberos_principal: str | None = None
+    """Who logs in at the NodeManager's web server where that wants Kerberos; `_HOST` is this host's name (own)."""
+    kerberos_keytab: Path | None = None
+    """The file with that principal's key, which only this user may read (own)."""
     rest_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the NodeManager's REST may take."""
 
@@ -193,6 +198,10 @@ class SidecarSettings(BaseModel):
             )
         except ValueError as error:
             raise SettingsError(str(error), place="sidecar.guard_*", remedy="lower it, or raise the other") from error
+
+    def keytab(self) -> Keytab | None:
+        """Return the Kerberos login that the settings name, None without. Raises SettingsError, KerberosError."""
+        return Keytab.of(self.kerberos_principal, self.kerberos_keytab, "sidecar")
 
     def place(self, conf: HadoopConf, scheme: str = "http") -> Place:
         """Return where this sidecar stands, with what is not set taken from Hadoop's configuration.
@@ -259,6 +268,12 @@ class Place:
     def journal(self, folder: Path) -> Path:
         """Return the file of this sidecar's journal; several sidecars of a machine may share the folder."""
         return folder / f"sidecar-{self.listen.host}-{self.listen.port}.journal"
+
+    @property
+    def web_host(self) -> str:
+        """The NodeManager's name in Kerberos: that by which others know its web server, not where it listens."""
+        host = self.web_listen.host
+        return self.node_id.rpartition(":")[0] if host in ("0.0.0.0", "::") else host
 
     def group(self, parent: str) -> str:
         """Return the control group of this sidecar's containers; several sidecars of a machine have one each."""

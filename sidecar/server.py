@@ -106,7 +106,13 @@ class Sidecar:
         self._report_seq = 0
         self._limit_nm = self._limit_journal = ""
         self._journal: Journal | None = None
-        self._nm_web = RestClient(nm_web_url, timeout_s=settings.rest_timeout_s, remedy="is the NodeManager up?")
+        keytab = settings.keytab()
+        self._nm_web = RestClient(
+            nm_web_url,
+            timeout_s=settings.rest_timeout_s,
+            remedy="is the NodeManager up?",
+            auth=keytab.auth(place.web_host) if keytab else None,
+        )
         self._nm_thread = ThreadPoolExecutor(1, thread_name_prefix="nodemanager")
         self._stop = asyncio.Event()
 

@@ -10,8 +10,10 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import requests
+
 from bench.las.master import APP_TYPE, USER, container_name, rows
-from bench.yarn_client import AmClient, NmClient, RmClient
+from bench.yarn_client import AmClient, NmClient, RmClient, token_of_url
 from cluster import Cluster
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
@@ -108,11 +110,22 @@ class Requester:
         return NmClient(*address, self._tokens[address])
 
 
+def rm_client(cluster: Cluster) -> RmClient:
+    """Return a client of the ResourceManager; on a secure cluster (with spnego) by a delegation token of its REST."""
+    spec = cluster.spec
+    if not spec.kerberos:
+        return RmClient(*spec.rm_client, user=USER)
+    url = f"{cluster.rm_rest}/ws/v1/cluster/delegation-token"
+    answer = requests.post(url, json={"renewer": "yarn"}, auth=cluster.web_auth, timeout=30)
+    answer.raise_for_status()
+    return RmClient(*spec.rm_client, token=token_of_url(answer.json()["token"]))
+
+
 @asynccontextmanager
 async def requester(cluster: Cluster, name: str) -> AsyncIterator[Requester]:
     """Run an application for the time of a with block; what is left of its containers ends with it."""
     spec = cluster.spec
-    async with RmClient(*spec.rm_client, user=USER) as rm:
+    async with rm_client(cluster) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE)
         token = await rm.am_rm_token(app_id, timeout_s=60)
     async with AmClient(*spec.scheduler, token) as am:
@@ -126,5 +139,5 @@ async def requester(cluster: Cluster, name: str) -> AsyncIterator[Requester]:
             beating.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await beating  # raises what broke it
-            async with RmClient(*spec.rm_client, user=USER) as rm:
+            async with rm_client(cluster) as rm:
                 await rm.kill(app_id, diagnostics="the test is over")
