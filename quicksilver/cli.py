@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "summary": Lazy("rm_proxy.cli", "summary", "Containers by node and kind, delays."),
     "estimate": Lazy("rm_proxy.estimates_cli", "estimate", "How good the expected durations were."),
     "health": Lazy("rm_proxy.cli", "health", "Whether the proxy does its work."),
+    "store": Lazy("rm_proxy.store_cli", "store", "The store's tables: their version, steps up and down."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
     "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
     "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),

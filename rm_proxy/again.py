@@ -55,12 +55,12 @@ class Again:
         if router.app is None:
             return
         if self._todo is None:
-            self._todo = deque(self._part(e) for e in router.table.entries.values() if not e.key.opportunistic)
+            self._todo = deque(self._part(e) for e in router.table.entries.values())
         while self._todo and most > 0:
             part = self._todo[0]
             taken: list[Reason] = []
             if router.table.entries.get(part.entry.key) is part.entry:
-                if answered:
+                if answered and not part.entry.key.opportunistic:
                     _take_back(router, part.entry)
                 taken = self._recall(part, most)
                 self._decide(router, part.entry, taken, now_s)
@@ -69,6 +69,8 @@ class Again:
                 self._todo.popleft()
 
     def _part(self, entry: Entry) -> _Part:
+        if entry.key.opportunistic:  # only what went to the ResourceManager as it came, in bypass
+            return _Part(entry, 0, entry.g_share)
         queueable = entry.q_wanted + len(entry.pending)
         return _Part(entry, queueable, sum(r.count for r in entry.g_reasons if self._concerns(r)))
 
@@ -104,6 +106,10 @@ class Again:
         if app is None or always is not None:
             for reason in taken:
                 entry.add_g(replace(reason, text=always or reason.text, slot="route", shadow=None, tries=0))
+            return
+        if entry.key.opportunistic:
+            for reason in taken:
+                entry.add_q(replace(reason, text="the application asked for an OPPORTUNISTIC container", tries=0))
             return
         queue, mode = router.world.queue(app.queue) or QueueView(app.queue), router.world.mode(app)
         refusals: Counter[Route] = Counter()

@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -21,7 +22,10 @@ from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import ContainerEvent
 
+MAX_TEXT: Final = 10_000
+"""Characters of a text that are kept."""
 _LINGER_S: Final = 0.1
+_MAX_FAULTS: Final = 3
 _RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
 _PRUNE_EVERY_S: Final = 3600.0
 log = get_logger(__name__)
@@ -67,6 +71,11 @@ class Recorder:
         self._deadline = float("inf")
         self._opened = False
         self._full_since: float | None = None
+        self._faults = 0
+        """Of the proxy's own, in a row."""
+        self._dropped = 0
+        """Rows that found the queue full since it was full first."""
+        self._out_since = 0.0
         self._next_prune_s = 0.0
         self.outage: str | None = None
         """Why the store takes nothing now; None while it does."""
@@ -82,6 +91,8 @@ class Recorder:
 
     def completion(self, record: CompletionRecord) -> None:
         """Keep a container's end."""
+        if len(record.diagnostics) > MAX_TEXT:
+            record = replace(record, diagnostics=record.diagnostics[:MAX_TEXT])
         self._put(record)
 
     def application(self, record: AppRecord) -> None:
@@ -102,6 +113,8 @@ class Recorder:
 
     def event(self, node_id: str, boot: str, event: ContainerEvent) -> None:
         """Keep what a sidecar reported; the same (node, boot, seq) twice is kept once."""
+        if len(event.reason) > MAX_TEXT:
+            event = event.model_copy(update={"reason": event.reason[:MAX_TEXT]})
         self._put(NodeEvent(node_id, boot, event))
 
     def node(self, view: NodeView, at_s: float) -> None:
@@ -143,6 +156,7 @@ class Recorder:
             self._queue.put_nowait(row)
         except queue.Full:
             self._metrics.store_dropped.labels("full").inc()
+            self._dropped += 1
             if self._full_since is None:
                 self._full_since = self._now()
                 log.warning("the queue of the store is full, rows are dropped", rows=self._queue.maxsize)
@@ -155,9 +169,12 @@ class Recorder:
             if not rows and self._stop.is_set():
                 return
             if self._succeeds(partial(self._write, rows)):
-                rows, failures = [], 0
+                rows, failures, self._faults = [], 0, 0
                 self._succeeds(self._prune_when_due)
                 continue
+            if self._faults > _MAX_FAULTS:
+                self._give_up(rows)
+                rows, self._faults = [], 0
             if self._stop.is_set() and time.monotonic() >= self._deadline:
                 return
             self._pause(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
@@ -195,8 +212,20 @@ class Recorder:
             self._opened = False
             self._went_out(error)
             return False
+        except Exception as error:
+            self._faults += 1
+            log.exception("a fault of the proxy while it wrote to the store")
+            self._went_out(StoreUnavailableError(f"{type(error).__name__}: {error}"))
+            return False
         self._came_back()
         return True
+
+    def _give_up(self, rows: list[Row]) -> None:
+        """Go on without a batch that fails for no reason of the store's."""
+        self._metrics.store_dropped.labels("fault").inc(len(rows))
+        log.error("rows were not written to the store, again and again a fault came of them", rows=len(rows))
+        for _ in rows:
+            self._queue.task_done()
 
     def _write(self, rows: list[Row]) -> None:
         """Write a batch; when it is refused for a row's content, one by one without the bad ones."""
@@ -235,15 +264,18 @@ class Recorder:
     def _went_out(self, error: StoreUnavailableError) -> None:
         if self.outage is None:
             log.error("the store takes nothing; scheduling goes on, rows wait", why=str(error))
+            self._out_since = self._now()
         self.outage = str(error)
         self._metrics.store_up.set(0)
         self._metrics.store_backlog.set(self._queue.qsize())
 
     def _came_back(self) -> None:
         if self.outage is not None:
-            log.info("the store takes rows again", waiting=self._queue.qsize())
+            out_s = round(self._now() - self._out_since, 1)
+            log.info("the store takes rows again", out_s=out_s, waiting=self._queue.unfinished_tasks)
         if self._full_since is not None and not self._queue.full():
-            log.info("the queue of the store has room again", full_s=round(self._now() - self._full_since, 1))
-            self._full_since = None
+            full_s, lost = round(self._now() - self._full_since, 1), self._dropped
+            self._full_since, self._dropped = None, 0
+            log.warning("the queue of the store has room again", full_s=full_s, dropped=lost)
         self.outage = None
         self._metrics.store_up.set(1)

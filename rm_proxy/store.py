@@ -6,18 +6,17 @@ that a batch whose commit was lost can be repeated.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import sqlite3
+import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from alembic import command
-from alembic.config import Config
+import psycopg
 from alembic.util import CommandError
 from sqlalchemy import (
     URL,
@@ -37,7 +36,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from rm_proxy.recorder import BadRowError, StoreUnavailableError
+from rm_proxy import migrate
+from rm_proxy.recorder import MAX_TEXT, BadRowError, StoreUnavailableError
 from rm_proxy.records import (
     MAX_SCORES,
     AppRecord,
@@ -49,12 +49,19 @@ from rm_proxy.records import (
     UseRecord,
 )
 from rm_proxy.rows import NodeEvent, NodeSeen, Row, table_of
+from rm_proxy.store_file import StoreFile
 from rm_proxy.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
 from shell.errors import SettingsError
 
-_MAX_TEXT: Final = 10_000
 _PRUNE_ROWS: Final = 5_000
-_LOCK_WAIT_S: Final = 5.0
+_PATIENCE: Final[dict[str, Any]] = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+}
+"""So that a PostgreSQL which is silent, or a lock that somebody holds, is an outage and not the end of all writing."""
 _UNFINISHED_S: Final = 90 * 86400.0
 _TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
 _UPDATED: Final[dict[str, tuple[str, ...]]] = {
@@ -76,7 +83,9 @@ class Store:
         Raises SettingsError when it is neither, or when SQLite's directory is missing or not writable.
         """
         self.url = _checked(url)
-        self.engine = _engine(self.url)
+        sqlite_file = self.url.get_backend_name() == "sqlite"
+        self._file = StoreFile(Path(str(self.url.database))) if sqlite_file else None
+        self.engine = _engine(self.url, self._file)
 
     @property
     def name(self) -> str:
@@ -88,19 +97,21 @@ class Store:
 
         Raises StoreUnavailableError when the database cannot be reached or its tables are those of a newer version.
         """
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         try:
-            if self.url.get_backend_name() == "sqlite":
-                _create_private(Path(str(self.url.database)))
+            if self._file is not None:
+                self.engine.dispose()  # of a file that was deleted nothing is to be kept open
+                self._file.create()
             with self.engine.begin() as connection:
-                config.attributes["connection"] = connection
-                command.upgrade(config, "head")
+                migrate.upgrade(connection)
+            if self._file is not None:
+                self._file.opened()
+        except migrate.NewerTablesError as error:
+            raise StoreUnavailableError(error.what, place=self.name, remedy=error.remedy) from error
         except CommandError as error:
             remedy = "take another database or a quicksilver that knows it"
             raise StoreUnavailableError(f"cannot be migrated: {error}", place=self.name, remedy=remedy) from error
         except (SQLAlchemyError, OSError) as error:
-            raise self.unavailable(error) from error
+            raise self._failed(error) from error
 
     def write(self, rows: Sequence[Row]) -> None:
         """Write `rows` in one transaction; applications and nodes are updated, all else is kept as first written.
@@ -109,6 +120,8 @@ class Store:
         """
         try:
             by_table = _by_table(rows)
+            if self._file is not None:
+                self._file.check()
             with self.engine.begin() as connection:
                 for name, values in by_table.items():
                     _insert(connection, _TABLES[name], values)
@@ -117,7 +130,9 @@ class Store:
         except SQLAlchemyError as error:
             if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
                 raise BadRowError(_short(error), place=self.name) from error
-            raise self.unavailable(error) from error
+            raise self._failed(error) from error
+        except OSError as error:
+            raise self._failed(error) from error
 
     def prune(self, before_s: float) -> int:
         """Delete what is older than `before_s` (Unix seconds), in short transactions; return the number of rows."""
@@ -133,12 +148,21 @@ class Store:
                         deleted = connection.execute(statement).rowcount
                     total += deleted
         except SQLAlchemyError as error:
-            raise self.unavailable(error) from error
+            raise self._failed(error) from error
         return total
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+    def _failed(self, error: Exception) -> StoreUnavailableError:
+        """Return `error` as ours; a file that is broken is set aside, so that the next `open` begins a new one."""
+        aside = self._file.set_aside(error, time.time()) if self._file is not None else None
+        if aside is None:
+            return self.unavailable(error)
+        self.engine.dispose()
+        remedy = f"a new store begins; the broken one is kept as {aside.name}"
+        return StoreUnavailableError(_short(error), place=self.name, remedy=remedy)
 
     def unavailable(self, error: Exception) -> StoreUnavailableError:
         """Return `error` as ours, with a remedy."""
@@ -172,19 +196,21 @@ def _check_file(database: str | None, place: str) -> None:
         raise SettingsError(f"{file} is not writable", place=place, remedy="give this user the right to write there")
 
 
-def _create_private(file: Path) -> None:
-    """Create the database file for its owner alone; an existing one is left as it is."""
-    with contextlib.suppress(FileExistsError):
-        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _engine(url: URL) -> Engine:
-    if url.get_backend_name() != "sqlite":
-        return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": int(_LOCK_WAIT_S)})
-    engine = create_engine(url, connect_args={"timeout": _LOCK_WAIT_S})
+def _engine(url: URL, file: StoreFile | None) -> Engine:
+    if file is None:
+        engine = create_engine(url, pool_pre_ping=True, connect_args=_PATIENCE)
+        event.listen(engine, "connect", _on_postgresql_connect)
+        return engine
+    engine = create_engine(url, creator=file.connect)
     event.listen(engine, "connect", _on_sqlite_connect)
     event.listen(engine, "begin", _on_sqlite_begin)
     return engine
+
+
+def _on_postgresql_connect(connection: psycopg.Connection[Any], _record: object) -> None:
+    connection.execute("SET lock_timeout = '10s'")
+    connection.execute("SET statement_timeout = '120s'")
+    connection.commit()
 
 
 def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
@@ -256,7 +282,7 @@ def _plain(
 
 def _clean(text: str) -> str:
     """Return `text` as every database takes it: plain str, bounded, without NUL and lone surrogates."""
-    return str(text)[:_MAX_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
+    return str(text)[:MAX_TEXT].replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def _old(before_s: float) -> list[tuple[Table, ColumnElement[bool]]]:

@@ -16,6 +16,7 @@ def run() -> None:
     context.configure(connection=connection, target_metadata=Base.metadata, render_as_batch=True)
     with context.begin_transaction():
         if connection.dialect.name == "postgresql":
+            connection.execute(text("SET LOCAL statement_timeout = 0"))  # a step over a large table takes its time
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
         context.run_migrations()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from policies.model import Kind, Resources
+from rm_proxy import ids
 from rm_proxy.attempt import Attempt
 from tests.model.application_master import ApplicationMaster
 from tests.model.resource_manager import ANY
@@ -65,7 +66,7 @@ def _live(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
 
 def _ids(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
     """What the ResourceManager keeps of queueable asks is bounded by what is pending or parked."""
-    kept = {key[1] for key in run.rm.app(am.number).o}
+    kept = {key[1] for key in run.rm.app(am.number).o if ids.is_private(key[1])}
     table = attempt.table
     assert len(kept) <= len(table.by_private) + len(table._parked_for) + run.leaks[am.number]
 

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policies.settings import Policies
+from rm_proxy.budget import FaultKind, Order
+from rm_proxy.ids import app_of_attempt
 from sidecar.events import Drain
 from tests.model.checks import check
 from tests.model.requestor import Want
@@ -218,6 +220,16 @@ class Whole(RuleBasedStateMachine):
     def policies_change(self, route: int, quota: int, place: int, moves: int, mode: str, promote: int) -> None:
         self.run.use(Policies.load(policies(route, quota, place, mode, promote, moves), registry()))
 
+    @rule(order=st.sampled_from(["on", "off", "auto"]))
+    def bypass_is_ordered(self, order: Order) -> None:
+        self.run.coordinator.bypass(order, self.run.now_s)
+        self.run.carry_out(self.run.coordinator.take_effects())
+
+    @rule(job=st.integers(0, 1), kind=st.sampled_from(list(FaultKind)), count=st.integers(1, 12))
+    def faults_count(self, job: int, kind: FaultKind, count: int) -> None:
+        for _ in range(count):
+            self.run.coordinator.budget.note(kind, app_of_attempt(self.am(job).attempt_id), self.run.now_s)
+
     @invariant()
     def holds(self) -> None:
         if hasattr(self, "run"):
@@ -234,6 +246,8 @@ class Whole(RuleBasedStateMachine):
         """Left alone, every task gets its container, every container its end, and every sum is zero."""
         for site in self.run.sites.values():
             site.tell(Drain(False, "", self.run.now_s))
+        if any(want.opportunistic for am in self.run.ams for want in am.wanted.values()):
+            self.bypass_is_ordered("off")  # in bypass nobody places them
         self.run.settle()
         check(self.run)
         for node in self.run.coordinator.nodes.values():

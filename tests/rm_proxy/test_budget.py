@@ -317,3 +317,15 @@ def test_only_refusals_of_what_was_rewritten_count() -> None:
     am.attempt.on_refused("java.lang.NullPointerException")
     assert not [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
     assert cid(1).startswith("container_")
+
+
+def test_an_opportunistic_ask_that_waits_in_bypass_is_placed_behind_it() -> None:
+    world = coordinator()
+    am = Am(world)
+    world.bypass("on", 0.0)
+    assert shown(am.asks(row("*", 2, opportunistic=True))) == [("*", 2, "Q", -1)] and not granted_rows(am.sent.ask)
+    am.gets()
+    world.bypass("off", 1.0)
+    am.asks()
+    assert len(granted_rows(am.sent.ask)) == 2
+    assert ("*", 0, "Q", -1) in shown(am.sent.ask), "what it went out as is taken back"
