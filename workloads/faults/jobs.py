@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections import Counter
@@ -79,9 +80,11 @@ class Jobs:
 
     def __init__(self, cluster: Cluster, marks: Path, installation: spark.Installation | None) -> None:
         self._cluster, self._marks, self._spark = cluster, marks, installation
+        self._folder = f"/faults-{time.strftime('%H%M%S')}"
         self._text = mapreduce.make_text(_LINES)
         self._counts = mapreduce.count_words(self._text)
-        marks.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(marks, ignore_errors=True)
+        marks.mkdir(parents=True)
         mapreduce.put_text(cluster, _SOURCE, self._text)
 
     def mapreduce(self, outcome: Outcome) -> None:
@@ -89,7 +92,7 @@ class Jobs:
         options = JobOptions(
             queue=_QUEUE, properties={"mapreduce.am.max-attempts": ATTEMPTS, "mapreduce.map.speculative": "false"}
         )
-        target = f"/faults/{outcome.name}"
+        target = f"{self._folder}/{outcome.name}"
         started = mapreduce.start_wordcount(self._cluster, _SOURCE, target, maps=6, reduces=2, options=options)
         try:
             text = started.client.wait(TIMEOUT_S)
@@ -123,7 +126,7 @@ class Jobs:
     def spark(self, outcome: Outcome) -> None:
         """Count words with Spark and compare."""
         assert self._spark is not None
-        target = f"/faults/{outcome.name}"
+        target = f"{self._folder}/{outcome.name}"
         hdfs = f"hdfs://{self._cluster.spec.namenode}"
         conf = spark.settings(self._cluster, self._spark, 2)
         arguments = [f"{hdfs}{_SOURCE}", f"{hdfs}{target}", "8"]
