@@ -108,6 +108,7 @@ def site(
         node_vcores=3,
         node_memory_mb=3072,
         rm_recovery=True,
+        nm_recovery=True,
         extra_site={"yarn": dict(_SITE)},
     )
     cluster = Cluster(spec)
