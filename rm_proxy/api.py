@@ -53,8 +53,8 @@ from rm_proxy.history import History, Wanted
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.records import DecisionRecord
 from shell.access import check_url
-from shell.messages import Ack, ReloadAnswer, ReloadRequest, Report
-from shell.reload import How
+from shell.messages import Ack, Draining, ReloadAnswer, ReloadRequest, Report
+from shell.reload import How, said_by
 from shell.reload_api import add_reload
 from shell.rest import DEFAULT_BODY_BYTES, NAMES, ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
 from shell.version import version
@@ -101,6 +101,9 @@ class ProxyState(Protocol):
 
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""
+
+    async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
+        """Have a node hold nothing, or hold starts again. Raises ApiError when its sidecar cannot be told."""
 
     def recent(self) -> Sequence[DecisionRecord]:
         """Return the last decisions beside those of delivered containers, the newest first."""
@@ -175,6 +178,12 @@ def _node_routes(state: ProxyState) -> APIRouter:
         if NAMES in request.scope:
             check_url(report.sidecar_url, node_id, request.scope[NAMES])
         return state.report(node_id, report)
+
+    @router.post("/nodes/{node_id}/drain", status_code=204, summary="Empty a node, or let it take containers again")
+    async def drain(node_id: NodeId, body: Draining, request: Request) -> Response:
+        """What waits there is shed, what runs goes on; it holds until it is taken back or the sidecar starts anew."""
+        await state.drain(node_id, body, said_by("", request.client.host if request.client else "unknown"))
+        return Response(status_code=204)
 
     return router
 

@@ -13,6 +13,7 @@ from rm_proxy import cli_tables as tables
 from shell.cli_security import DEFAULT_URL, default_url, rest_client, showing
 from shell.errors import QuicksilverError
 from shell.logs import LEVELS
+from shell.messages import Draining
 from shell.rest import RefusedError
 
 _PAGE: Final = 1000
@@ -95,6 +96,33 @@ def list_nodes(url: str, as_json: bool) -> None:
 def show_node(node_id: str, url: str, as_json: bool) -> None:
     """Show NODE_ID (host:port) with the containers that its sidecar knows."""
     show(get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
+
+
+@node.command("drain")
+@click.argument("node_id")
+@click.option("--reason", default="drained by hand", show_default=True, help="Shown wherever the node is.")
+@reading
+def drain_node(node_id: str, reason: str, url: str, as_json: bool) -> None:
+    """Have NODE_ID (host:port) hold nothing: what waits there is shed and asked for again, what runs goes on."""
+    _drain(url, node_id, Draining(on=True, reason=reason), as_json)
+
+
+@node.command("undrain")
+@click.argument("node_id")
+@reading
+def undrain_node(node_id: str, url: str, as_json: bool) -> None:
+    """Let NODE_ID (host:port) take queueable containers again, unless YARN itself empties it."""
+    _drain(url, node_id, Draining(on=False, reason=""), as_json)
+
+
+def _drain(url: str, node_id: str, wanted: Draining, as_json: bool) -> None:
+    client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
+    try:
+        client.post(f"/v1/nodes/{node_id}/drain", wanted)
+    finally:
+        client.close()
+    told = "holds nothing" if wanted.on else "takes queueable containers again"
+    show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {told}"))
 
 
 @click.group()

@@ -25,6 +25,7 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
+from rm_proxy.draining import Drainer
 from rm_proxy.durations import kept
 from rm_proxy.estimator import MIN_S
 from rm_proxy.keeper import Keeper, Learner
@@ -114,6 +115,7 @@ class Proxy:
             self._on_round,
             partial(self.faulted, FaultKind.INTERNAL, ""),
         )
+        self.drainer = Drainer(self.coordinator, security.credentials(Role.PROXY))
         self.reloader = ProxyReloader(
             self.coordinator, self.recorder, self.metrics, settings, policies_source, security
         )
@@ -195,6 +197,7 @@ class Proxy:
             connection.close()
         self.refresher.close()
         self.bypass.close()
+        self.drainer.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])

@@ -31,6 +31,7 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.decisions import Decisions
+from rm_proxy.draining import Drainer
 from rm_proxy.history import History
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.nodes import Node
@@ -40,7 +41,7 @@ from rm_proxy.records import AppRecord, DecisionRecord
 from rm_proxy.refresh import Refresher
 from rm_proxy.reload import ProxyReloader
 from rm_proxy.store import Store
-from shell.messages import Ack, ContainerState, ReloadAnswer, ReloadRequest, Report
+from shell.messages import Ack, ContainerState, Draining, ReloadAnswer, ReloadRequest, Report
 from shell.reload import How
 from shell.version import version
 
@@ -61,6 +62,7 @@ class Running(Protocol):
     reloader: ProxyReloader
     decisions: Decisions
     bypass: Bypass
+    drainer: Drainer
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
@@ -198,6 +200,10 @@ class ApiState:
     async def reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         """Read the settings anew. Raises ReloadRefusedError."""
         return await self._proxy.reloader.reload(who, how, request)
+
+    async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
+        """Have a node hold nothing, or hold starts again. Raises ApiError when its sidecar cannot be told."""
+        await self._proxy.drainer.drain(node_id, wanted, who)
 
     def recent(self) -> Sequence[DecisionRecord]:
         """Return the last decisions beside those of delivered containers, the newest first."""

@@ -31,6 +31,7 @@ from shell.messages import (
     ContainerEvent,
     ContainerReport,
     ContainerState,
+    Draining,
     EventKind,
     ReloadAnswer,
     ReloadRequest,
@@ -75,6 +76,7 @@ class State:
         self.history = History(store)
         self.metrics = ProxyMetrics()
         self.reports: list[Report] = []
+        self.drained: list[tuple[str, Draining]] = []
 
     def nodes(self) -> Sequence[NodeInfo]:
         return [NodeInfo.of(VIEW, why_unusable="its sidecar is silent"), NodeInfo.of(NodeView("n2:1", "n2"))]
@@ -140,6 +142,10 @@ class State:
         if request.file == "bad.yaml":
             raise ReloadRefusedError(("bad.yaml:1:1: no", "bad.yaml:2:1: nor this"))
         return ReloadAnswer(file=f"{who} {how}", version="2-b", before="1-a")
+
+    async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
+        assert who
+        self.drained.append((node_id, wanted))
 
     def report(self, node_id: str, report: Report) -> Ack:
         if report.boot == "refused":
@@ -425,6 +431,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
     assert set(described["paths"]) == {
         "/v1/nodes",
         "/v1/nodes/{node_id}",
+        "/v1/nodes/{node_id}/drain",
         "/v1/nodes/{node_id}/report",
         "/v1/applications",
         "/v1/applications/{app_id}",

@@ -140,6 +140,8 @@ class Patient(Job):
         super().__init__(am, app_id)
         self._starts: set[asyncio.Task[None]] = set()
         self._line = asyncio.Lock()
+        self.refusals: dict[str, str] = {}
+        """Why a start failed last, by container."""
 
     async def beat(self) -> None:
         """Send heartbeats while not hung up, until cancelled."""
@@ -164,7 +166,12 @@ class Patient(Job):
     async def _start(self, container: y.ContainerProto, task: Task) -> None:
         made = asyncio.create_task(self._try(container, task))
         self._starts.add(made)
-        made.add_done_callback(self._starts.discard)
+        made.add_done_callback(self._tried)
+
+    def _tried(self, made: asyncio.Task[None]) -> None:
+        self._starts.discard(made)
+        if not made.cancelled() and made.exception() is not None:
+            self.errors.append(repr(made.exception()))
 
     async def _try(self, container: y.ContainerProto, task: Task) -> None:
         address = container.nodeId.host, container.nodeId.port
@@ -174,7 +181,8 @@ class Patient(Job):
                 async with NmClient(*address, self._tokens[address]) as node:
                     await node.start(container, f"exec sleep {task.seconds:g}")
                 return
-            except (OSError, HadoopRpcError):
+            except (OSError, HadoopRpcError) as error:
+                self.refusals[name] = str(error)
                 await asyncio.sleep(0.5)
 
 
@@ -207,7 +215,9 @@ async def until(true: Callable[[], Any], within_s: float) -> Any:
     return await asyncio.to_thread(eventually, true, within_s)
 
 
-async def settled(stack: Stack, number: int, running: int = 2, waiting: int = 1) -> tuple[set[str], set[str]]:
+async def settled(
+    mine: Patient, stack: Stack, number: int, running: int = 2, waiting: int = 1
+) -> tuple[set[str], set[str]]:
     """Wait until so many (or more) run and wait on a node; return both."""
 
     def found() -> tuple[set[str], set[str]] | None:
@@ -216,7 +226,10 @@ async def settled(stack: Stack, number: int, running: int = 2, waiting: int = 1)
         waits = {c for c, s in known.items() if s == "waiting"}
         return (runs, waits) if len(runs) >= running and len(waits) >= waiting else None
 
-    result: tuple[set[str], set[str]] = await until(found, 30)
+    def why() -> str:
+        return f"{states(stack, number)}, {mine.errors}, {mine.refusals}"
+
+    result: tuple[set[str], set[str]] = await asyncio.to_thread(eventually, found, 30, why)
     return result
 
 
@@ -245,7 +258,7 @@ def never_ran(cluster: Cluster, containers: set[str]) -> None:
 def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Cluster, stack: Stack) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(12, 25.0)
-        (kept, waits), (forgotten, others) = await settled(stack, 0), await settled(stack, NO_RECOVERY)
+        (kept, waits), (forgotten, others) = await settled(mine, stack, 0), await settled(mine, stack, NO_RECOVERY)
         held = waits | others
         for number in (0, NO_RECOVERY):
             await asyncio.to_thread(cluster.kill, daemon(cluster, number))
@@ -274,7 +287,7 @@ def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Clust
 def test_a_node_is_lost_and_returns(cluster: Cluster, stack: Stack) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(9, 8.0)
-        ran, held = await settled(stack, 1)
+        ran, held = await settled(mine, stack, 1)
         await asyncio.to_thread(cluster.kill, daemon(cluster, 1))
         await mine.until_done(within_s=EXPIRY_S + 60)
         once(tasks)
@@ -312,7 +325,7 @@ def test_a_node_that_yarn_empties_sheds_what_waits_and_takes_queueables_again(
 
     async def story(mine: Patient) -> None:
         tasks = mine.ask(9, 12.0)
-        ran, held = await settled(stack, 1)
+        ran, held = await settled(mine, stack, 1)
         await begin()
         await until(lambda: report(stack, 1)["draining"], 10)
         await until(lambda: not set(states(stack, 1)) & held, 3)
@@ -336,7 +349,7 @@ def test_an_unmanaged_master_hangs_up_and_comes_back_and_its_end_drops_what_wait
 ) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(8, 6.0)
-        await settled(stack, 0)
+        await settled(mine, stack, 0)
         await mine.hang_up()
         await asyncio.sleep(3)
         assert any(state == "waiting" for state in states(stack, 0).values())
@@ -345,7 +358,7 @@ def test_an_unmanaged_master_hangs_up_and_comes_back_and_its_end_drops_what_wait
         once(tasks)
         assert all(len(task.containers) == 1 for task in tasks)
         mine.ask(9, 30.0)
-        _, held = await settled(stack, 0)
+        _, held = await settled(mine, stack, 0)
         await mine.hang_up()
         await asyncio.to_thread(cluster.hadoop, "application", "-kill", mine.app_id)
         killed_s = time.monotonic()
