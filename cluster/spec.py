@@ -108,8 +108,8 @@ class ClusterSpec(BaseModel):
     """"default" looks at memory alone and is what Hadoop ships."""
     datanode_host: str = MASTER
     """Host that block locations name. One of the nodes' addresses makes that node the local one for every map."""
-    client_overlay: bool = False
-    """Merge hadoop-conf/client into the clients' configuration; nothing depends on it."""
+    client_overlay: bool = True
+    """Merge hadoop-conf/client into the configuration of clients and NodeManagers, with and without `overlay`."""
     extra_site: dict[Literal["core", "hdfs", "yarn", "mapred", "capacity-scheduler"], dict[str, str]] = {}
     """Settings laid over all others, in every daemon and client."""
     rm_java_opts: tuple[str, ...] = ()

@@ -39,6 +39,11 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "store": Lazy("rm_proxy.store_cli", "store", "The store's tables: their version, steps up and down."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
     "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
+    "doctor": Lazy("quicksilver.doctor.cli", "doctor", "What in this cluster would break quicksilver, and what to do."),
+    "install": Lazy(
+        "quicksilver.doctor.install_cli", "install_command", "Put quicksilver's properties into site files."
+    ),
+    "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
     "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
     "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),

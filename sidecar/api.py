@@ -23,6 +23,8 @@ class Health(Message):
 
     status: str
     """ok, or degraded."""
+    version: str = ""
+    """Of quicksilver."""
     node_id: str
     nodemanager: bool | None
     """Whether the NodeManager is there and its REST answered last time; None before the first time."""

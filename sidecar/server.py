@@ -30,6 +30,7 @@ from shell.reload_api import add_reload
 from shell.rest import RestClient, bound_socket, serve
 from shell.security import OPEN, Security
 from shell.tokens import Role
+from shell.version import version
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
 from sidecar.events import Drain, Dropped, Ended, NodeManagerState, Physical, Retuned, Targeted
@@ -225,6 +226,7 @@ class Sidecar:
         fine = nodemanager is not False and proxy is not False
         return Health(
             status="ok" if fine else "degraded",
+            version=version(),
             node_id=self.node_id,
             nodemanager=nodemanager,
             proxy=proxy,

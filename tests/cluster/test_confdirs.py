@@ -62,9 +62,9 @@ def test_the_shuffle_port_of_each_node_is_in_its_mapred_site(tmp_path: Path) -> 
 
 def test_the_client_overlay_and_extra_settings_are_laid_on_top(tmp_path: Path) -> None:
     name = "yarn.resourcemanager.connect.retry-interval.ms"
-    assert name not in yarn(written(tmp_path).client)
-    assert yarn(written(tmp_path, client_overlay=True).client)[name] == "1000"
-    assert yarn(written(tmp_path, client_overlay=True, extra_site={"yarn": {name: "7"}}).nodemanagers[0])[name] == "7"
+    assert name not in yarn(written(tmp_path, client_overlay=False).client)
+    assert yarn(written(tmp_path).client)[name] == "1000"
+    assert yarn(written(tmp_path, extra_site={"yarn": {name: "7"}}).nodemanagers[0])[name] == "7"
 
 
 def test_queues_and_calculator_come_from_the_spec(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_an_overlay_without_the_port_property_is_refused(tmp_path: Path, monkeyp
     (role / "yarn-site.xml").write_text("<configuration/>")
     monkeypatch.setattr(confdirs, "overlay_root", lambda: tmp_path / "hadoop-conf")
     with pytest.raises(SiteFileError, match=r"hadoop-conf: no property quicksilver.resourcemanager.scheduler.port"):
-        written(tmp_path)
+        written(tmp_path, client_overlay=False)
 
 
 def test_every_address_is_its_own_name_for_the_jvms() -> None:

@@ -1,0 +1,167 @@
+"""What clients and application masters read: where the scheduler is, how long they wait; and what all share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from quicksilver.doctor.checks_rm import SCHEDULER
+from quicksilver.doctor.model import RM, Facts, Finding, Remedy, Site
+from quicksilver.doctor.say import RESTARTS, finding, must_be, said, setting
+from quicksilver.doctor.spelling import nearest
+from shell.address import Address, parse_address
+from shell.errors import SettingsError
+from shell.hadoop_conf import reachable
+
+_RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
+_TASK_TIMEOUT: Final = "mapreduce.task.timeout"
+_PROTECTION: Final = "hadoop.rpc.protection"
+_RESOLVER: Final = "hadoop.security.saslproperties.resolver.class"
+_BY_PORT: Final = "org.apache.hadoop.security.IngressPortBasedResolver"
+_PORTS: Final = "ingress.port.sasl.configured.ports"
+_RETRY_MAX_MS: Final = 5000
+_TEZ_CLOCK_S: Final = 300.0
+_LEAST_TIMEOUT_MS: Final = 60_000
+_BEGINNINGS: Final = ("yarn.", "mapreduce.", "mapred.", "hadoop.", "ipc.", "fs.", "io.", "yarn-")
+_OPEN_ENDED: Final = (
+    "yarn.scheduler.capacity.",
+    "yarn.nodemanager.aux-services.",
+    "yarn.resource-types",
+    "yarn.nodemanager.resource-type.",
+    "hadoop.proxyuser.",
+    "hadoop.security.token.service.",
+    "fs.s3a.bucket.",
+    "quicksilver.",
+)
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Yield what is wrong with what clients read, and with what every configuration has."""
+    readers = ((facts.client,) if facts.client else ()) + facts.nms
+    for site in readers:
+        yield from _at_proxy(site, facts)
+        yield from _retry(site)
+    if facts.client:
+        yield from _timeouts(facts.client, facts)
+    for site in facts.sites:
+        yield from _protection(site, facts)
+        yield from _misspelt(site, facts.names)
+
+
+def _at_proxy(site: Site, facts: Facts) -> Iterator[Finding]:
+    """Judge where application masters would connect; those on nodes read the NodeManager's files."""
+    ids: tuple[str | None, ...] = tuple(site.conf.rm_ids()) if site.conf.ha else (None,)
+    for rm_id in ids:
+        name = f"{SCHEDULER}.{rm_id}" if rm_id else SCHEDULER
+        found = scheduler_of(site, rm_id)
+        if found is None:
+            why = "application masters do not find the scheduler"
+            remedy = Remedy(f"set {name}, or the host name of that ResourceManager")
+            yield finding("ha-incomplete", site.place(name), said(site, name), "an address", why, remedy)
+            continue
+        wanted = public_scheduler(facts, rm_id) or found
+        if reachable(found) != reachable(wanted):
+            why = "these application masters go around the proxy, or reach nobody once the scheduler has moved"
+            yield must_be(site, "scheduler-not-at-proxy", name, str(wanted), why)
+
+
+def scheduler_of(site: Site, rm_id: str | None) -> Address | None:
+    """Return the scheduler's address that a configuration names, None where it is none."""
+    try:
+        return site.conf.rm_address(SCHEDULER, rm_id)
+    except SettingsError:
+        return None
+
+
+def public_scheduler(facts: Facts, rm_id: str | None) -> Address | None:
+    """Return where application masters have to connect: the proxy's address.
+
+    That is where it listens, or is told to; else what clients and nodes have, but never the moved one that the proxy
+    relays to.
+    """
+    if rm_id is None:
+        for proxy in facts.live.proxies if facts.live else ():
+            if not proxy.error and proxy.listen:
+                return parse_address(proxy.listen, proxy.url)
+        if facts.settings.proxy.listen is not None:
+            return facts.settings.proxy.listen
+    moved = facts.settings.proxy.upstream
+    taken = reachable(moved) if moved else None
+    found = [scheduler_of(site, rm_id) for site in ((facts.client,) if facts.client else ()) + facts.nms]
+    return next((address for address in found if address is not None and reachable(address) != taken), None)
+
+
+def _retry(site: Site) -> Iterator[Finding]:
+    interval_ms = site.number(_RETRY, 30_000)
+    if interval_ms > _RETRY_MAX_MS:
+        why = f"after a restart of the proxy an application master stands still for {interval_ms / 1000:g} s (RMProxy)"
+        yield must_be(site, "retry-interval", _RETRY, "1000", why, wanted=f"{_RETRY} of 1000 to {_RETRY_MAX_MS}")
+
+
+def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:
+    timeout_ms = site.number(_TASK_TIMEOUT, 600_000)
+    if 0 < timeout_ms < _LEAST_TIMEOUT_MS:
+        why = "a start is held for half of it at most: TaskHeartbeatHandler counts from the answer to the start"
+        yield must_be(site, "task-timeout", _TASK_TIMEOUT, "600000", why, file="mapred-site.xml")
+    clocks = {"TEZ": _TEZ_CLOCK_S} | ({"MAPREDUCE": timeout_ms / 1000} if timeout_ms > 0 else {})
+    for name, hold_s in facts.settings.proxy.max_hold_by_type_s.items():
+        clock_s = clocks.get(name.upper())
+        if clock_s is not None and hold_s >= clock_s:
+            found = f"proxy.max_hold_by_type_s.{name} is {hold_s:g} s, the framework's own time-out {clock_s:g} s"
+            why = "a task whose start is held longer counts as failed"
+            remedy = setting(f"set proxy.max_hold_by_type_s.{name} to {clock_s / 2:g} or less", "proxy")
+            yield finding("hold-limit", facts.settings.place, found, f"less than {clock_s:g} s", why, remedy)
+
+
+def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
+    """Judge what SASL may do: only with qop auth can frames be read."""
+    offered = [word.strip().lower() for word in site.text(_PROTECTION, "authentication").split(",")]
+    if "authentication" in offered and (site.role != RM or offered[0] == "authentication"):
+        return
+    port = _own_port(site)
+    recipe = (
+        site.text(_RESOLVER) == _BY_PORT
+        and port
+        and site.text(f"ingress.port.sasl.prop.{port}").startswith("authentication")
+    )
+    if recipe:
+        return
+    why = "frames that are signed or encrypted pass unread: every container stays guaranteed"
+    wanted = "authentication on the scheduler's and the NodeManagers' ports"
+    put, text = {_PROTECTION: ",".join(["authentication", *offered])}, ""
+    if port:
+        ports = sorted({*site.conf.names(_PORTS), str(port)})
+        put = {_RESOLVER: _BY_PORT, _PORTS: ",".join(ports), f"ingress.port.sasl.prop.{port}": "authentication"}
+        text = "only this port lets authentication in; name all others of this daemon too, with what they have now"
+    remedy = Remedy(text, site.file_of(_PROTECTION, "core-site.xml"), put, restart=RESTARTS[site.role])
+    found = said(site, _PROTECTION)
+    yield finding("rpc-protection", site.place(_PROTECTION), found, wanted, why, remedy, name=_PROTECTION)
+
+
+def _own_port(site: Site) -> int:
+    """Return the port of a daemon on which frames must stay readable; 0 for clients."""
+    try:
+        if site.role == RM:
+            return site.conf.rm_address(SCHEDULER, site.ha_id).port
+        return site.conf.address("yarn.nodemanager.address").port if site.role == "nodemanager" else 0
+    except SettingsError:
+        return 0
+
+
+def _misspelt(site: Site, names: frozenset[str]) -> Iterator[Finding]:
+    if not site.from_files or not names:
+        return
+    ids = tuple(f".{rm_id}" for rm_id in site.conf.rm_ids())
+    for name, said_at in site.conf.properties.items():
+        plain = next((name.removesuffix(end) for end in ids if name.endswith(end)), name)
+        if plain in names or plain.startswith(_OPEN_ENDED):
+            continue
+        near = nearest(plain, names)
+        if near is None:
+            continue
+        right = near + name.removeprefix(plain)
+        put = {} if right in site.conf.properties else {right: said_at.value.strip()}
+        text = "" if put else f"{right} is set as well: take this one out"
+        remedy = Remedy(text, said_at.file.name, put, (name,), RESTARTS[site.role])
+        why = "Hadoop takes no notice of a name that it does not know"
+        yield finding("misspelt", site.place(name), f"{name} is set", right, why, remedy, name=name)

@@ -1,0 +1,118 @@
+"""What only somebody on the machine can see: rights, limits, who listens, secrets."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from typing import Final
+
+from quicksilver.doctor.checks_nm import MEMORY
+from quicksilver.doctor.checks_rm import shrinks
+from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy
+from quicksilver.doctor.say import finding, setting
+
+_FEWEST_FILES: Final = 16_384
+_WORLD: Final = stat.S_IRWXO
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Yield what is wrong with this machine."""
+    machine = facts.machine
+    if machine is None:
+        return
+    yield from _secrets(machine)
+    if machine.is_proxy:
+        yield from _store(machine)
+        yield from _files(machine)
+    yield from _units(machine)
+    if machine.is_node:
+        yield from _listeners(machine)
+        yield from _resizing(machine, facts)
+        yield from _memory(machine, facts)
+
+
+def _secrets(machine: Machine) -> Iterator[Finding]:
+    for secret in machine.secrets:
+        place = Place(machine.host, "", None, str(secret.path))
+        if secret.mode is None:
+            why = "the daemon that needs it does not start"
+            remedy = setting("correct the path, or make the file (quicksilver certs)")
+            yield finding("secret-missing", place, f"{secret.what} is not there", "a file", why, remedy)
+        elif secret.mode & _WORLD:
+            why = "whoever reads it may act as quicksilver"
+            remedy = Remedy(f"chmod o-rwx {secret.path}")
+            found = f"{secret.what} has mode {secret.mode:04o}"
+            yield finding("secret-readable", place, found, "0600 or 0640", why, remedy)
+
+
+def _store(machine: Machine) -> Iterator[Finding]:
+    if machine.store_dir is None:
+        return
+    place = Place(machine.host, "", None, str(machine.store_dir))
+    if machine.store_writable is False:
+        why = "after a restart of the proxy its applications stay guaranteed: nothing was kept"
+        remedy = Remedy(f"mkdir -p {machine.store_dir}; chown its user; chmod 0700")
+        yield finding("store-rights", place, "cannot be written by the proxy's user", "its own", why, remedy)
+    elif machine.store_mode is not None and machine.store_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        why = "whoever may write there may put another store in its place"
+        remedy = Remedy(f"chmod 0700 {machine.store_dir}")
+        yield finding("store-open", place, f"mode {machine.store_mode:04o}", "0700", why, remedy)
+
+
+def _files(machine: Machine) -> Iterator[Finding]:
+    if machine.open_files is not None and 0 <= machine.open_files < _FEWEST_FILES:
+        why = "each application master takes two connections: beyond the limit all others are refused"
+        found = f"{machine.open_files} open files"
+        remedy = Remedy("set LimitNOFILE=65536 in the unit", restart="proxy")
+        wanted = f"{_FEWEST_FILES} or more"
+        yield finding("open-files", Place(machine.host, "proxy"), found, wanted, why, remedy)
+
+
+def _units(machine: Machine) -> Iterator[Finding]:
+    if machine.systemd_units is None:
+        return
+    roles = (("quicksilver-proxy", machine.is_proxy), ("quicksilver-sidecar", machine.is_node))
+    for unit, here in roles:
+        if here and not any(known.startswith(unit) for known in machine.systemd_units):
+            why = "dead, it must be there again within a second: it stands on the path of every container"
+            remedy = Remedy(f"install hadoop-conf/systemd/{unit}.service, systemctl enable --now {unit}")
+            place = Place(machine.host, "", None, "/etc/systemd/system")
+            yield finding("systemd-unit", place, f"there is no {unit}.service", "the unit, enabled", why, remedy)
+
+
+def _listeners(machine: Machine) -> Iterator[Finding]:
+    for address, process in (machine.listeners or {}).items():
+        why = "what connects there goes around the sidecar"
+        remedy = Remedy("set yarn.nodemanager.bind-host=127.0.0.1 (nm-bind-host), restart the NodeManager")
+        found = f"{process} listens on {address}"
+        yield finding("node-listeners", Place(machine.host, "nodemanager"), found, "the sidecar alone", why, remedy)
+
+
+def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
+    place = Place(machine.host, "nodemanager")
+    if machine.cgroup:
+        found = f"control groups {machine.cgroup}"
+        why = "the sidecar takes either; LinuxContainerExecutor of Hadoop before 3.5 knows v1 only"
+        yield finding("cgroup-version", place, found, "v1 or v2", why, Remedy("nothing to do"))
+    if shrinks(facts.settings) is None:
+        return
+    if machine.resizer == "":
+        why = "containers beyond the cores wait, or are killed to make room"
+        found = "; ".join(machine.resizer_why) or "no resizer works"
+        remedy = Remedy("run the sidecar as root, with the cpu controller writable; or preempt: kill_newest")
+        yield finding("no-resizer", place, found, "cgroup2, cgroup1 or signals", why, remedy)
+    if not machine.root:
+        why = "looked at as another user than root, so the sidecar's rights may be others"
+        remedy = Remedy("run this as the sidecar's user, which has to be root or own a delegated group")
+        yield finding("not-root", place, "this user is not root", "root", why, remedy)
+
+
+def _memory(machine: Machine, facts: Facts) -> Iterator[Finding]:
+    for site in facts.nms:
+        advertised = site.number(MEMORY, 8192)
+        if 0 < machine.memory_mb < advertised + facts.settings.sidecar.reserve_mb and site.host in ("", machine.host):
+            why = "containers that use what they asked for would fill it; queueable ones then wait (the memory guard)"
+            found = f"{MEMORY}={advertised}, the machine has {machine.memory_mb} MB"
+            wanted = f"sidecar.reserve_mb ({facts.settings.sidecar.reserve_mb}) less than the machine has"
+            remedy = setting("set sidecar.memory_mb to what containers may use here")
+            yield finding("physical-memory", site.place(MEMORY), found, wanted, why, remedy, name=MEMORY)

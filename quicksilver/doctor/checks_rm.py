@@ -1,0 +1,195 @@
+"""What a ResourceManager has to be told, and what of its settings does not go with quicksilver."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from policies.settings import Policies
+from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
+from quicksilver.doctor.say import finding, must_be
+from shell.errors import SettingsError
+from shell.hadoop_conf import reachable
+
+SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
+_O: Final = "yarn.resourcemanager.opportunistic-container-allocation"
+_COMPARATOR: Final = "yarn.resourcemanager.nm-container-queuing.load-comparator"
+_RATE: Final = "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat"
+CALCULATOR: Final = "yarn.scheduler.capacity.resource-calculator"
+DOMINANT: Final = "org.apache.hadoop.yarn.util.resource.DominantResourceCalculator"
+_AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
+_EXPIRY: Final = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
+_LIVENESS: Final = "yarn.am.liveness-monitor.expiry-interval-ms"
+_RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
+_MONITOR: Final = "yarn.resourcemanager.scheduler.monitor"
+_PREEMPTION: Final = "ProportionalCapacityPreemptionPolicy"
+_CAPACITY_FILE: Final = "capacity-scheduler.xml"
+_MOVED_PORT: Final = 18030
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Yield what is wrong with each ResourceManager's configuration."""
+    for site in facts.rms:
+        yield from _opportunistic(site)
+        yield from _moved(site, facts)
+        yield from _policies(site, facts.settings)
+        yield from _preemption(site, facts.settings)
+        yield from _clocks(site, facts)
+        yield from _surroundings(site)
+
+
+def _opportunistic(site: Site) -> Iterator[Finding]:
+    if not site.flag(f"{_O}.enabled"):
+        why = "ApplicationMasterService is not the opportunistic one, and asks for OPPORTUNISTIC containers are ignored"
+        yield must_be(site, "opportunistic-off", f"{_O}.enabled", "true", why)
+    if site.number(f"{_O}.nodes-used", 10) != 0:
+        why = (
+            "CentralizedOpportunisticContainerAllocator falls back to the least loaded nodes, away from the chosen one"
+        )
+        yield must_be(site, "nodes-used", f"{_O}.nodes-used", "0", why)
+    if site.text(_COMPARATOR, "QUEUE_LENGTH") != "QUEUE_WAIT_TIME":
+        why = "ClusterNode.compareAndIncrement refuses a full node, and QueueLimitCalculator tells nodes to shed"
+        yield must_be(site, "load-comparator", _COMPARATOR, "QUEUE_WAIT_TIME", why)
+    if site.number(_RATE, -1) >= 0:
+        why = "grants beyond that wait for the application's next heartbeat, and may come for an ask that is over"
+        yield must_be(site, "opportunistic-rate", _RATE, "-1", why)
+
+
+def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
+    try:
+        own = reachable(site.conf.rm_address(SCHEDULER, site.ha_id))
+    except SettingsError as error:
+        why = "each proxy has to know which ResourceManager it stands in front of"
+        remedy = Remedy(error.remedy, restart="ResourceManager")
+        yield finding("ha-incomplete", site.place(SCHEDULER), error.what, "one address for each id", why, remedy)
+        return
+    name = f"{SCHEDULER}.{site.ha_id}" if site.ha_id else SCHEDULER
+    listens = facts.settings.proxy.listen
+    try:
+        public = reachable(facts.client.conf.rm_address(SCHEDULER, site.ha_id)) if facts.client else None
+    except SettingsError:
+        public = None  # the clients' own finding
+    at = reachable(listens) if listens else public
+    given = facts.settings.proxy.upstream
+    moved = given is not None and reachable(given) == own  # then it is the clients' address that is wrong
+    if own == at and not moved:
+        port = given.port if given and given.port != own.port else _MOVED_PORT
+        host = "${yarn.resourcemanager.hostname}" if not site.ha_id else own.host
+        why = "one of the two cannot start; where it is the proxy, nothing becomes queueable"
+        found = f"the ResourceManager's scheduler listens on {own}, which is the proxy's address"
+        yield must_be(
+            site,
+            "scheduler-not-moved",
+            name,
+            f"{host}:{port}",
+            why,
+            found=found,
+            wanted="another port on the ResourceManager's hosts, and there only",
+        )
+        return
+    if given is not None and not site.ha_id and reachable(given).port != own.port:
+        why = "the proxy finds nobody there, and every application master waits"
+        remedy = Remedy(f"set proxy.upstream: {own}", "quicksilver.yaml", restart="proxy")
+        found = f"proxy.upstream is {given}, the ResourceManager's scheduler is at {own}"
+        yield finding("proxy-upstream", facts.settings.place, found, f"proxy.upstream: {own}", why, remedy)
+
+
+def _every(policies: Policies | None) -> tuple[Policies, ...]:
+    return (policies, *policies.alternatives.values()) if policies else ()
+
+
+def promotes(settings: Settings) -> bool:
+    """Tell whether any of the policies makes queueable containers guaranteed."""
+    return any(each.section.promote.policy != "none" for each in _every(settings.policies))
+
+
+def shrinks(settings: Settings) -> float | None:
+    """Return how many vcores beyond a node's own are started where containers share them, None where they do not."""
+    found = [shrinking.extra for each in _every(settings.policies) if (shrinking := each.shrinking()) is not None]
+    return max(found, default=None)
+
+
+def _policies(site: Site, settings: Settings) -> Iterator[Finding]:
+    if promotes(settings) and not site.flag(_AUTO_UPDATE):
+        why = "a promoted container stays OPPORTUNISTIC at its NodeManager: application masters do not update it there"
+        yield must_be(site, "auto-update-off", _AUTO_UPDATE, "true", why)
+    if shrinks(settings) is not None and not site.text(CALCULATOR).endswith("DominantResourceCalculator"):
+        why = "by memory alone the ResourceManager plans any number of guaranteed containers on a node's cores"
+        yield must_be(site, "resource-calculator", CALCULATOR, DOMINANT, why, file=_CAPACITY_FILE)
+
+
+def _preemption(site: Site, settings: Settings) -> Iterator[Finding]:
+    queues = settings.policies.section.queues if settings.policies else ()
+    if not queues:
+        return
+    why = (
+        "queueable containers are killed first, as the newest, and counted as freed though no guaranteed room "
+        "comes of it (FifoCandidatesSelector, FSPreemptionThread)"
+    )
+    if site.flag("yarn.scheduler.fair.preemption"):
+        yield must_be(site, "rm-preemption", "yarn.scheduler.fair.preemption", "false", why)
+    policies = site.text(f"{_MONITOR}.policies", _PREEMPTION)
+    if not site.flag(f"{_MONITOR}.enable") or _PREEMPTION not in policies:
+        return
+    names = [_preemption_name(queue) for queue in queues]
+    wrong = [name for name in names if not _disabled(site, name)]
+    if wrong:
+        also = dict.fromkeys(wrong[1:], "true")
+        found = f"{_MONITOR}.enable=true, and preemption is not disabled in queues with queueable containers"
+        wanted = "disable_preemption in these queues"
+        first, file = wrong[0], _CAPACITY_FILE
+        yield must_be(site, "rm-preemption", first, "true", why, found=found, wanted=wanted, file=file, also=also)
+
+
+def _preemption_name(pattern: str) -> str:
+    """Return the property that disables preemption for the queues of a glob: of the whole root for a real glob."""
+    plain = pattern.strip()
+    if any(sign in plain for sign in "*?["):
+        return "yarn.scheduler.capacity.root.disable_preemption"
+    path = plain if plain == "root" or plain.startswith("root.") else f"root.{plain}"
+    return f"yarn.scheduler.capacity.{path}.disable_preemption"
+
+
+def _disabled(site: Site, name: str) -> bool:
+    """Tell whether preemption is disabled by the queue's own property, or else by that of a queue above it."""
+    path = name.removeprefix("yarn.scheduler.capacity.").removesuffix(".disable_preemption")
+    while path:
+        own = f"yarn.scheduler.capacity.{path}.disable_preemption"
+        if site.conf.text(own) is not None:
+            return site.flag(own)
+        path = path.rpartition(".")[0]
+    return False
+
+
+def _clocks(site: Site, facts: Facts) -> Iterator[Finding]:
+    expiry_s, margin_s = site.number(_EXPIRY, 600_000) / 1000, facts.settings.sidecar.expiry_margin_s
+    if expiry_s < 2 * margin_s + 60:
+        wanted_ms = 600_000
+        why = f"a start is given up {margin_s:g} s before its token expires (RMContainerTokenSecretManager)"
+        severity = Severity.ERROR if expiry_s <= margin_s else Severity.WARNING
+        yield must_be(site, "token-expiry", _EXPIRY, str(wanted_ms), why, severity=severity)
+    retry_s = (facts.client or site).number(_RETRY, 30_000) / 1000
+    if site.number(_LIVENESS, 900_000) / 1000 < 4 * retry_s:
+        why = f"an application master that is refused tries again after {retry_s:g} s, and AMLivelinessMonitor ends it"
+        yield must_be(site, "am-liveness", _LIVENESS, "900000", why)
+
+
+def _surroundings(site: Site) -> Iterator[Finding]:
+    if not site.flag("yarn.resourcemanager.recovery.enabled"):
+        name = "yarn.resourcemanager.recovery.enabled"
+        why = "as in YARN without quicksilver; where it is wanted, it needs a store (yarn.resourcemanager.store.class)"
+        remedy = Remedy("leave it, or turn recovery on with a state store", restart="ResourceManager")
+        yield finding("rm-recovery", site.place(name), f"{name} is off", "as you like", why, remedy, name=name)
+    elif not site.flag("yarn.resourcemanager.work-preserving-recovery.enabled", True):
+        name = "yarn.resourcemanager.work-preserving-recovery.enabled"
+        yield must_be(site, "rm-work-preserving", name, "true", "running containers are killed at every restart")
+    if site.flag("yarn.federation.enabled"):
+        why = "where AMRMProxy or a router stands between, asks pass unread and nothing becomes queueable"
+        remedy = Remedy("leave it where these applications need no queueable containers")
+        name = "yarn.federation.enabled"
+        yield finding("federation", site.place(name), f"{name}=true", "no federation", why, remedy, name=name)
+    if site.flag("yarn.node-labels.enabled"):
+        name = "yarn.node-labels.enabled"
+        why = "the proxy applies them itself, as the ResourceManager's REST tells them"
+        remedy = Remedy("nothing to do")
+        yield finding("labels", site.place(name), f"{name}=true", "as you like", why, remedy, name=name)

@@ -1,0 +1,43 @@
+"""What quicksilver.yaml says: its mistakes, and what hardly is meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from policies.section import queue_test
+from quicksilver.doctor.model import SETTINGS, Facts, Finding, Place
+from quicksilver.doctor.say import finding, setting
+
+
+def check(facts: Facts) -> Iterator[Finding]:
+    """Yield what is wrong with quicksilver.yaml."""
+    settings = facts.settings
+    for line in settings.mistakes:
+        where, what = _split(line)
+        why = "proxy and sidecars do not start with it, and a reload changes nothing"
+        yield finding("settings", where, what, "no mistake", why, setting("correct this line"))
+    for note in settings.notes:
+        why = "it is allowed"
+        yield finding("settings-note", settings.place, note, "as you like", why, setting("look whether it is meant"))
+    policies = settings.policies
+    if policies is None:
+        return
+    if not policies.section.queues:
+        why = "everything stays guaranteed: quicksilver decides nothing"
+        remedy = setting("list YARN queues in policies.queues, as in docs/policies.md")
+        yield finding("no-queues", settings.place, "policies.queues is empty", "queues, or '*'", why, remedy)
+    known = facts.live.queues if facts.live else ()
+    for pattern in policies.section.queues if known else ():
+        if not any(queue_test((pattern,))(queue) for queue in known):
+            why = "no application is ever in it"
+            remedy = setting(f"take one of {', '.join(sorted(known)[:20])}")
+            found = f"policies.queues has {pattern}, which no queue of the ResourceManager is"
+            yield finding("unknown-queue", settings.place, found, "a queue that is there", why, remedy)
+
+
+def _split(line: str) -> tuple[Place, str]:
+    """Take a line `file:line:column: what` apart."""
+    file, *rest = line.split(":", 3)
+    if len(rest) == 3 and rest[0].isdigit():
+        return Place("", SETTINGS, None, file, int(rest[0])), rest[2].strip()
+    return Place("", SETTINGS, None, file), ":".join(rest).strip() or line

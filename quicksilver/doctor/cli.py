@@ -1,0 +1,72 @@
+"""`quicksilver doctor`: what in this cluster would break quicksilver, and what to do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Final
+
+import click
+
+from quicksilver.doctor.collect import Where, read_files
+from quicksilver.doctor.diagnose import diagnose
+from quicksilver.doctor.model import Facts, Severity
+from quicksilver.doctor.render import as_data, report
+from shell.errors import SettingsError
+
+FOUND: Final = 1
+"""Exit code when there are errors; with --strict warnings too."""
+NOT_LOOKED: Final = 2
+"""Exit code when the files could not be read."""
+_DIR: Final = click.Path(path_type=Path)
+
+
+@click.command()
+@click.option("--conf-dir", type=_DIR, help="The clients' site files; default: hadoop_conf_dir, $HADOOP_CONF_DIR.")
+@click.option("--rm-conf-dir", type=_DIR, help="The ResourceManager's own; default: proxy.rm_conf_dir, else its REST.")
+@click.option("--nm-conf-dir", "nm_conf_dirs", type=_DIR, multiple=True, help="A NodeManager's own; may be repeated.")
+@click.option("--config", type=_DIR, help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says.")
+@click.option("--url", envvar="QUICKSILVER_URL", help="The proxy's REST; default: proxy.rest_listen.")
+@click.option("--offline", is_flag=True, help="Read files only, ask no daemon.")
+@click.option("--node", is_flag=True, help="Look at this node too: its --conf-dir is the NodeManager's.")
+@click.option("--strict", is_flag=True, help="Exit code 1 for warnings too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def doctor(
+    conf_dir: Path | None,
+    rm_conf_dir: Path | None,
+    nm_conf_dirs: tuple[Path, ...],
+    config: Path | None,
+    url: str | None,
+    offline: bool,
+    node: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Find what would break quicksilver in this cluster; print what to do about it.
+
+    Exit code 0: no errors; 1: errors; 2: the configuration could not be read.
+    """
+    where = Where(config, conf_dir, rm_conf_dir, nm_conf_dirs, node)
+    try:
+        facts = look(where, url, offline)
+    except SettingsError as error:
+        click.echo(f"quicksilver: error: {error}", err=True)
+        raise click.exceptions.Exit(NOT_LOOKED) from None
+    findings = diagnose(facts)
+    data = as_data(findings, facts.unchecked)
+    click.echo(json.dumps(data, indent=2) if as_json else report(findings, facts.unchecked))
+    least = Severity.WARNING if strict else Severity.ERROR
+    if any(found.severity >= least for found in findings):
+        raise click.exceptions.Exit(FOUND)
+
+
+def look(where: Where, url: str | None, offline: bool) -> Facts:
+    """Return the whole picture. Raises SettingsError when files that were named cannot be read."""
+    from quicksilver.doctor.local import look_here
+
+    facts = read_files(where)
+    if not offline:
+        from quicksilver.doctor.live import ask_daemons
+
+        facts = ask_daemons(facts, url)
+    return look_here(facts, where, offline)

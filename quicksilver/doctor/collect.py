@@ -1,0 +1,138 @@
+"""Reads what files say: quicksilver.yaml, and the site files of clients, ResourceManager and NodeManagers."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+
+from quicksilver.doctor.model import CLIENT, NM, RM, Facts, Role, Settings, Site, Unchecked
+from quicksilver.doctor.spelling import known_names
+from rm_proxy.config import ProxySettings
+from shell.errors import SettingsError
+from shell.hadoop_conf import HadoopConf, load_hadoop_conf
+from shell.hadoop_xml import Property, read_properties
+from shell.settings_file import SettingsFileError, find_settings, load_settings, read_settings
+from sidecar.config import SidecarSettings
+from sidecar.tracker_config import TrackerSettings
+
+SCHEDULER_FILES: Final = ("capacity-scheduler.xml",)
+"""What the ResourceManager reads besides, each beside its yarn-site.xml."""
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where to look. None: the default place, or not given."""
+
+    config: Path | None = None
+    conf_dir: Path | None = None
+    rm_conf_dir: Path | None = None
+    nm_conf_dirs: tuple[Path, ...] = ()
+    node: bool = False
+    """Whether this machine is a node, and its configuration directory the NodeManager's."""
+
+
+def read_files(where: Where) -> Facts:
+    """Return what files say.
+
+    Raises SettingsError when a directory that was named has no site files, or one of them is no XML.
+    """
+    settings = _settings(where.config)
+    conf_dir = where.conf_dir or _named_dir(where.config)
+    client = _site(CLIENT, load_hadoop_conf(conf_dir), "clients")
+    rm_dir = where.rm_conf_dir or settings.proxy.rm_conf_dir
+    rms = _rms(rm_dir) if rm_dir else ()
+    nm_dirs = where.nm_conf_dirs or ((client.conf.directory,) if where.node else ())
+    nms = tuple(_nm(directory) for directory in nm_dirs)
+    return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(_not_given(rms, nms)))
+
+
+def _not_given(rms: Sequence[Site], nms: Sequence[Site]) -> list[Unchecked]:
+    missing = []
+    if not rms:
+        missing.append(
+            Unchecked("the ResourceManager's files", "--rm-conf-dir is not given", "name its configuration directory")
+        )
+    if not nms:
+        missing.append(
+            Unchecked("NodeManagers' files", "--nm-conf-dir is not given", "name one, or run --node on the nodes")
+        )
+    return missing
+
+
+def _named_dir(config: Path | None) -> Path | None:
+    try:
+        return load_settings(config).hadoop_conf_dir
+    except SettingsFileError:
+        return None  # told as a finding
+
+
+def _settings(config: Path | None) -> Settings:
+    models: dict[str, type[BaseModel]] = {
+        "proxy": ProxySettings,
+        "sidecar": SidecarSettings,
+        "tracker": TrackerSettings,
+    }
+    try:
+        read, file = read_settings(config, models), load_settings(config)
+    except SettingsFileError as error:
+        return Settings(config or find_settings(), tuple(error.lines))
+    proxy, sidecar, tracker = (read.sections[name] for name in models)
+    assert isinstance(proxy, ProxySettings) and isinstance(sidecar, SidecarSettings)
+    assert isinstance(tracker, TrackerSettings)
+    return Settings(
+        path=read.path,
+        notes=tuple(read.policies.notes()),
+        proxy=proxy,
+        sidecar=sidecar,
+        tracker=tracker,
+        tracked=file.data.get("tracker") is not None,
+        policies=read.policies,
+    )
+
+
+def _rms(directory: Path) -> tuple[Site, ...]:
+    """Return the ResourceManager's configuration, with high availability one for each id."""
+    conf = load_hadoop_conf(directory)
+    properties: dict[str, Property] = dict(conf.properties)
+    for name in SCHEDULER_FILES:
+        if (directory / name).is_file():
+            for prop in read_properties(directory / name):
+                before = properties.get(prop.name)
+                if before is None or not before.final:
+                    properties[prop.name] = prop
+    conf = replace(conf, properties=properties)
+    if not conf.ha:
+        return (_site(RM, conf, "ResourceManager"),)
+    return tuple(replace(_site(RM, conf, f"ResourceManager {rm_id}"), ha_id=rm_id) for rm_id in conf.rm_ids())
+
+
+def _nm(directory: Path) -> Site:
+    """Return a NodeManager's configuration; its host is the one that it would register under, else this machine."""
+    conf = load_hadoop_conf(directory)
+    host = ""
+    for name in ("yarn.nodemanager.address", "yarn.nodemanager.hostname", "yarn.nodemanager.webapp.address"):
+        try:
+            found = conf.address(name).host if name.endswith("address") else conf.text(name) or ""
+        except SettingsError:
+            continue
+        if found not in ("", "0.0.0.0", "::"):
+            host = found
+            break
+    return _site(NM, conf, host or socket.getfqdn())
+
+
+def _site(role: Role, conf: HadoopConf, host: str) -> Site:
+    return Site(role, host, conf)
+
+
+def from_daemon(role: Role, host: str, url: str, conf: Mapping[str, str], ha_id: str | None = None) -> Site:
+    """Return the configuration that a running daemon tells of itself, where its files cannot be read."""
+    source = Path(url)
+    properties = {name: Property(name, value, False, source, 0) for name, value in conf.items()}
+    return Site(role, host, HadoopConf(source, properties, dict(os.environ)), url, ha_id)

@@ -1,0 +1,271 @@
+"""Quicksilver's properties put into an admin's site files, and taken out again so that not a byte is left of them.
+
+Nothing of the admin's own is changed: what is added stands in one marked block at the end of a file, where it overrides
+what was said before, as Hadoop reads it. A `<final>` cannot be overridden, so it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role
+from quicksilver.doctor.site_edit import EMPTY, Layout, insert, layout, newline, property_xml
+from shell.address import Address
+from shell.errors import SettingsError
+from shell.hadoop_conf import HadoopConf, load_hadoop_conf
+from shell.hadoop_xml import Property, read_properties
+
+BEGIN: Final = "quicksilver install: begin"
+END: Final = "quicksilver install: end"
+_NEW: Final = "(new file)"
+EXTRAS: Final = ("sharing", "tracker")
+SITE_NAMES: Final = (YARN_SITE, "capacity-scheduler.xml")
+"""What is ever written to."""
+_SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
+_SCHEDULER_PORT: Final = "quicksilver.resourcemanager.scheduler.port"
+_RM_HOST: Final = "yarn.resourcemanager.hostname"
+_NM_HOST: Final = "yarn.nodemanager.hostname"
+_TRACKER: Final = "yarn.resourcemanager.resource-tracker.address"
+_VCORES: Final = "yarn.nodemanager.resource.cpu-vcores"
+_OWN_PORTS: Final = {
+    "yarn.nodemanager.address": "quicksilver.nodemanager.port",
+    "yarn.nodemanager.webapp.address": "quicksilver.nodemanager.webapp.port",
+    "yarn.nodemanager.localizer.address": "quicksilver.nodemanager.localizer.port",
+}
+_ANY: Final = ("", "0.0.0.0", "::")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One file before and after; None: it is not there."""
+
+    file: Path
+    before: bytes | None
+    after: bytes | None
+
+
+def install(directory: Path, role: Role, overlays: Path, extras: Sequence[str] = (), host: str = "") -> list[Change]:
+    """Return what installing changes in a configuration directory; an older installation is replaced.
+
+    overlays: hadoop-conf/; extras: of EXTRAS; host: the node's own name, where the NodeManager's files name none.
+    Raises SettingsError naming file and property for what keeps it from working.
+    """
+    bare = uninstall(directory)
+    wanted = _overlay(overlays, role, extras)
+    conf = _before(directory, bare)
+    changes = []
+    for name, properties in wanted.items():
+        own = _fitted(properties, role, conf, host) if name == YARN_SITE else properties
+        file = directory / name
+        before = file.read_bytes() if file.is_file() else None
+        plain = next((change.after for change in bare if change.file == file), before)
+        changes.append(Change(file, before, _with_block(plain, own, file, conf)))
+    rest = [change for change in bare if change.file.name not in wanted]
+    return [change for change in [*rest, *changes] if change.before != change.after]
+
+
+def uninstall(directory: Path) -> list[Change]:
+    """Return what uninstalling changes: files as they were before, those that were new gone.
+
+    Raises SettingsError when a block has a beginning but no end.
+    """
+    changes = []
+    for name in SITE_NAMES:
+        file = directory / name
+        if file.is_file():
+            before = file.read_bytes()
+            after = without_block(before, file)
+            if after != before:
+                changes.append(Change(file, before, after))
+    return changes
+
+
+def _overlay(overlays: Path, role: Role, extras: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the properties of hadoop-conf/ for a role, by file."""
+    folders = [overlays / role]
+    if role == NM:
+        folders.append(overlays / CLIENT)  # application masters read the NodeManager's files
+    if "sharing" in extras:
+        folders.append(overlays / "sharing" / role)
+    if "tracker" in extras and role == NM:
+        folders.append(overlays / "tracker")
+    found: dict[str, dict[str, str]] = {}
+    for folder in folders:
+        for file in sorted(folder.glob("*.xml")):
+            values = {prop.name: prop.value.strip() for prop in read_properties(file)}
+            found[file.name] = found.get(file.name, {}) | values
+    return found
+
+
+def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
+    """Return the configuration without what was installed: of the admin's own properties each counts as it did."""
+    conf = load_hadoop_conf(directory)
+    own = dict(conf.properties)
+    for change in bare:
+        installed = _inside(layout(change.before or b"", change.file))
+        for name in installed:
+            own.pop(name, None)
+        if change.after is not None:
+            for name, there in layout(change.after, change.file).effective().items():
+                if name in installed:
+                    own[name] = Property(name, there.value, there.final, change.file, there.line)
+    return HadoopConf(conf.directory, own, conf.env)
+
+
+def _inside(found: Layout) -> set[str]:
+    """Return the names in the block."""
+    begin = next((c.start for c in found.comments if c.text.startswith(BEGIN)), None)
+    end = next((c.start for c in found.comments if c.text.startswith(END)), None)
+    if begin is None or end is None:
+        return set()
+    return {element.name for element in found.elements if begin < element.start < end}
+
+
+def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, host: str) -> dict[str, str]:
+    """Return the overlay's properties as this configuration needs them."""
+    own = dict(properties)
+    if role == RM:
+        return _moved(own, conf)
+    if role != NM:
+        return own
+    for address, port in _OWN_PORTS.items():
+        fixed = _fixed_port(conf, address)
+        if fixed:
+            own[port] = str(fixed)  # what others know already stays
+    if (conf.text(_NM_HOST) or "") in _ANY:
+        if not host:
+            raise SettingsError(
+                "names no host, and others must reach the node by it",
+                place=conf.place(_NM_HOST),
+                remedy="set it to the node's own name, or give --host",
+            )
+        own = {_NM_HOST: host} | own
+    if _VCORES in own and int(conf.text(_VCORES) or "0") >= int(own[_VCORES]):
+        del own[_VCORES]  # the overlay's number is an example
+    if _TRACKER in own and conf.ha:
+        raise SettingsError(
+            "there are several ResourceManagers",
+            place=conf.place("yarn.resourcemanager.ha.rm-ids"),
+            remedy="write one resource-tracker.address for each id by hand (docs/tracker.md)",
+        )
+    return own
+
+
+def _fixed_port(conf: HadoopConf, name: str) -> int:
+    """Return the port that the admin's own files give an address, 0 for none."""
+    if name not in conf.properties:
+        return 0
+    try:
+        return conf.address(name).port
+    except SettingsError:
+        return 0
+
+
+def _moved(own: dict[str, str], conf: HadoopConf) -> dict[str, str]:
+    """Return the ResourceManager's properties with its scheduler moved, with high availability for each id."""
+    ids = conf.rm_ids() if conf.ha else []
+    for rm_id in ids:
+        own[f"{_SCHEDULER}.{rm_id}"] = f"{_host(conf, rm_id)}:${{{_SCHEDULER_PORT}}}"
+    if ids:
+        del own[_SCHEDULER]
+        return own
+    own[_SCHEDULER] = f"{_host(conf, None)}:${{{_SCHEDULER_PORT}}}"
+    public = conf.rm_address(_SCHEDULER)
+    if public.port == int(own[_SCHEDULER_PORT]):
+        raise SettingsError(
+            f"the scheduler is at port {public.port} already",
+            place=conf.place(_SCHEDULER),
+            remedy="give the proxy's port to clients, and let the ResourceManager's own files say another one",
+        )
+    return own
+
+
+def _host(conf: HadoopConf, rm_id: str | None) -> str:
+    """Return what names a ResourceManager's host: the host name's property, else the host of its scheduler."""
+    name = f"{_RM_HOST}.{rm_id}" if rm_id else _RM_HOST
+    if (conf.text(name) or "") not in _ANY:
+        return f"${{{name}}}"
+    try:
+        address = conf.rm_address(_SCHEDULER, rm_id)
+    except SettingsError:
+        address = Address("", 0)
+    if address.host in _ANY:
+        raise SettingsError(f"{name} names no host", place=str(conf.directory / YARN_SITE), remedy="set it")
+    return address.host
+
+
+def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf) -> bytes | None:
+    """Return a file with those of our properties that it does not say already."""
+    text = EMPTY if plain is None else plain
+    there = layout(text, file).effective()
+    wanted = {name: value for name, value in own.items() if _said(conf, there, name) != value}
+    for name in wanted:
+        before = conf.properties.get(name) or there.get(name)
+        if before is not None and before.final:
+            raise SettingsError(
+                f"{name} is final with the value {before.value.strip()}",
+                place=f"{getattr(before, 'file', file)}:{before.line}",
+                remedy=f"take <final> out there, or set {wanted[name]} there yourself",
+            )
+    if not wanted:
+        return plain
+    changed = insert(text, _block(wanted, there, new=plain is None), file)
+    after = layout(changed, file).values()
+    if after != {name: element.value for name, element in there.items()} | wanted or without_block(
+        changed, file, keep=True
+    ) != (text):
+        raise SettingsError("could not be changed as text", place=str(file), remedy="merge hadoop-conf/ by hand")
+    return changed
+
+
+def _said(conf: HadoopConf, there: Mapping[str, object], name: str) -> str | None:
+    """Return what is said now, without substitution; a capacity-scheduler.xml is no part of `conf`."""
+    found = conf.properties.get(name) or there.get(name)
+    value = getattr(found, "value", None)
+    return value.strip() if isinstance(value, str) else None
+
+
+def _block(wanted: Mapping[str, str], there: Mapping[str, object], *, new: bool) -> str:
+    mark = f"  <!-- {BEGIN}{' ' + _NEW if new else ''}; `quicksilver uninstall` takes all out until the end below -->"
+    return "\n".join([mark, *_overridden(wanted, there), property_xml(wanted), f"  <!-- {END} -->"])
+
+
+def _overridden(wanted: Mapping[str, str], there: Mapping[str, object]) -> Iterator[str]:
+    for name in wanted:
+        before = there.get(name)
+        if before is not None:
+            value = str(getattr(before, "value", "")).replace("--", "- -").rstrip("-")
+            yield f"  <!-- overrides {name}: {value} -->"
+
+
+def _span(found: Layout, file: Path) -> tuple[int, int]:
+    """Return where the comments of the block's beginning and end begin; (-1, -1) without a block."""
+    begins = [comment.start for comment in found.comments if comment.text.startswith(BEGIN)]
+    ends = [comment.start for comment in found.comments if comment.text.startswith(END)]
+    if not begins and not ends:
+        return -1, -1
+    if len(begins) != 1 or len(ends) != 1 or ends[0] < begins[0]:
+        raise SettingsError(
+            "has a part of what quicksilver installed, but not its beginning and end",
+            place=str(file),
+            remedy=f"take the comments `{BEGIN}` and `{END}` and what is between out by hand",
+        )
+    return begins[0], ends[0]
+
+
+def without_block(text: bytes, file: Path, *, keep: bool = False) -> bytes | None:
+    """Return a file without the block, as it was before; None when it was made for the block (unless `keep`)."""
+    begin, end = _span(layout(text, file), file)
+    if begin < 0:
+        return text
+    new = text[begin : text.index(b"-->", begin)].find(_NEW.encode()) >= 0
+    start = begin - 2 if text[begin - 2 : begin] == b"  " else begin  # the block's own indent
+    stop = text.index(b"-->", end) + 3
+    following = newline(text)
+    if text.startswith(following, stop):
+        stop += len(following)
+    rest = text[:start] + text[stop:]
+    return None if new and not keep and rest == EMPTY else rest

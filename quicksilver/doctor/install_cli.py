@@ -1,0 +1,125 @@
+"""`quicksilver install` and `quicksilver uninstall`: hadoop-conf/ merged into site files, and taken out again."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import click
+
+from cluster.confdirs import overlay_root
+from quicksilver.doctor.install import EXTRAS, Change, install, uninstall
+from quicksilver.doctor.model import CLIENT, NM, RM, Role
+from quicksilver.doctor.say import RESTARTS
+from shell.errors import SettingsError
+
+_ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
+Command = Callable[..., None]
+
+
+def _options(command: Command) -> Command:
+    directory = click.Path(path_type=Path, file_okay=False)
+    options = (
+        click.option("--conf-dir", type=directory, required=True, help="Hadoop's configuration directory."),
+        click.option("--dry-run", is_flag=True, help="Print what would change, as a diff; change nothing."),
+        click.option("--out", type=directory, help="Change a copy of the directory, made here."),
+        click.option("--in-place", is_flag=True, help="Change the files themselves; backups are made beside them."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("install")
+@_options
+@click.option("--role", type=click.Choice(list(_ROLES)), required=True, help="Whose configuration it is.")
+@click.option("--with", "extras", type=click.Choice(EXTRAS), multiple=True, help="Also hadoop-conf/sharing or tracker.")
+@click.option("--host", default="", help="The node's own name, where its files name none.")
+def install_command(
+    conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, role: str, extras: tuple[str, ...], host: str
+) -> None:
+    """Put quicksilver's properties into the site files of a role.
+
+    What they say already stays as it is, down to the byte; what is added stands in one marked block.
+    """
+    chosen = _ROLES[role]
+
+    def changes(directory: Path) -> list[Change]:
+        return install(directory, chosen, overlay_root(), extras, host)
+
+    _carry_out(changes, conf_dir, dry_run, out, in_place, f"restart: {RESTARTS[chosen]}")
+
+
+@click.command("uninstall")
+@_options
+def uninstall_command(conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool) -> None:
+    """Take out what `quicksilver install` put into site files: they are as they were before, down to the byte."""
+    after = "restart the daemons that read them; stop proxy and sidecars when no application runs with queueables"
+    _carry_out(uninstall, conf_dir, dry_run, out, in_place, after)
+
+
+def _carry_out(
+    plan: Callable[[Path], list[Change]], conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, after: str
+) -> None:
+    if dry_run + (out is not None) + in_place != 1:
+        raise click.UsageError("say one of --dry-run, --out COPY, --in-place")
+    changes = plan(conf_dir)
+    if not changes:
+        click.echo("nothing to change")
+    if dry_run:
+        click.echo("".join(diff(change) for change in changes), nl=False)
+        return
+    if out is not None:
+        _copy(conf_dir, out)
+        changes = [Change(out / change.file.name, change.before, change.after) for change in changes]
+    for change in changes:
+        kept = _backup(change) if in_place else None
+        _write(change)
+        click.echo(f"{change.file}: {'removed' if change.after is None else 'written'}{f'; {kept}' if kept else ''}")
+    if changes:
+        click.echo(after)
+
+
+def diff(change: Change) -> str:
+    """Return a unified diff of one change."""
+    before, after = (
+        (text or b"").decode("utf-8", "replace").splitlines(True) for text in (change.before, change.after)
+    )
+    old, new = (str(change.file) if text is not None else "/dev/null" for text in (change.before, change.after))
+    lines = difflib.unified_diff(before, after, old, new)
+    return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
+
+
+def _copy(conf_dir: Path, out: Path) -> None:
+    if out.exists():
+        raise SettingsError("is there already", place=str(out), remedy="name a directory that is not there yet")
+    shutil.copytree(conf_dir, out)
+
+
+def _backup(change: Change) -> str:
+    """Keep the file as it is beside it, and say where."""
+    if change.before is None:
+        return ""
+    kept = change.file.with_name(f"{change.file.name}.before-quicksilver-{time.strftime('%Y%m%d%H%M%S')}")
+    shutil.copy2(change.file, kept)
+    return f"backup: {kept}"
+
+
+def _write(change: Change) -> None:
+    """Replace a file at once, with the owner and mode that it had; a link stays a link."""
+    target = change.file.resolve()
+    if change.after is None:
+        target.unlink()
+        return
+    fresh = target.with_name(f"{target.name}.quicksilver-new")
+    fresh.write_bytes(change.after)
+    if change.before is not None:
+        shutil.copymode(target, fresh)
+        owner = target.stat()
+        os.chown(fresh, owner.st_uid, owner.st_gid)
+    fresh.replace(target)

@@ -1,0 +1,305 @@
+"""Asks the running daemons; what does not answer is told as unchecked."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from typing import Any, Final, TypeVar
+
+import requests
+
+from quicksilver.doctor.collect import from_daemon
+from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
+from rm_proxy.yarn_rest import YarnRest
+from shell.address import Address, parse_address
+from shell.errors import QuicksilverError, SettingsError
+from shell.hadoop_conf import reachable
+from shell.rest import rest_session
+from shell.version import version
+
+_TIMEOUT_S: Final = 5.0
+_WORKERS: Final = 16
+_JOBS: Final = 20
+_SEEN_WITHIN_S: Final = 1.0
+_POLL_S: Final = 0.05
+_OPENED: Final = "quicksilver_sidecar_connections_opened_total"
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(slots=True)
+class Answer:
+    """A JSON answer; `skew_s` is the server's clock minus ours."""
+
+    data: Any
+    skew_s: float | None
+
+
+@dataclass(slots=True)
+class Asker:
+    """Calls REST, and keeps what did not answer."""
+
+    failed: list[Unchecked] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def ask(self, url: str, what: str = "", **params: str) -> Answer | None:
+        """GET a URL; None when there is no JSON answer, which is kept as unchecked if `what` names it."""
+        session = rest_session(1)
+        try:
+            before_s = time.time()
+            response = session.get(url, params=params, timeout=_TIMEOUT_S)
+            now_s = (before_s + time.time()) / 2
+            response.raise_for_status()
+            return Answer(response.json(), _skew_s(response.headers.get("Date"), now_s))
+        except (requests.RequestException, ValueError) as error:
+            self.miss(what, url, error)
+            return None
+        finally:
+            session.close()
+
+    def text(self, url: str) -> str | None:
+        """GET a URL as text; None when nobody answers."""
+        session = rest_session(1)
+        try:
+            response = session.get(url, timeout=_TIMEOUT_S)
+            return response.text if response.ok else None
+        except requests.RequestException:
+            return None
+        finally:
+            session.close()
+
+    def miss(self, what: str, url: str, error: Exception) -> None:
+        """Keep that something could not be looked at."""
+        if what:
+            status = error.response.status_code if getattr(error, "response", None) is not None else None  # type: ignore[attr-defined]
+            why = f"answered {status}" if status else "no usable answer"
+            with self._lock:
+                self.failed.append(Unchecked(what, f"{url}: {why}", "is it up, and may this host ask it?"))
+
+
+def _skew_s(date: str | None, now_s: float) -> float | None:
+    """Return a Date header minus `now_s`; the header has whole seconds, so half a one is added."""
+    try:
+        found = parsedate_to_datetime(date) if date else None
+    except ValueError:
+        return None
+    if found is None:
+        return None
+    return found.replace(tzinfo=found.tzinfo or UTC).timestamp() + 0.5 - now_s
+
+
+def ask_daemons(facts: Facts, url: str | None) -> Facts:
+    """Return the facts with what runs; configurations that no file told are the daemons' own."""
+    asker = Asker()
+    rms = _rms(asker, facts)
+    first = next((rm for rm in rms if rm.ha_state != "STANDBY"), None)
+    nodes, web = _nodes(asker, first.url) if first else ([], {})
+    nms = [nm for nm in _many(lambda node: _nm(asker, node, web), nodes) if nm is not None]
+    proxies = [_proxy(asker, place, rm_id) for place, rm_id in _proxy_urls(facts, url)]
+    nodes = _with_sidecars(asker, nodes, [proxy.url for proxy in proxies if not proxy.error])
+    live = Live(
+        rms=tuple(rms),
+        nms=tuple(nms),
+        nodes=tuple(nodes),
+        proxies=tuple(proxies),
+        jobs=tuple(_jobs(asker, first.url) if first else ()),
+        queues=tuple(_queues(asker, first.url) if first else ()),
+        own_version=version(),
+    )
+    return _completed(facts, live, asker.failed)
+
+
+def _completed(facts: Facts, live: Live, failed: Iterable[Unchecked]) -> Facts:
+    """Take the daemons' own configurations where no files were read."""
+    rms = facts.rms or tuple(_sites(live.rms))
+    known = {site.host for site in facts.nms}
+    nms = facts.nms + tuple(_sites(daemon for daemon in live.nms if daemon.host not in known))
+    covered = {"the ResourceManager's files": rms, "NodeManagers' files": nms}
+    unchecked = tuple(item for item in facts.unchecked if not covered.get(item.what))
+    return replace(facts, rms=rms, nms=nms, live=live, unchecked=unchecked + tuple(failed))
+
+
+def _sites(daemons: Iterable[Daemon]) -> Iterable[Site]:
+    for daemon in daemons:
+        if daemon.conf is not None:
+            yield from_daemon(daemon.role, daemon.host, f"{daemon.url}/conf", daemon.conf, daemon.ha_id)
+
+
+def _many(work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    with ThreadPoolExecutor(_WORKERS) as pool:
+        return list(pool.map(work, items))
+
+
+def _rms(asker: Asker, facts: Facts) -> list[Daemon]:
+    if facts.client is None:
+        return []
+    conf = facts.client.conf
+    found = []
+    ids: tuple[str | None, ...] = tuple(conf.rm_ids()) if conf.ha else (None,)
+    for rm_id in ids:
+        given = facts.settings.proxy.rm_web if rm_id is None else None
+        try:
+            url = (given or conf.rm_web_url(rm_id)).rstrip("/")
+        except SettingsError as error:
+            asker.failed.append(Unchecked(f"ResourceManager {rm_id}", str(error)))
+            continue
+        name = f"ResourceManager {rm_id}" if rm_id else "ResourceManager"
+        answer = asker.ask(f"{url}/ws/v1/cluster/info", name)
+        if answer is None:
+            continue
+        info = answer.data.get("clusterInfo", {})
+        values, programmatic = _conf(asker, url, name)
+        said = str(info.get("resourceManagerVersion") or info.get("hadoopVersion") or "")
+        state = str(info.get("haState", ""))
+        found.append(Daemon(RM, name, url, said, values, programmatic, answer.skew_s, rm_id, state))
+    return found
+
+
+def _conf(asker: Asker, url: str, name: str) -> tuple[Mapping[str, str] | None, frozenset[str]]:
+    """Return what a daemon runs with, and what of it came from no file."""
+    answer = asker.ask(f"{url}/conf", f"configuration of {name}", format="json")
+    rows = answer.data.get("properties") if answer and isinstance(answer.data, dict) else None
+    if not isinstance(rows, list):
+        return None, frozenset()
+    values = {str(row["key"]): str(row.get("value") or "") for row in rows if "key" in row}
+    own = frozenset(str(row["key"]) for row in rows if row.get("resource") in ("programmatically", "Unknown"))
+    return values, own
+
+
+def _nodes(asker: Asker, rm: str) -> tuple[list[Node], dict[str, str]]:
+    """Return the nodes, and their web addresses by id."""
+    answer = asker.ask(f"{rm}/ws/v1/cluster/nodes", "the cluster's nodes")
+    rows = ((answer.data.get("nodes") or {}).get("node") or []) if answer else []
+    nodes, web = [], {}
+    for row in rows:
+        node = Node(str(row["id"]), str(row.get("state", "")), str(row.get("version", "")))
+        nodes.append(replace(node, health=str(row.get("healthReport", ""))))
+        if row.get("nodeHTTPAddress"):
+            web[node.id] = str(row["nodeHTTPAddress"])
+    return nodes, web
+
+
+def _nm(asker: Asker, node: Node, web: Mapping[str, str]) -> Daemon | None:
+    if node.state != "RUNNING" or node.id not in web:
+        return None
+    url, name = f"http://{web[node.id]}", f"NodeManager {node.id}"
+    answer = asker.ask(f"{url}/ws/v1/node/info", name)
+    if answer is None:
+        return None
+    values, programmatic = _conf(asker, url, name)
+    said = str(answer.data.get("nodeInfo", {}).get("nodeManagerVersion", ""))
+    return Daemon(NM, node.id.rpartition(":")[0], url, said, values, programmatic, answer.skew_s)
+
+
+def _proxy_urls(facts: Facts, url: str | None) -> list[tuple[str, str | None]]:
+    """Return the proxies' REST: the given one, else the settings'; with high availability one beside each RM."""
+    listen = facts.settings.proxy.rest_listen
+    if url:
+        return [(url.rstrip("/"), None)]
+    conf = facts.client.conf if facts.client else None
+    if conf is None or not conf.ha:
+        return [(f"http://{reachable(listen)}", None)]
+    hosts = {rm_id: conf.text(f"yarn.resourcemanager.hostname.{rm_id}") for rm_id in conf.rm_ids()}
+    return [(f"http://{Address(host, listen.port)}", rm_id) for rm_id, host in hosts.items() if host]
+
+
+def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
+    answer = asker.ask(f"{url}/v1/health")
+    if answer is None:
+        return Proxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
+    data = answer.data
+    return Proxy(
+        url,
+        version=str(data.get("version", "")),
+        mode=str(data.get("mode", "")),
+        listen=str(data.get("listen", "")),
+        upstream=str(data.get("upstream", "")),
+        problems=tuple(map(str, data.get("problems", ()))),
+        skew_s=answer.skew_s,
+        ha_id=rm_id,
+    )
+
+
+def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[Node]:
+    """Return the nodes with what the proxy and their sidecars say."""
+    rows: dict[str, Any] = {}
+    for url in proxies:
+        offset, more = 0, True
+        while more:
+            answer = asker.ask(f"{url}/v1/nodes", "the proxy's nodes", limit="1000", offset=str(offset))
+            items = answer.data.get("items", []) if answer else []
+            rows |= {row["id"]: row for row in items if row.get("usable") or row["id"] not in rows}
+            offset, more = offset + len(items), bool(answer and answer.data.get("more") and items)
+    if not proxies:
+        return nodes
+    return _many(lambda node: _with_sidecar(asker, node, rows.get(node.id)), nodes)
+
+
+def _with_sidecar(asker: Asker, node: Node, row: Mapping[str, Any] | None) -> Node:
+    if node.state != "RUNNING":
+        return node
+    if row is None:
+        return replace(node, usable=False, why_unusable="the proxy does not know the node")
+    url = str(row.get("sidecar_url") or "").rstrip("/")
+    node = replace(node, usable=bool(row["usable"]), why_unusable=str(row.get("why_unusable", "")), sidecar_url=url)
+    answer = asker.ask(f"{url}/healthz") if url else None
+    if answer is None:
+        return node
+    said = str(answer.data.get("version", ""))
+    return replace(node, sidecar_version=said, sidecar_skew_s=answer.skew_s, passes=_comes_through(asker, node.id, url))
+
+
+def _comes_through(asker: Asker, node_id: str, sidecar: str) -> bool | None:
+    """Connect to the node's port, and tell whether its sidecar counted that. None: it could not be tried."""
+    before = _opened(asker.text(f"{sidecar}/metrics"))
+    if before is None:
+        return None
+    try:
+        address = parse_address(node_id, node_id)
+        with socket.create_connection(address, timeout=_TIMEOUT_S):
+            deadline_s = time.monotonic() + _SEEN_WITHIN_S
+            while time.monotonic() < deadline_s:
+                now = _opened(asker.text(f"{sidecar}/metrics"))
+                if now is not None and now > before:
+                    return True
+                time.sleep(_POLL_S)
+    except (OSError, QuicksilverError):
+        asker.failed.append(Unchecked(f"who listens at {node_id}", "cannot connect", "is the node up?"))
+        return None
+    return False
+
+
+def _opened(metrics: str | None) -> float | None:
+    for line in (metrics or "").splitlines():
+        if line.startswith(f"{_OPENED} "):
+            return float(line.rpartition(" ")[2])
+    return None
+
+
+def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
+    """Yield some running MapReduce jobs with the scheduler address that they were submitted with."""
+    params = {"states": "RUNNING", "applicationTypes": "MAPREDUCE", "limit": str(_JOBS)}
+    answer = asker.ask(f"{rm}/ws/v1/cluster/apps", "running jobs", **params)
+    for row in ((answer.data.get("apps") or {}).get("app") or []) if answer else []:
+        job = str(row["id"]).replace("application", "job")
+        conf = asker.ask(f"{rm}/proxy/{row['id']}/ws/v1/mapreduce/jobs/{job}/conf")
+        values = {
+            p.get("name"): p.get("value") for p in (conf.data.get("conf", {}).get("property", []) if conf else [])
+        }
+        scheduler = values.get("yarn.resourcemanager.scheduler.address")
+        if scheduler:
+            yield Job(job, str(scheduler))
+
+
+def _queues(asker: Asker, rm: str) -> list[str]:
+    try:
+        return [queue.name for queue in YarnRest(rm, timeout_s=_TIMEOUT_S).queues()]
+    except QuicksilverError as error:
+        asker.failed.append(Unchecked("YARN's queues", str(error)))
+        return []

@@ -1,0 +1,206 @@
+"""Looks at this machine: what only somebody on it can see."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import stat
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import psutil
+from sqlalchemy.engine import make_url
+
+from quicksilver.doctor.checks_client import public_scheduler
+from quicksilver.doctor.checks_nm import is_loopback
+from quicksilver.doctor.checks_rm import shrinks
+from quicksilver.doctor.collect import Where
+from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
+from rm_proxy.config import default_store_url
+from shell.errors import SettingsError
+from sidecar.resizer.probe import choose
+
+_SYSTEMD: Final = Path("/run/systemd/system")
+_CGROUP: Final = Path("/sys/fs/cgroup")
+_SECRET_WORDS: Final = ("token_file", "key_file", "keytab", "secret_file", "password_file", "tls_key")
+_TRIAL_GROUP: Final = "quicksilver-doctor"
+_MB: Final = 2**20
+
+
+def look_here(facts: Facts, where: Where, offline: bool) -> Facts:
+    """Return the facts with what is seen on this machine; files alone when `offline`, unless it is a node."""
+    unchecked = list(facts.unchecked)
+    machine = Machine(socket.getfqdn(), secrets=tuple(_secrets(facts)), root=os.geteuid() == 0)
+    if offline:
+        unchecked.append(Unchecked("running daemons", "--offline", "leave it out"))
+    elif _is_here(facts):
+        machine = _proxy_side(machine, facts, unchecked)
+    else:
+        unchecked.append(Unchecked("the proxy's own host", "it is not this one", "run `quicksilver doctor` there"))
+    if where.node:
+        machine = _node_side(machine, facts, unchecked)
+    else:
+        why = "--node is not given"
+        unchecked.append(Unchecked("the nodes' own side", why, "run `quicksilver doctor --node` on them"))
+    if machine.is_proxy or machine.is_node:
+        machine = replace(machine, systemd_units=_units(unchecked))
+    return replace(facts, machine=machine, unchecked=tuple(unchecked))
+
+
+def _is_here(facts: Facts) -> bool:
+    """Tell whether the proxy's scheduler address is one of this machine."""
+    public = public_scheduler(facts, facts.client.conf.rm_id() if facts.client else None)
+    if public is None:
+        return False
+    try:
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(public.host, None)}
+    except OSError:
+        return False
+    own = {address.address for card in psutil.net_if_addrs().values() for address in card}
+    return any(address in own or is_loopback(address) for address in addresses)
+
+
+def _secrets(facts: Facts) -> Iterator[Secret]:
+    """Yield the files that settings name and others must not read, and the settings themselves with a password."""
+    settings = facts.settings
+    for section, model in (("proxy", settings.proxy), ("sidecar", settings.sidecar), ("tracker", settings.tracker)):
+        for name, value in model:
+            if isinstance(value, Path) and name.endswith(_SECRET_WORDS):
+                yield Secret(value, f"{section}.{name}", _mode(value))
+    url = settings.proxy.store_url
+    if settings.path and url and make_url(url).password:
+        yield Secret(settings.path, "quicksilver.yaml with the store's password", _mode(settings.path))
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return None
+
+
+def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Machine:
+    running = _process("proxy", "run", port=_proxy_port(facts))
+    limit = None
+    try:
+        limit = running.rlimit(resource.RLIMIT_NOFILE)[0] if running else None
+    except psutil.Error:
+        running = None
+    if running is None:
+        unchecked.append(
+            Unchecked("open files of the proxy", "its process is not to be seen", "run as its user or root")
+        )
+    url = make_url(facts.settings.proxy.store_url or default_store_url())
+    folder = Path(url.database).parent if url.drivername.startswith("sqlite") and url.database else None
+    return replace(
+        machine,
+        is_proxy=True,
+        open_files=limit,
+        store_dir=folder,
+        store_mode=_mode(folder) if folder else None,
+        store_writable=os.access(folder, os.W_OK) if folder else None,
+    )
+
+
+def _proxy_port(facts: Facts) -> int | None:
+    public = public_scheduler(facts, facts.client.conf.rm_id() if facts.client else None)
+    return public.port if public else None
+
+
+def _process(*words: str, port: int | None) -> psutil.Process | None:
+    """Return the process of quicksilver with these words in its command that listens on a port."""
+    for process in psutil.process_iter():
+        try:
+            line = process.cmdline()
+            if not any("quicksilver" in part for part in line) or not set(words) <= set(line):
+                continue
+            if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in process.net_connections("tcp")):
+                return process
+        except psutil.Error:
+            continue  # gone, or not ours to see
+    return None
+
+
+def _units(unchecked: list[Unchecked]) -> frozenset[str] | None:
+    if not _SYSTEMD.is_dir():
+        unchecked.append(Unchecked("systemd units", "systemd does not run here", "let something restart the daemons"))
+        return None
+    command = ["systemctl", "list-unit-files", "--no-legend", "--plain", "quicksilver*"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        unchecked.append(Unchecked("systemd units", f"systemctl: {error}"))
+        return None
+    return frozenset(line.split()[0] for line in done.stdout.splitlines() if line.strip())
+
+
+def _node_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Machine:
+    site = next(iter(facts.nms), None)
+    cgroup = "v2" if (_CGROUP / "cgroup.controllers").exists() else "v1" if (_CGROUP / "cpu").is_dir() else ""
+    resizer, why = _resizer(facts, site, machine.root)
+    if resizer is None:
+        unchecked.append(Unchecked("what resizes containers", why[0]))
+    return replace(
+        machine,
+        is_node=True,
+        memory_mb=psutil.virtual_memory().total // _MB,
+        cores=os.cpu_count() or 1,
+        cgroup=cgroup,
+        resizer=resizer,
+        resizer_why=why,
+        listeners=_listeners(site, unchecked) if site else None,
+    )
+
+
+def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, tuple[str, ...]]:
+    """Try what resizes here, in a group of its own. None: not tried."""
+    if shrinks(facts.settings) is None:
+        return None, ("no policy shrinks containers",)
+    if not root:
+        return None, ("not root",)
+    settings = facts.settings.sidecar
+    chosen = choose(settings.resizer, parent=_TRIAL_GROUP, conf=site.conf if site else None)
+    why = tuple(f"{name}: {text}" for name, text in chosen.why_not.items()) + chosen.warnings
+    return (chosen.resizer.name if chosen.resizer else ""), why
+
+
+def _listeners(site: Site, unchecked: list[Unchecked]) -> dict[str, str] | None:
+    """Return who else than a sidecar listens on the NodeManager's ports where other hosts reach it."""
+    ports = set()
+    for name in ("yarn.nodemanager.address", "yarn.nodemanager.webapp.address"):
+        try:
+            ports.add(site.conf.address(name).port)
+        except SettingsError:
+            continue  # a finding of its own
+    try:
+        found = psutil.net_connections("tcp")
+    except psutil.AccessDenied:
+        unchecked.append(Unchecked("who listens on the NodeManager's ports", "no right to see", "run as root"))
+        return None
+    others = {}
+    for connection in found:
+        if connection.status != psutil.CONN_LISTEN or not connection.laddr or connection.laddr.port not in ports:
+            continue
+        if connection.laddr.ip in ("127.0.0.1", "::1") or (owner := _owner(connection.pid)) is None:
+            continue
+        others[f"{connection.laddr.ip}:{connection.laddr.port}"] = owner
+    return others
+
+
+def _owner(pid: int | None) -> str | None:
+    """Return who a process is, None when it is a sidecar, its keeper, or systemd that keeps its sockets."""
+    try:
+        process = psutil.Process(pid) if pid else None
+        line = process.cmdline() if process else []
+    except psutil.Error:
+        return "a process that has ended"
+    if process is None:
+        return "a process of somebody else"
+    if process.name() == "systemd" or "sidecar" in line:
+        return None
+    main = next((word for word in line if word.endswith("NodeManager")), "")
+    return main or process.name()

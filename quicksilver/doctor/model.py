@@ -1,0 +1,342 @@
+"""What the doctor looks at, and what it says: facts and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from policies.settings import Policies
+from quicksilver.doctor.site_edit import property_xml
+from rm_proxy.config import ProxySettings
+from shell.hadoop_conf import HadoopConf
+from sidecar.config import SidecarSettings
+from sidecar.tracker_config import TrackerSettings
+
+Role = Literal["resourcemanager", "nodemanager", "client"]
+RM: Final[Role] = "resourcemanager"
+NM: Final[Role] = "nodemanager"
+CLIENT: Final[Role] = "client"
+YARN_SITE: Final = "yarn-site.xml"
+SETTINGS: Final = "quicksilver.yaml"
+
+
+class Severity(IntEnum):
+    """How bad a finding is."""
+
+    NOTE = 0
+    """Good to know; nothing breaks."""
+    WARNING = 1
+    """Works, but worse than it could, or breaks under some load."""
+    ERROR = 2
+    """Would break something, or keeps quicksilver from working."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was found: a host or role, the file and line where it is said, or a URL in place of the file."""
+
+    host: str
+    role: str = ""
+    directory: Path | None = None
+    """The configuration directory, where files were read."""
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{self.host} ({where})" if where and self.host else where or self.host
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """What to do: properties to put into or take out of a file, who has to be restarted, or words alone."""
+
+    text: str = ""
+    file: str = ""
+    put: Mapping[str, str] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    restart: str = ""
+    """Which daemons read it only when they start; "" for none."""
+
+    @property
+    def xml(self) -> str:
+        """The exact XML to add; "" when there is none."""
+        return property_xml(self.put) if self.file.endswith(".xml") else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is not as it should be. `code` is stable: docs/doctor.md has all."""
+
+    code: str
+    severity: Severity
+    found: str
+    """What is, as a sentence without a full stop."""
+    wanted: str
+    """What should be."""
+    why: str
+    """What breaks."""
+    places: tuple[Place, ...]
+    remedy: Remedy
+    property: str = ""
+
+    def data(self) -> dict[str, Any]:
+        """Return it for --json."""
+        remedy = self.remedy
+        return {
+            "code": self.code,
+            "severity": self.severity.name.lower(),
+            "property": self.property,
+            "found": self.found,
+            "wanted": self.wanted,
+            "why": self.why,
+            "places": [
+                {
+                    "host": place.host,
+                    "role": place.role,
+                    "directory": str(place.directory) if place.directory else None,
+                    "file": place.file,
+                    "line": place.line or None,
+                }
+                for place in self.places
+            ],
+            "remedy": {
+                "text": remedy.text,
+                "file": remedy.file,
+                "put": dict(remedy.put),
+                "remove": list(remedy.remove),
+                "xml": remedy.xml,
+                "restart": remedy.restart,
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """Something that could not be looked at."""
+
+    what: str
+    why: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}" + (f"; {self.remedy}" if self.remedy else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The configuration of one daemon, or of the clients: its files where they could be read, else what it says."""
+
+    role: Role
+    host: str
+    conf: HadoopConf
+    url: str = ""
+    """Where the daemon was asked, when no file could be read."""
+    ha_id: str | None = None
+    """Of a ResourceManager of several."""
+
+    @property
+    def from_files(self) -> bool:
+        """Whether `conf` is what files say."""
+        return not self.url
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return a value, `default` where nothing is said."""
+        return self.conf.text(name) or default
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        """Return a boolean; as Hadoop, the default for anything that is neither true nor false."""
+        value = self.text(name).lower()
+        return value == "true" if value in ("true", "false") else default
+
+    def number(self, name: str, default: int) -> int:
+        """Return a whole number; the default for anything else, as it is no business of ours."""
+        value = self.text(name)
+        return int(value) if value.removeprefix("-").isdigit() else default
+
+    def place(self, name: str = "") -> Place:
+        """Return where `name` is said, or where the configuration lies."""
+        if not self.from_files:
+            return Place(self.host, self.role, None, self.url)
+        found = self.conf.properties.get(name)
+        if found is None:
+            return Place(self.host, self.role, self.conf.directory, str(self.conf.directory))
+        return Place(self.host, self.role, found.file.parent, str(found.file), found.line)
+
+    def file_of(self, name: str, default: str = YARN_SITE) -> str:
+        """Return the name of the file that says `name` now, else `default`."""
+        found = self.conf.properties.get(name) if self.from_files else None
+        return found.file.name if found else default
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """quicksilver.yaml, as far as it can be used."""
+
+    path: Path | None = None
+    mistakes: tuple[str, ...] = ()
+    """Lines as `file:line:column: what`; the sections below are the defaults then."""
+    notes: tuple[str, ...] = ()
+    proxy: ProxySettings = field(default_factory=ProxySettings)
+    sidecar: SidecarSettings = field(default_factory=SidecarSettings)
+    tracker: TrackerSettings = field(default_factory=TrackerSettings)
+    tracked: bool = False
+    """Whether there is a `tracker:` section."""
+    policies: Policies | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where the settings stand."""
+        return Place("", SETTINGS, self.path.parent if self.path else None, str(self.path or SETTINGS))
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A running ResourceManager or NodeManager, as its REST tells."""
+
+    role: Role
+    host: str
+    url: str
+    version: str = ""
+    """Hadoop's, "" where it could not be read."""
+    conf: Mapping[str, str] | None = None
+    """What it runs with, substituted; None where it could not be read."""
+    programmatic: frozenset[str] = frozenset()
+    """Names that the daemon set by itself, after its files."""
+    skew_s: float | None = None
+    """Its clock minus ours, give or take a second."""
+    ha_id: str | None = None
+    ha_state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node of the cluster: as the ResourceManager, the proxy, its sidecar tell of it."""
+
+    id: str
+    state: str = "RUNNING"
+    version: str = ""
+    health: str = ""
+    usable: bool | None = None
+    """Whether the proxy may place queueable containers there; None where the proxy was not asked."""
+    why_unusable: str = ""
+    sidecar_url: str = ""
+    sidecar_version: str = ""
+    passes: bool | None = None
+    """Whether a connection to the node's port came to the sidecar; None where that could not be tried."""
+    sidecar_skew_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy's answer to /v1/health."""
+
+    url: str
+    version: str = ""
+    mode: str = ""
+    listen: str = ""
+    upstream: str = ""
+    problems: tuple[str, ...] = ()
+    skew_s: float | None = None
+    error: str = ""
+    """Why it did not answer; "" when it did."""
+    ha_id: str | None = None
+    """Of the ResourceManager that it should stand in front of, where there are several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A running MapReduce job, with the scheduler address that its configuration names."""
+
+    id: str
+    scheduler: str
+    task_timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """What the running daemons tell."""
+
+    rms: tuple[Daemon, ...] = ()
+    nms: tuple[Daemon, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    proxies: tuple[Proxy, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    queues: tuple[str, ...] = ()
+    """Leaf queues as full paths; () where they could not be read."""
+    own_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A file that others must not read. `mode`: its permission bits; None where it is not there."""
+
+    path: Path
+    what: str
+    mode: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """This machine: what only somebody on it can see. None: could not be looked at."""
+
+    host: str
+    is_node: bool = False
+    """Whether a NodeManager's side was to be looked at (`--node`)."""
+    is_proxy: bool = False
+    """Whether the proxy listens, or would listen, here."""
+    root: bool = False
+    systemd_units: frozenset[str] | None = None
+    """Units of quicksilver that systemd knows; None without systemd."""
+    open_files: int | None = None
+    """Limit of the proxy's process, or of this one where it does not run."""
+    store_dir: Path | None = None
+    store_mode: int | None = None
+    store_writable: bool | None = None
+    secrets: tuple[Secret, ...] = ()
+    memory_mb: int = 0
+    cores: int = 0
+    cgroup: str = ""
+    """v1, v2, or "" for none."""
+    resizer: str | None = None
+    """What resizes containers here; "" for nothing, None where it was not tried."""
+    resizer_why: tuple[str, ...] = ()
+    listeners: Mapping[str, str] | None = None
+    """Who listens on the NodeManager's ports on addresses that others reach: `host:port` to a process name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The whole picture."""
+
+    settings: Settings = field(default_factory=Settings)
+    client: Site | None = None
+    rms: tuple[Site, ...] = ()
+    nms: tuple[Site, ...] = ()
+    live: Live | None = None
+    machine: Machine | None = None
+    names: frozenset[str] = frozenset()
+    """Names of properties that Hadoop knows."""
+    unchecked: tuple[Unchecked, ...] = ()
+
+    @property
+    def sites(self) -> tuple[Site, ...]:
+        """All configurations."""
+        return ((self.client,) if self.client else ()) + self.rms + self.nms
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """Join findings that differ in their places only; errors first, then in the order in which they came."""
+    groups: dict[object, Finding] = {}
+    for one in findings:
+        remedy = one.remedy
+        what = (one.code, one.severity, one.property, one.found, one.wanted)
+        key = (what, remedy.text, remedy.file, tuple(remedy.put.items()), remedy.remove, remedy.restart)
+        before = groups.get(key)
+        places = before.places if before else ()
+        new = tuple(place for place in one.places if place not in places)
+        groups[key] = replace(before or one, places=places + new)
+    return sorted(groups.values(), key=lambda found: -found.severity)

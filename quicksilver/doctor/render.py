@@ -1,0 +1,68 @@
+"""What was found, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+from quicksilver.doctor.model import Finding, Place, Severity, Unchecked
+
+_PLACES: Final = 3
+_INDENT: Final = " " * 9
+
+
+def report(findings: Sequence[Finding], unchecked: Sequence[Unchecked], *, notes: bool = True) -> str:
+    """Return all as text: errors first, then what was not checked, then one line that sums up."""
+    shown = [found for found in findings if notes or found.severity is not Severity.NOTE]
+    blocks = [_block(found) for found in shown]
+    if unchecked:
+        blocks.append("\n".join(["not checked", *(f"  {item}" for item in unchecked)]))
+    return "\n\n".join([*blocks, summary(findings, unchecked)])
+
+
+def _block(found: Finding) -> str:
+    lines = [f"{found.severity.name.lower()} {found.code}: {found.found}"]
+    lines.append(f"  where  {_places(found.places)}")
+    lines.append(f"  should {found.wanted}")
+    lines.append(f"  why    {found.why}")
+    remedy = found.remedy
+    if remedy.remove:
+        lines.append(f"  do     take out of {remedy.file}: {', '.join(remedy.remove)}")
+    if remedy.xml:
+        lines.append(f"  do     put into {remedy.file}, in place of what is said there of the same name:")
+        lines += [f"{_INDENT}{line}" for line in remedy.xml.splitlines()]
+    if remedy.text:
+        lines.append(f"  do     {remedy.text}")
+    if remedy.restart:
+        lines.append(f"  then   restart: {remedy.restart}")
+    return "\n".join(lines)
+
+
+def _places(places: Sequence[Place]) -> str:
+    text = ", ".join(str(place) for place in places[:_PLACES])
+    return f"{text} and {len(places) - _PLACES} more" if len(places) > _PLACES else text
+
+
+def summary(findings: Sequence[Finding], unchecked: Sequence[Unchecked]) -> str:
+    """Return one line: how many of each, and whether that is clean."""
+    counts = Counter(found.severity for found in findings)
+    parts = [_many(counts[severity], severity.name.lower()) for severity in reversed(Severity)]
+    text = ", ".join(parts) + f"; {_many(len(unchecked), 'thing')} not checked"
+    return f"{'not clean' if any(f.severity is not Severity.NOTE for f in findings) else 'clean'}: {text}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def as_data(findings: Sequence[Finding], unchecked: Sequence[Unchecked]) -> dict[str, Any]:
+    """Return all for --json; keys are only ever added."""
+    counts = Counter(found.severity.name.lower() for found in findings)
+    return {
+        "format": 1,
+        "findings": [found.data() for found in findings],
+        "not_checked": [{"what": item.what, "why": item.why, "remedy": item.remedy} for item in unchecked],
+        "counts": {severity.name.lower(): counts[severity.name.lower()] for severity in Severity},
+        "summary": summary(findings, unchecked),
+    }

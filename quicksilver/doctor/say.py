@@ -1,0 +1,57 @@
+"""Making findings, so that checks stay short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from quicksilver.doctor.codes import CODES
+from quicksilver.doctor.model import CLIENT, NM, RM, SETTINGS, YARN_SITE, Finding, Place, Remedy, Severity, Site
+
+RESTARTS: Mapping[str, str] = {RM: "ResourceManager", NM: "NodeManager", CLIENT: "nothing; jobs that start later"}
+
+
+def finding(
+    code: str,
+    place: Place,
+    found: str,
+    wanted: str,
+    why: str,
+    remedy: Remedy,
+    *,
+    name: str = "",
+    severity: Severity | None = None,
+) -> Finding:
+    """Return a finding; its severity is the code's own unless one is given."""
+    return Finding(code, CODES[code][0] if severity is None else severity, found, wanted, why, (place,), remedy, name)
+
+
+def said(site: Site, name: str) -> str:
+    """Say what a property is: `name=value`, or that it is not set and what that means."""
+    value = site.conf.text(name)
+    if name in site.conf.properties:
+        return f"{name}={value}"
+    return f"{name} is not set, which means {value}" if value else f"{name} is not set"
+
+
+def must_be(
+    site: Site,
+    code: str,
+    name: str,
+    value: str,
+    why: str,
+    *,
+    found: str = "",
+    wanted: str = "",
+    file: str = YARN_SITE,
+    severity: Severity | None = None,
+    also: Mapping[str, str] | None = None,
+) -> Finding:
+    """Return the finding that a property has to have a value; `also`: further properties of the same remedy."""
+    remedy = Remedy(file=site.file_of(name, file), put={name: value, **(also or {})}, restart=RESTARTS[site.role])
+    wanted = wanted or f"{name}={value}"
+    return finding(code, site.place(name), found or said(site, name), wanted, why, remedy, name=name, severity=severity)
+
+
+def setting(text: str, restart: str = "") -> Remedy:
+    """Return a remedy in quicksilver.yaml, as words."""
+    return Remedy(text=text, file=SETTINGS, restart=restart)

@@ -1,0 +1,60 @@
+"""Names that are nearly those of Hadoop's properties."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
+from typing import Final
+
+MOST_EDITS: Final = 2
+_SHORTEST: Final = 12
+"""Shorter names are told apart by less than two letters."""
+
+
+@cache
+def known_names() -> frozenset[str]:
+    """Return the names of Hadoop 3.4.2's properties: its *-default.xml files and the constants of its classes."""
+    text = resources.files("quicksilver.doctor").joinpath("names.txt").read_text("ascii")
+    return frozenset(text.split())
+
+
+def nearest(name: str, names: Iterable[str]) -> str | None:
+    """Return the known name that is one or two edits away (letter more, less, other, or two swapped), if there is one.
+
+    Case and the kind of separator count as no edit at all. Of several the closest, then the first in order.
+    """
+    if len(name) < _SHORTEST:
+        return None
+    plain = _plain(name)
+    letters = Counter(plain)
+    found: list[tuple[int, str]] = []
+    for other in names:
+        if abs(len(other) - len(name)) > MOST_EDITS:
+            continue
+        theirs = _plain(other)
+        differing = (letters - Counter(theirs)).total() + (Counter(theirs) - letters).total()
+        if differing <= 2 * MOST_EDITS:
+            edits = distance(plain, theirs)
+            if edits <= MOST_EDITS:
+                found.append((edits, other))
+    return min(found, default=(0, None))[1]
+
+
+def distance(one: str, other: str) -> int:
+    """Return the least number of edits between two words; two neighbours swapped are one edit."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        two_before, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and one[i - 2] == b:
+                cost = min(cost, two_before[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", ".").replace("-", ".")

@@ -1,0 +1,234 @@
+"""Installing adds what is needed and nothing else; uninstalling leaves every byte as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.confdirs import overlay_root
+from quicksilver.cli import cli
+from quicksilver.doctor.install import BEGIN, END, install, uninstall
+from quicksilver.doctor.model import CLIENT, NM, RM, Role
+from quicksilver.doctor.site_edit import apply, layout
+from shell.errors import SettingsError
+from shell.hadoop_conf import load_hadoop_conf
+from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, serious
+
+ROLES: tuple[Role, ...] = (RM, NM, CLIENT)
+BIND = "yarn.nodemanager.bind-host"
+ADMINS = """\
+<?xml version="1.0"?>
+<?xml-stylesheet type="text/xsl" href="configuration.xsl"?>
+<!-- ours, since 2019 -->
+<configuration>
+
+	<property><name>yarn.resourcemanager.hostname</name><value>rm.example</value></property>
+  <property>
+      <!-- asked for by the data team -->
+      <value>node7.example</value>
+      <name>yarn.nodemanager.hostname</name>
+  </property>
+  <property><name>yarn.nodemanager.bind-host</name> <value>0.0.0.0</value></property>
+  <property><name>yarn.nodemanager.address</name><value>${yarn.nodemanager.hostname}:45454</value></property>
+</configuration>
+<!-- end -->
+"""
+
+
+def site(folder: Path, text: str = ADMINS) -> Path:
+    file = folder / "yarn-site.xml"
+    file.write_bytes(text.encode())
+    return file
+
+
+def put(folder: Path, role: Role, extras: tuple[str, ...] = (), host: str = "") -> None:
+    for change in install(folder, role, overlay_root(), extras, host):
+        assert change.after is not None
+        change.file.write_bytes(change.after)
+
+
+def take(folder: Path) -> None:
+    for change in uninstall(folder):
+        if change.after is None:
+            change.file.unlink()
+        else:
+            change.file.write_bytes(change.after)
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        ADMINS,
+        ADMINS.replace("\n", "\r\n"),
+        ADMINS.replace("</property>\n</configuration>\n<!-- end -->\n", "</property></configuration>"),
+        ADMINS.replace("\n</configuration>", "\n   </configuration>"),
+        ADMINS.replace("<!-- end -->", "<!-- </configuration> ü -->"),
+    ],
+    ids=["plain", "crlf", "one line", "indented", "comment"],
+)
+def test_nothing_is_left_of_it(role: Role, text: str, tmp_path: Path) -> None:
+    file = site(tmp_path, text)
+    put(tmp_path, role, ("sharing", "tracker"))
+    assert file.read_bytes() != text.encode()
+    assert install(tmp_path, role, overlay_root(), ("sharing", "tracker")) == []
+    take(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"yarn-site.xml": text.encode()}
+
+
+def test_what_is_said_already_is_not_said_again_and_what_differs_is_overridden(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    put(tmp_path, NM)
+    conf = load_hadoop_conf(tmp_path)
+    assert conf.text(BIND) == "127.0.0.1"
+    assert conf.text("yarn.nodemanager.address") == "node7.example:45454"  # others know this port
+    assert conf.text("yarn.nodemanager.webapp.address") == "node7.example:8042"
+    text = file.read_text()
+    assert text.startswith(ADMINS.partition("</configuration>")[0])
+    assert f"<!-- overrides {BIND}: 0.0.0.0 -->" in text
+    assert text.count("<name>yarn.nodemanager.hostname</name>") == 1
+
+
+def test_an_older_installation_is_replaced(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    put(tmp_path, NM, ("tracker",))
+    put(tmp_path, RM)
+    assert file.read_text().count(BEGIN) == file.read_text().count(END) == 1
+    assert "tracker" not in file.read_text()
+    take(tmp_path)
+    assert file.read_text() == ADMINS
+
+
+def test_the_scheduler_moves_on_its_own_hosts(tmp_path: Path) -> None:
+    site(tmp_path)
+    put(tmp_path, RM)
+    address = "yarn.resourcemanager.scheduler.address"
+    assert load_hadoop_conf(tmp_path).text(address) == "rm.example:18030"
+    names = {"ha.enabled": "true", "ha.rm-ids": "rm1,rm2", "hostname.rm1": "one", "hostname.rm2": "two"}
+    file = site(tmp_path)
+    file.write_bytes(
+        apply(file.read_bytes(), {f"yarn.resourcemanager.{name}": text for name, text in names.items()}, (), file)
+    )
+    put(tmp_path, RM)
+    conf = load_hadoop_conf(tmp_path)
+    assert [str(conf.rm_address(address, rm_id)) for rm_id in ("rm1", "rm2")] == ["one:18030", "two:18030"]
+
+
+def test_a_node_needs_a_name(tmp_path: Path) -> None:
+    site(tmp_path, ADMINS.replace("node7.example", "0.0.0.0"))
+    with pytest.raises(SettingsError, match=r"yarn-site\.xml:\d+: yarn\.nodemanager\.hostname: names no host.*--host"):
+        install(tmp_path, NM, overlay_root())
+    put(tmp_path, NM, host="node8.example")
+    assert load_hadoop_conf(tmp_path).text("yarn.nodemanager.address") == "node8.example:45454"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (ADMINS.replace("0.0.0.0</value>", "0.0.0.0</value><final>true</final>"), r"yarn-site\.xml:12: .* is final"),
+        (ADMINS.replace("<property>", "<property", 1), r"yarn-site\.xml:\d+: not well-formed XML"),
+        ("<configuration/>", "no place for properties"),
+        ("<conf></conf>", "must be <configuration>"),
+        (ADMINS.replace("ours", END), "node8"),
+        (f"<configuration><!-- {END} --></configuration>", "by hand"),
+    ],
+)
+def test_what_cannot_be_done_is_one_clear_error(text: str, why: str, tmp_path: Path) -> None:
+    site(tmp_path, text)
+    if why == "node8":  # outside of the configuration such a comment is only a comment
+        put(tmp_path, NM)
+        return
+    with pytest.raises(SettingsError, match=why):
+        install(tmp_path, NM, overlay_root(), (), "node8")
+    assert (tmp_path / "yarn-site.xml").read_text() == text
+
+
+def test_a_final_that_says_the_same_is_fine(tmp_path: Path) -> None:
+    site(tmp_path, ADMINS.replace("0.0.0.0</value>", "127.0.0.1</value><final>true</final>"))
+    put(tmp_path, NM)
+    assert load_hadoop_conf(tmp_path).text(BIND) == "127.0.0.1"
+
+
+BLANKS = st.text(" \t\n", max_size=6)
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<>&-\r", exclude_categories=("Cc", "Cs")), max_size=20)
+NAMES = st.sampled_from([BIND, "yarn.nodemanager.hostname", "yarn.x", "quicksilver.nodemanager.port", "a.b"])
+
+
+@given(st.lists(st.tuples(BLANKS, NAMES, TEXTS, BLANKS, TEXTS), max_size=6), BLANKS, st.sampled_from(ROLES))
+def test_any_file_comes_back_byte_for_byte(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, str, str, str, str]], end: str, role: Role
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    body = "".join(
+        f"{a}<property><name>{n}</name>{b}<value>{v}</value></property><!--{c}-->" for a, n, v, b, c in parts
+    )
+    host = "<property><name>yarn.resourcemanager.hostname</name><value>rm</value></property>"
+    text = f"<configuration>{host}{body}{end}</configuration>{end}"
+    file = site(folder, text)
+    try:
+        put(folder, role, host="node1")
+    except SettingsError:  # as for a host name that is none; then nothing was written
+        assert file.read_bytes() == text.encode()
+        return
+    before, after = layout(text.encode(), file).values(), layout(file.read_bytes(), file)
+    assert before.items() <= after.values().items() | {(n, before[n]) for n in before if n in text}
+    take(folder)
+    assert file.read_bytes() == text.encode()
+
+
+def run(*words: str) -> tuple[int, str]:
+    done = CliRunner().invoke(cli, list(words))
+    return done.exit_code, done.output
+
+
+def test_the_command_shows_and_does_it(tmp_path: Path) -> None:
+    folder, out = tmp_path / "conf", tmp_path / "copy"
+    folder.mkdir()
+    file = site(folder)
+    file.chmod(0o640)
+    code, text = run("install", "--conf-dir", str(folder), "--role", "nodemanager", "--dry-run")
+    assert code == 0
+    assert "+    <value>127.0.0.1</value>\n" in text
+    assert not [line for line in text.splitlines() if line.startswith("-") and not line.startswith("---")]
+    assert file.read_text() == ADMINS
+    code, text = run("install", "--conf-dir", str(folder), "--role", "nodemanager", "--out", str(out))
+    assert (code, file.read_text()) == (0, ADMINS)
+    assert BEGIN in (out / "yarn-site.xml").read_text()
+    assert "restart: NodeManager" in text
+    assert run("install", "--conf-dir", str(folder), "--role", "client", "--out", str(out))[0] == 1
+    code, text = run("install", "--conf-dir", str(folder), "--role", "nodemanager", "--in-place")
+    (backup,) = folder.glob("yarn-site.xml.before-quicksilver-*")
+    assert (code, backup.read_text(), file.stat().st_mode & 0o777) == (0, ADMINS, 0o640)
+    code, text = run("uninstall", "--conf-dir", str(folder), "--in-place")
+    assert (code, file.read_text()) == (0, ADMINS)
+    assert "nothing to change" in run("uninstall", "--conf-dir", str(folder), "--dry-run")[1]
+    assert run("uninstall", "--conf-dir", str(folder))[0] == 2
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    real, folder = tmp_path / "real", tmp_path / "conf"
+    real.mkdir()
+    folder.mkdir()
+    file = site(real)
+    (folder / "yarn-site.xml").symlink_to(file)
+    assert run("install", "--conf-dir", str(folder), "--role", "nodemanager", "--in-place")[0] == 0
+    assert (folder / "yarn-site.xml").is_symlink()
+    assert BEGIN in file.read_text()
+
+
+@pytest.mark.parametrize("settings", [ALL_Q, LAS], ids=["all", "las"])
+def test_a_plain_cluster_with_it_installed_is_clean(settings: str, tmp_path: Path) -> None:
+    """What hadoop-conf/ says is what the doctor wants."""
+    copy = copy_of(tmp_path, settings.replace("18035", "18030"), base_port=19000, overlay=False, client_overlay=False)
+    before = {one["code"] for one in serious(copy.look())}
+    assert before > {"nm-bind-host", "opportunistic-off", "retry-interval", "scheduler-not-moved"}
+    extras = ("sharing",) if settings is LAS else ()
+    put(copy.conf.resourcemanager, RM, extras)
+    for folder in copy.conf.nodemanagers:
+        put(folder, NM, extras)
+    put(copy.conf.client, CLIENT)
+    assert serious(copy.look()) == []
