@@ -259,6 +259,13 @@ class ResourceManager:
             if not known:
                 del app.g[key]
 
+    def lose(self, node_id: str) -> None:
+        """Take a node for lost: all its containers end (CapacityScheduler.removeNode, LOST_CONTAINER)."""
+        for app in self.apps.values():
+            for number in [n for n, c in app.containers.items() if c.node == node_id]:
+                app.containers[number].running = False
+                self._end(app, number, -100, "Container released on a *lost* node")
+
     def release(self, app: App, number: int) -> None:
         """Take a container back; an unknown one is ignored."""
         self._end(app, number, -100, "Container released by application")

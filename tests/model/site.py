@@ -108,6 +108,8 @@ class Site:
         """Told to the ResourceManager with the next heartbeat."""
         self.ended: dict[int, int] = {}
         self.refuse_next = False
+        self.down = False
+        """Whether the NodeManager is dead; its containers may live."""
         self.inbox: deque[tuple[Link, ge.GateEvent] | ev.Event | Restored] = deque()
         self.links: dict[str, Link] = {}
         self.waiters: dict[str, list[Link]] = {}
@@ -132,6 +134,8 @@ class Site:
         memory = kept.read(text)
         self.tells = list(memory.events.values())
         self.tell(Restored(memory, self.now_s))
+        if self.down:
+            self.tell(ev.NodeManagerState("it is dead", self.now_s))
 
     def memory(self) -> kept.Memory:
         """Return what a next life would know."""
@@ -238,10 +242,12 @@ class Site:
         return self.links[attempt_id]
 
     def start(self, attempt_id: str, container: y.ContainerProto, opportunistic: bool) -> int:
-        """Start a container; returns the call, which `answered` tells about.
+        """Start a container; returns the call, which `answered` tells about (a dead NodeManager: at once, as failed).
 
         `opportunistic`: what the container's token says, which the application master cannot read.
         """
+        if self.down:
+            return 0
         token = y.ContainerTokenIdentifierProto(appSubmitter="u", expiryTimeStamp=int((self.now_s + 600) * 1000))
         token.containerId.CopyFrom(container.id)
         token.resource.CopyFrom(container.resource)
@@ -268,6 +274,8 @@ class Site:
         return bool(told.succeeded_requests)
 
     def stop_by_am(self, attempt_id: str, container: y.ContainerIdProto) -> None:
+        if self.down:
+            return
         request = y.StopContainersRequestProto(container_id=[container])
         self._call(attempt_id, "stopContainers", request.SerializeToString())
 
@@ -287,6 +295,24 @@ class Site:
             self.tell(ev.SessionLost(attempt_id, self.now_s))
 
     # The NodeManager
+
+    def nodemanager_dies(self) -> None:
+        """By SIGKILL: what runs goes on, all sessions end."""
+        self.down = True
+        for attempt_id in list(self.links):
+            self.lose_session(attempt_id)
+        self.tell(ev.NodeManagerState("it is dead", self.now_s))
+
+    def nodemanager_returns(self, recovers: bool) -> None:
+        """Start it anew: it knows all that runs and ran, or nothing; what it does not know ends soon."""
+        self.down = False
+        if recovers:
+            self.started = [process.number for process in self.running.values()]
+        else:
+            for container_id in list(self.running):
+                self.finish(container_id, -100)
+            self.started, self.ended = [], {}
+        self.tell(ev.NodeManagerState("", self.now_s))
 
     def nm_call(self, call: Call) -> bytes:
         if call.method == "stopContainers":
@@ -364,6 +390,8 @@ class Site:
     def acknowledged(self, ack: Ack) -> None:
         self.tells = [e for e in self.tells if e.seq > ack.events_to]
         self.journal.append(kept.acked_line(ack.events_to))
+        if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
+            self.tell(ev.Drain(bool(ack.drain), ack.drain, self.now_s, "yarn"))
         if ack.drop:
             self.drop(tuple(ack.drop), ack.drop_reason)
         if ack.targets is not None or ack.shed or ack.promoted:

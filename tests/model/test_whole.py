@@ -193,6 +193,20 @@ class Whole(RuleBasedStateMachine):
         for am in self.run.ams:
             self.run.look(am)
 
+    @rule(node=st.integers(0, 3))
+    def node_manager_dies(self, node: int) -> None:
+        self.run.kill_nodemanager(f"{self.nodes[node % len(self.nodes)]}:8041")
+        for am in self.run.ams:
+            self.run.look(am)
+
+    @rule(node=st.integers(0, 3))
+    def node_is_lost(self, node: int) -> None:
+        self.run.lose_node(f"{self.nodes[node % len(self.nodes)]}:8041")
+
+    @rule(node=st.integers(0, 3), recovers=st.booleans())
+    def node_manager_returns(self, node: int, recovers: bool) -> None:
+        self.run.return_nodemanager(f"{self.nodes[node % len(self.nodes)]}:8041", recovers)
+
     @rule(node=st.integers(0, 3), on=st.booleans())
     def drains(self, node: int, on: bool) -> None:
         site = self.run.sites[f"{self.nodes[node % len(self.nodes)]}:8041"]
@@ -206,7 +220,7 @@ class Whole(RuleBasedStateMachine):
     def sidecars_are_out_of_reach(self, announcements: bool, drops: bool) -> None:
         self.run.lose_announcements, self.run.lose_drops = announcements, drops
 
-    @precondition(lambda self: len(self.run.rm.forgotten) < 60)
+    @precondition(lambda self: len(self.run.rm.forgotten) < 60 and not any(s.down for s in self.run.sites.values()))
     @rule()
     def resource_manager_restarts(self) -> None:
         self.run.restart_rm()

@@ -180,7 +180,8 @@ class Run:
             site.now_s = self.now_s
             site.tell(Tick(self.now_s))
             site.look_at_processes()
-            site.look_at_list()
+            if not site.down:
+                site.look_at_list()
             site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
         self.coordinator.round(self.now_s)
         self.carry_out(self.coordinator.take_effects())
@@ -192,6 +193,8 @@ class Run:
 
     def node_heartbeat(self, node_id: str) -> None:
         site = self.sites[node_id]
+        if site.down:
+            return
         started, site.started = site.started, []
         ended, site.ended = site.ended, {}
         by_number = {p.number: p.id for p in site.running.values()}
@@ -202,6 +205,31 @@ class Run:
         for number in self.rm.heartbeat(node_id, started, ended):
             if number in by_number:
                 site.finish(by_number[number], -105)
+
+    def kill_nodemanager(self, node_id: str) -> None:
+        self.sites[node_id].nodemanager_dies()
+
+    def lose_node(self, node_id: str) -> None:
+        """The ResourceManager has not heard of a dead NodeManager for too long."""
+        on_their_way = [
+            c for app in self.rm.apps.values() for c in app.granted if ids.node_id_text(c.nodeId) == node_id
+        ]
+        if on_their_way or not self.sites[node_id].down:
+            return  # what is lost before an application heard of it is not modelled
+        self.rm.lose(node_id)
+        self.rm.nodes[node_id].up = False
+        self._tell_yarn()
+
+    def return_nodemanager(self, node_id: str, recovers: bool) -> None:
+        """Start a dead NodeManager; one that forgets registers as an empty node."""
+        if not self.sites[node_id].down:
+            return
+        if not recovers:
+            self.lose_node(node_id)
+            recovers = self.rm.nodes[node_id].up
+        self.sites[node_id].nodemanager_returns(recovers)
+        self.rm.nodes[node_id].up = True
+        self._tell_yarn()
 
     def restart_rm(self) -> None:
         """Restart it; the NodeManagers register again with what runs there, and it recovers those containers."""
@@ -252,8 +280,9 @@ class Run:
         self.lose_announcements = self.lose_drops = False
         for node in self.rm.nodes.values():
             node.takes_o = True
-        for site in self.sites.values():
+        for node_id, site in self.sites.items():
             site.refuse_next = False
+            self.return_nodemanager(node_id, recovers=True)
         quiet = 0
         for _ in range(rounds):
             self.round()

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.hadoop
 NODES = 3
 POLICIES = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}, "retries_to_g": 50}
 SIDECAR = {"memory_mb": 1024, "vcores": 2, "reserve_mb": 0}
-"""Two containers of 512 MB run on a node, the others wait."""
+"""Two containers run on a node, the others wait."""
 EXPIRY_S = 20
 NO_RECOVERY = 2
 """The node whose NodeManager forgets its containers."""
@@ -51,6 +51,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         base_port=free_base_port(NODES),
         nodes=NODES,
         nm_recovery=True,
+        min_allocation_mb=256,
         queues={"default": 100},
         extra_site={
             "capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1.0"},
