@@ -12,7 +12,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
@@ -56,12 +56,17 @@ def _mistake(model: type[BaseModel], detail: ErrorDetails, path: Path, owner: st
         return Mistake(where, f"unknown setting; {close_to(str(loc[-1]), known)}", on_key=True)
     about = describe(model, loc, limits=detail["type"] not in ("enum", "literal_error"))
     remedy = ": ".join(part for part in (owner, about) if part)
-    return Mistake(where, f"{_say(detail)} ({remedy})" if remedy else _say(detail))
+    said = _say(detail, any(_is_secret(field.annotation) for _, field in _fields(model, loc) if field is not None))
+    return Mistake(where, f"{said} ({remedy})" if remedy else said)
 
 
-def _say(detail: ErrorDetails) -> str:
+def _is_secret(annotation: object) -> bool:
+    return annotation is SecretStr or any(_is_secret(argument) for argument in get_args(annotation))
+
+
+def _say(detail: ErrorDetails, secret: bool) -> str:
     kind, context = detail["type"], detail.get("ctx", {})
-    got = shorten(detail["input"])
+    got = "***" if secret else shorten(detail["input"])
     limits = {"greater_than": (">", "gt"), "greater_than_equal": (">=", "ge"), "less_than": ("<", "lt")}
     limits["less_than_equal"] = ("<=", "le")
     if kind == "missing":

@@ -9,6 +9,7 @@ from typing import IO, Any, Final
 import click
 
 from shell.errors import QuicksilverError
+from shell.masking import masked
 from shell.version import version
 
 
@@ -56,7 +57,7 @@ class OneLineError(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """Print to stderr, or to `file`."""
         for line in self.message.splitlines():
-            click.echo(f"quicksilver: error: {line}", file=file, err=file is None)
+            click.echo(f"quicksilver: error: {masked(line)}", file=file, err=file is None)
 
 
 class Program(click.Group):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from rm_proxy.budget import BudgetLimits
 from shell.address import Address, AddressText
@@ -40,7 +40,7 @@ class ProxySettings(BaseModel):
     """The file with that principal's key, which only this user may read (own)."""
     rest_listen: AddressText = Address("127.0.0.1", 8390)
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
-    store_url: str | None = None
+    store_url: SecretStr | None = None
     """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
     round_s: float = Field(1.0, gt=0, le=60)
     """Time between two rounds of the coordinator."""
@@ -134,7 +134,7 @@ class ProxySettings(BaseModel):
                 remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here",
             )
         rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
-        store_url = self.store_url or default_store_url()
+        store_url = self.store_url.get_secret_value() if self.store_url else default_store_url()
         return Endpoints(listen, upstream, rm_web, self.rest_listen, store_url)
 
     def _moved(self, conf: HadoopConf) -> Address:
@@ -156,7 +156,7 @@ class Endpoints:
     rm_web: str
     """A URL without a slash at its end."""
     rest_listen: Address
-    store_url: str
+    store_url: str = field(repr=False)
 
 
 def default_store_url() -> str:

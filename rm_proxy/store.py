@@ -52,6 +52,7 @@ from rm_proxy.rows import NodeEvent, NodeSeen, Row, table_of
 from rm_proxy.store_file import StoreFile
 from rm_proxy.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
 from shell.errors import SettingsError
+from shell.masking import hide
 
 _PRUNE_ROWS: Final = 5_000
 _PATIENCE: Final[dict[str, Any]] = {
@@ -83,6 +84,7 @@ class Store:
         Raises SettingsError when it is neither, or when SQLite's directory is missing or not writable.
         """
         self.url = _checked(url)
+        hide(self.url.password or "")
         sqlite_file = self.url.get_backend_name() == "sqlite"
         self._file = StoreFile(Path(str(self.url.database))) if sqlite_file else None
         self.engine = _engine(self.url, self._file)

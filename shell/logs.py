@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor
+
+from shell.masking import masked
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _FIRST_KEYS: Final = ["timestamp", "level", "logger", "event", "application", "attempt", "container", "node", "peer"]
@@ -69,7 +71,12 @@ def _rendering(as_json: bool) -> list[Processor]:
         last: Processor = structlog.processors.JSONRenderer(default=str)
     else:
         last = structlog.processors.LogfmtRenderer(key_order=_FIRST_KEYS, drop_missing=True, bool_as_flag=False)
-    return [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _plain_keys, last]
+    return [structlog.stdlib.ProcessorFormatter.remove_processors_meta, _plain_keys, last, _without_secrets]
+
+
+def _without_secrets(_logger: object, _method: str, line: Any) -> str:
+    """Mask in the whole line, tracebacks too, what is known as secret."""
+    return masked(line)
 
 
 def _plain_keys(_logger: object, _method: str, event: EventDict) -> EventDict:

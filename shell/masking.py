@@ -6,6 +6,7 @@ The first line is that nobody prints them: settings hold SecretStr or name files
 from __future__ import annotations
 
 import json
+import re
 from typing import Final
 from urllib.parse import quote, quote_plus
 
@@ -13,6 +14,8 @@ MASK: Final = "***"
 _SHORTEST: Final = 4
 """A shorter one would mask ordinary text, and protects nothing."""
 _MOST: Final = 1000
+_PASSWORD: Final = re.compile(r"(://[^\s:/@'\"]*:)[^\s'\"]+@")
+_BEARER: Final = re.compile(r"([Bb]earer )[A-Za-z0-9._~+/=-]{16,}")
 _known: dict[str, None] = {}
 
 
@@ -29,7 +32,11 @@ def hide(secret: str) -> None:
 
 
 def masked(text: str) -> str:
-    """Return `text` with every secret that is known replaced by ***."""
+    """Return `text` with every secret that is known replaced by ***, and passwords in URLs and bearer tokens."""
+    if "@" in text:
+        text = _PASSWORD.sub(rf"\1{MASK}@", text)
+    if "earer " in text:
+        text = _BEARER.sub(rf"\1{MASK}", text)
     for secret in tuple(_known):
         if secret in text:
             text = text.replace(secret, MASK)

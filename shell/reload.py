@@ -179,7 +179,7 @@ class Reloader:
 
 def _stays(name: str, mine: BaseModel, sections: Mapping[str, BaseModel]) -> list[str]:
     """Return the daemon's own settings that the file has otherwise; without values, which may be secret."""
-    found = changes(mine.model_dump(mode="json"), sections[name].model_dump(mode="json"), name)
+    found = changes(mine.model_dump(), sections[name].model_dump(), name)  # secrets too, by value
     return [f"{change.path} changed in the file: {_STARTED}" for change in found]
 
 

@@ -25,6 +25,7 @@ from policies.registry import Registry
 from policies.settings import Policies
 from shell.calendar import calendar_mistakes
 from shell.errors import QuicksilverError
+from shell.masking import masked
 from shell.security import SecuritySettings
 
 M = TypeVar("M", bound=BaseModel)
@@ -61,7 +62,7 @@ class SettingsFileError(QuicksilverError):
     """The settings file cannot be used; one line for each mistake, as `file:line:column: setting: what is wrong`."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        self.lines = tuple("".join(c if c.isprintable() else " " for c in line) for line in lines)
+        self.lines = tuple(masked("".join(c if c.isprintable() else " " for c in line)) for line in lines)
         super().__init__("\n".join(self.lines))
 
 
