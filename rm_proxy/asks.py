@@ -71,13 +71,11 @@ class AskTable:
 
     def shrink(self, entry: Entry, count: int) -> None:
         """Take back wanted containers: first those still to be placed, then those asked for, then guaranteed ones."""
-        for _ in range(count):
-            if entry.take_q() is not None:
-                continue
-            if entry.pending:
-                self.park(next(reversed(entry.pending.values())))
-            elif entry.take_g() is None:
-                return
+        count -= entry.drop_q(count)
+        while count > 0 and entry.pending:
+            self.park(next(reversed(entry.pending.values())))
+            count -= 1
+        entry.drop_g(count)
 
     # Queueable containers that are asked for
 

@@ -21,6 +21,7 @@ from rm_proxy.live import Live, LiveContainers
 from rm_proxy.promotion import Promotion
 from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
+from rm_proxy.wellformed import check_answer, check_request
 from rm_proxy.world import DropHeld, Effect, Faulted, Refused, World
 from shell.messages import ContainerEvent
 
@@ -150,6 +151,7 @@ class Attempt:
         if self.finished:
             return None
         request = y.AllocateRequestProto.FromString(body)
+        check_request(request)
         last = self._last
         self._unseen = last is not None and last.repeats(request.response_id)
         if last is not None and self._unseen:
@@ -223,6 +225,7 @@ class Attempt:
         if self.finished:
             return None
         answer = y.AllocateResponseProto.FromString(body)
+        check_answer(answer)
         if self._last is not None and answer.response_id == self._last.response_id:
             return self._last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()

@@ -183,6 +183,21 @@ class Entry:
         self._set_g(self.g_share - 1)
         return _pop(self.g_reasons)
 
+    def drop_g(self, count: int) -> None:
+        """Take up to `count` containers, which may be millions, out of the guaranteed share."""
+        dropped = min(count, self.g_share)
+        if dropped > 0:
+            self._set_g(self.g_share - dropped)
+            _drop(self.g_reasons, dropped)
+
+    def drop_q(self, count: int) -> int:
+        """Take up to `count` containers out of those still to be placed; return how many."""
+        dropped = min(count, self.q_wanted)
+        if dropped > 0:
+            self._set_q(self.q_wanted - dropped)
+            _drop(self.q_reasons, dropped)
+        return dropped
+
     def set_g(self, reasons: Iterable[Reason]) -> None:
         """Replace the guaranteed share."""
         self.g_reasons = deque(reasons)
@@ -386,6 +401,16 @@ def _append(reasons: deque[Reason], new: Reason) -> None:
         last.count += new.count
     else:
         reasons.append(new)
+
+
+def _drop(reasons: deque[Reason], count: int) -> None:
+    while count > 0:
+        first = reasons[0]
+        if first.count > count:
+            first.count -= count
+            return
+        count -= first.count
+        reasons.popleft()
 
 
 def _pop(reasons: deque[Reason]) -> Reason:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, replace_body
 from hadoop_rpc.errors import RemoteProtocolError
@@ -166,7 +166,7 @@ class Relay:
             return
         try:
             body = None if attempt is None else attempt.on_allocate(call.body, now_s)
-        except DecodeError as error:
+        except (DecodeError, EncodeError) as error:  # what lacks a required field can be read, and not be written
             raise _no_message("allocate request", error) from error
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
 
@@ -183,7 +183,7 @@ class Relay:
                 body = attempt.on_registered(response.body, now_s)
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
                 attempt.on_finished()
-        except DecodeError as error:
+        except (DecodeError, EncodeError) as error:
             raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
         raw = response.raw if body is None else replace_body(response, body)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
@@ -199,5 +199,5 @@ class Relay:
         return tuple(attempt.take_effects())
 
 
-def _no_message(what: str, error: DecodeError) -> RemoteProtocolError:
+def _no_message(what: str, error: Exception) -> RemoteProtocolError:
     return RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from hadoop_rpc.connection import (
     Call,
@@ -145,7 +145,7 @@ class Calls:
                 self._other(call, held)
             else:
                 self._wire.up(call.raw)
-        except (DecodeError, ValueError):
+        except (DecodeError, EncodeError, ValueError):
             self._wire.up(call.raw)  # the NodeManager says what is wrong with it
 
     def _start(self, call: Call) -> None:

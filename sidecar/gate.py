@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 
 from hadoop_rpc.connection import (
     NM_PROTOCOL,
@@ -124,7 +124,7 @@ class Gate:
         try:
             for event in self._client.receive_data(data):
                 self._upstream_said(event)
-        except (RemoteProtocolError, DecodeError) as error:
+        except (RemoteProtocolError, DecodeError, EncodeError) as error:
             self._broken("NodeManager", str(error))
 
     def _broken(self, side: str, text: str) -> None:

@@ -1,0 +1,29 @@
+"""What protobuf reads although it is not in order: strings that are not UTF-8, which it hands out as bytes."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError
+
+from hadoop_rpc.protos import yarn_pb2 as y
+
+
+def check_request(request: y.AllocateRequestProto) -> None:
+    """Check the names in a request that are worked with. Raises DecodeError."""
+    for row in request.ask:
+        _check(row.resource_name, "a resource name")
+        _check(row.node_label_expression, "a node label")
+    for name in request.blacklist_request.blacklist_additions:
+        _check(name, "a name on the blacklist")
+
+
+def check_answer(answer: y.AllocateResponseProto) -> None:
+    """Check the names in an answer that are worked with. Raises DecodeError."""
+    for container in answer.allocated_containers:
+        _check(container.nodeId.host, "a host")
+    for report in answer.updated_nodes:
+        _check(report.nodeId.host, "a host")
+
+
+def _check(text: object, what: str) -> None:
+    if not isinstance(text, str):
+        raise DecodeError(f"{what} is not UTF-8")
