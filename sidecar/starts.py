@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from hadoop_rpc.connection import Failure, Response
+from hadoop_rpc.messages import as_text
 from hadoop_rpc.protos.yarn_pb2 import (
     APPLICATION_MASTER,
     C_RUNNING,
@@ -98,7 +99,7 @@ def read_start(request: StartContainerRequestProto, session_attempt: str) -> Sta
         opportunistic=token.executionType == OPPORTUNISTIC,
         am=token.containerType == APPLICATION_MASTER,
         priority=token.priority.priority,
-        user=token.appSubmitter,
+        user=as_text(token.appSubmitter),
         expires_s=token.expiryTimeStamp / 1000,
         payload=request.SerializeToString(),
     )
@@ -158,7 +159,7 @@ def classify(text: str) -> tuple[Outcome, str]:
 
 def exception_text(exception: SerializedExceptionProto, depth: int = 4) -> str:
     """Return a Java exception's class and message, with up to `depth` causes."""
-    text = ": ".join(part for part in (exception.class_name, exception.message.strip()) if part)
+    text = ": ".join(part for part in (as_text(exception.class_name), as_text(exception.message).strip()) if part)
     if depth > 0 and exception.HasField("cause"):
         text += f"; caused by {exception_text(exception.cause, depth - 1)}"
     return text or "an exception without words"

@@ -145,6 +145,10 @@ class NodeGate:
         """Return the held starts."""
         return [(cid, Resources(1024, 1)) for cid in self.held] if attempt_id == self.gate.attempt_id else []
 
+    def was_answered(self, container_id: str) -> bool:
+        """Tell whether a start was answered before; some were."""
+        return container_id.endswith("1")
+
     def feed(self, step: Step) -> str:
         """Take bytes, or an event of the node."""
         event = self._event(*step)
