@@ -134,8 +134,12 @@ class ProxySettings(BaseModel):
                 remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here",
             )
         rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
-        store_url = self.store_url.get_secret_value() if self.store_url else default_store_url()
-        return Endpoints(listen, upstream, rm_web, self.rest_listen, store_url)
+        return Endpoints(listen, upstream, rm_web, self.rest_listen, self.store)
+
+    @property
+    def store(self) -> str:
+        """The store's URL, with its password."""
+        return self.store_url.get_secret_value() if self.store_url else default_store_url()
 
     def _moved(self, conf: HadoopConf) -> Address:
         if self.rm_conf_dir is None:

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, func, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from rm_proxy import migrate
-from rm_proxy.config import ProxySettings, default_store_url
+from rm_proxy.config import ProxySettings
 from rm_proxy.recorder import StoreUnavailableError
 from rm_proxy.store import Store
 from rm_proxy.tables import Base
@@ -85,7 +85,7 @@ def migrate_down(version: str, yes: bool, url: str | None, config: Path | None) 
 
 def _open(url: str | None, config: Path | None, *, must_exist: bool = True) -> Store:
     if url is None:
-        url = load_settings(config).section("proxy", ProxySettings).store_url or default_store_url()
+        url = load_settings(config).section("proxy", ProxySettings).store
     opened = Store(url)
     file = opened.url.database if opened.url.get_backend_name() == "sqlite" else None
     if must_exist and file is not None and not Path(file).exists():

@@ -20,7 +20,6 @@ from quicksilver.doctor.checks_nm import is_loopback
 from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
-from rm_proxy.config import default_store_url
 from shell.errors import SettingsError
 from sidecar.resizer.probe import choose
 
@@ -71,8 +70,7 @@ def _secrets(facts: Facts) -> Iterator[Secret]:
         for name, value in model:
             if isinstance(value, Path) and name.endswith(_SECRET_WORDS):
                 yield Secret(value, f"{section}.{name}", _mode(value))
-    url = settings.proxy.store_url
-    if settings.path and url and make_url(url).password:
+    if settings.path and make_url(settings.proxy.store).password:
         yield Secret(settings.path, "quicksilver.yaml with the store's password", _mode(settings.path))
 
 
@@ -94,7 +92,7 @@ def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> M
         unchecked.append(
             Unchecked("open files of the proxy", "its process is not to be seen", "run as its user or root")
         )
-    url = make_url(facts.settings.proxy.store_url or default_store_url())
+    url = make_url(facts.settings.proxy.store)
     folder = Path(url.database).parent if url.drivername.startswith("sqlite") and url.database else None
     return replace(
         machine,
