@@ -184,6 +184,8 @@ class Calls:
     def _start_answered(self, pending: _Starting, cid: str, answer: Answer, *, whole: bool) -> None:
         outcome, text = outcome_of(answer, cid)
         repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
+        if answer is not None and outcome is Outcome.LOST:
+            outcome = Outcome.REFUSED  # its application master is told so by the NodeManager itself
         self._wire.emit(StartAnswered(cid, outcome, text))
         pending.unanswered -= 1
         if isinstance(answer, Response):

@@ -220,3 +220,33 @@ def test_yarn_and_an_admin_drain_a_node(tmp_path: Path) -> None:
             await until(lambda: not w.proxy.reports[-1].draining)
 
     run(story)
+
+
+@pytest.mark.parametrize("words", ["NMNotYetReadyException: not yet connected with ResourceManager", "no such service"])
+def test_a_nodemanager_that_is_not_ready_refuses_and_nothing_is_counted(tmp_path: Path, words: str) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.nm.refuse[cid(9)] = words
+            am = await FakeAm.connect(w.port)
+            answer = await am.start(start_request(cid(9), opportunistic=False))
+            assert [failed.exception.message for failed in answer.failed_requests] == [words]
+            assert not w.sidecar.node.entries
+            del w.nm.refuse[cid(9)]
+            await am.start(start_request(cid(9), opportunistic=False))
+            await until(lambda: w.nm.running == {cid(9)})
+            await am.close()
+
+    run(story)
+
+
+def test_a_late_start_that_comes_before_the_nodemanager_is_ready_is_lost(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.nm.refuse[cid(2)] = "NMNotYetReadyException: not yet connected with ResourceManager"
+            await w.grant(2)
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=True))
+            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "lost"])
+            await am.close()
+
+    run(story)
