@@ -1,6 +1,8 @@
 """Run the program as `python -m quicksilver`."""
 
-from quicksilver.cli import main
+from quicksilver.cli import load, main
+from quicksilver.spare import stand_by
 
 if __name__ == "__main__":
+    stand_by(load)
     main()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
@@ -49,6 +50,13 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
     "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),
 }
+
+
+def load() -> None:
+    """Import all that the command needs which this process was started for; its modules run nothing."""
+    lazy = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
+    if lazy is not None:
+        importlib.import_module(lazy.module)
 
 
 class OneLineError(click.ClickException):

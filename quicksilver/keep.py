@@ -18,12 +18,13 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import click
 
+from quicksilver import spare
 from shell import fdstore
 
 MAX_KEPT: Final = 8192
@@ -34,6 +35,8 @@ STEADY_S: Final = 1.0
 """A command that ends sooner after it was ready has failed."""
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 5.0
+SPARE_AFTER_S: Final = 2.0
+"""So long after a command is ready another process is prepared for its place."""
 _PR_SET_PDEATHSIG: Final = 1
 _CREDENTIALS: Final = struct.Struct("3i")
 _FORWARDED: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -54,17 +57,31 @@ class _Child:
 
 
 @dataclass(slots=True)
+class _Spare:
+    """A process that has loaded the program and waits to become the command (`quicksilver.spare`)."""
+
+    pid: int
+    control: socket.socket
+
+
+@dataclass(slots=True)
 class Keeper:
     """One command and its sockets."""
 
     command: Sequence[str]
     kept: dict[str, list[int]] = field(default_factory=dict)
     """Descriptors by name."""
+    warm: bool = False
+    """Whether a spare process stands by: the next start then takes no time to load the program."""
     _child: _Child | None = None
+    _spare: _Spare | None = None
     _stopping: bool = False
     _was_ready: bool = False
     _failures: int = 0
     _start_at_s: float = 0.0
+    _spare_at_s: float = 0.0
+    _leaving: list[int] = field(default_factory=list)
+    """Spares that are not wanted any more."""
 
     def run(self) -> int:
         """Run the command until this process is asked to end; returns the exit code for it."""
@@ -95,7 +112,8 @@ class Keeper:
         """Start what is to be started, wait for what happens next, and take it in; an exit code ends it all."""
         now_s = time.monotonic()
         if self._child is None and not self._stopping and now_s >= self._start_at_s:
-            self._child = _Child(self._fork(address))
+            self._child = _Child(self._promote() or self._fork(lambda: self._environment(address)))
+        self._prepare(now_s, address)
         ready = {key.fileobj for key, _ in selector.select(self._wait_s(now_s))}
         if inbox in ready:
             self._read(inbox)
@@ -103,6 +121,7 @@ class Keeper:
             for number in wake.recv(256):
                 self._signalled(number)
         self._kill_late()
+        self._reap_spares()
         code = self._reap(inbox)
         if code is None and self._stopping and self._child is None:
             return 0
@@ -111,7 +130,8 @@ class Keeper:
     def _wait_s(self, now_s: float) -> float | None:
         if self._child is None:
             return max(0.0, self._start_at_s - now_s)
-        return max(0.0, self._child.stop_by_s - now_s) if self._child.stop_by_s is not None else None
+        times = [self._child.stop_by_s, self._spare_due_s()]
+        return min((max(0.0, at_s - now_s) for at_s in times if at_s is not None), default=None)
 
     # Signals
 
@@ -125,9 +145,11 @@ class Keeper:
         if number in _FORWARDED:
             self._send(number)
             if number == signal.SIGUSR2:
+                self._dismiss()  # it has loaded the code of before
                 self._end_within_grace()
         elif number in (signal.SIGTERM, signal.SIGINT):
             self._stopping = True
+            self._dismiss()
             self._send(signal.SIGTERM)
             self._end_within_grace()
 
@@ -147,8 +169,8 @@ class Keeper:
 
     # The command
 
-    def _fork(self, address: str) -> int:
-        """Start the command; returns its pid."""
+    def _fork(self, environment: Callable[[], dict[str, str]]) -> int:
+        """Start the command; returns its pid. The environment is made in the new process."""
         keeper = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -166,7 +188,7 @@ class Keeper:
                 raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
             if os.getppid() != keeper:
                 os._exit(1)  # the keeper ended in between
-            os.execvpe(self.command[0], list(self.command), self._environment(address))
+            os.execvpe(self.command[0], list(self.command), environment())
         except OSError as error:
             os.write(2, f"quicksilver: error: {self.command[0]}: cannot be started: {error.strerror}\n".encode())
         os._exit(127)
@@ -183,6 +205,57 @@ class Keeper:
             env["LISTEN_PID"], env["LISTEN_FDS"] = str(os.getpid()), str(len(kept))
             env["LISTEN_FDNAMES"] = ":".join(name for name, _ in kept)
         return env
+
+    # The spare
+
+    def _spare_due_s(self) -> float | None:
+        """Return when a spare is to be prepared; None while none is."""
+        ready_s = self._child.ready_s if self._child is not None else None
+        if not self.warm or self._spare is not None or self._stopping or ready_s is None:
+            return None
+        return max(ready_s + SPARE_AFTER_S, self._spare_at_s)
+
+    def _prepare(self, now_s: float, address: str) -> None:
+        due_s = self._spare_due_s()
+        if due_s is None or now_s < due_s:
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            number = theirs.fileno()
+
+            def environment() -> dict[str, str]:
+                os.set_inheritable(number, True)
+                return os.environ | {"NOTIFY_SOCKET": address, spare.VARIABLE: str(number)}
+
+            self._spare = _Spare(self._fork(environment), ours)
+
+    def _promote(self) -> int | None:
+        """Let the spare be the command, with the kept sockets; None where there is none that could."""
+        ready, self._spare = self._spare, None
+        if ready is None:
+            return None
+        kept = [(name, number) for name, numbers in self.kept.items() for number in numbers]
+        try:
+            with ready.control:
+                ready.control.setblocking(False)
+                spare.send(ready.control, kept)
+        except OSError as error:
+            print(f"quicksilver keep: the spare is of no use: {error}", file=sys.stderr, flush=True)
+            self._leaving.append(ready.pid)
+            return None
+        return ready.pid
+
+    def _dismiss(self) -> None:
+        if self._spare is not None:
+            self._spare.control.close()
+            self._leaving.append(self._spare.pid)
+            self._spare = None
+
+    def _reap_spares(self) -> None:
+        if self._spare is not None and os.waitpid(self._spare.pid, os.WNOHANG)[0]:
+            self._spare.control.close()
+            self._spare, self._spare_at_s = None, time.monotonic() + MAX_PAUSE_S
+        self._leaving = [pid for pid in self._leaving if not os.waitpid(pid, os.WNOHANG)[0]]
 
     def _reap(self, inbox: socket.socket) -> int | None:
         """Take in the command's end; returns an exit code where this ends the keeper too."""
@@ -270,12 +343,14 @@ def _close(numbers: Sequence[int]) -> None:
 
 
 @click.command("keep", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--spare/--no-spare", "warm", default=True, show_default=True, help="Have the next process loaded.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def keep(command: tuple[str, ...]) -> None:
+def keep(command: tuple[str, ...], warm: bool) -> None:
     """Run COMMAND (after `--`) of quicksilver, hold its sockets, and start it again when it ends.
 
     Who connects between an end and the next start waits instead of being refused. SIGUSR2 has it end in order and
     replaced by a new one (new code, the same sockets); SIGHUP goes to it; SIGTERM and SIGINT end both. A command that
-    fails at its very first start ends the keeper with its exit code.
+    fails at its very first start ends the keeper with its exit code. A spare process that has loaded the program stands
+    by, so that the next start takes a part of a second.
     """
-    raise SystemExit(Keeper([sys.executable, "-m", "quicksilver", *command]).run())
+    raise SystemExit(Keeper([sys.executable, "-m", "quicksilver", *command], warm=warm).run())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
@@ -156,7 +157,7 @@ class Stack:
             children = psutil.Process(process.pid).children()
         except psutil.NoSuchProcess:
             return None
-        return children[0].pid if children else None
+        return min(children, key=_began).pid if children else None  # the other one is the spare
 
     def kill(self, name: str, timeout_s: float = READY_S) -> int:
         """End the proxy or a node's sidecar by SIGKILL; its keeper starts it again. Returns the pid that was killed.
@@ -227,6 +228,13 @@ class Stack:
         for log in self._logs:
             log.close()
         self._logs.clear()
+
+
+def _began(process: psutil.Process) -> tuple[float, int]:
+    try:
+        return process.create_time(), process.pid
+    except psutil.NoSuchProcess:
+        return math.inf, process.pid
 
 
 @contextmanager

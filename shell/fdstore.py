@@ -75,6 +75,20 @@ def names() -> list[str]:
     return list(_inherited)
 
 
+def hand_over(kept: Sequence[tuple[str, int]]) -> None:
+    """Take descriptors, with their names, in place of those that a process is started with."""
+    global _inherited
+    _inherited = {}
+    for name, number in kept:
+        try:
+            sock = socket.socket(fileno=number)
+        except OSError:
+            os.close(number)
+            continue  # as below
+        sock.setblocking(False)
+        _inherited.setdefault(name, []).append(sock)
+
+
 def _received() -> dict[str, list[socket.socket]]:
     """Return what this process was started with, by name; its children are started without."""
     values = [os.environ.pop(name, "") for name in _VARIABLES]
