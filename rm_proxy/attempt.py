@@ -288,11 +288,10 @@ class Attempt:
         self._ends.settle(now_s)
         self._give_up_away(now_s)
         app = self._world.app(self.app_id)
-        if app is None or app.type != "MAPREDUCE":
-            return
-        for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
-            reason = "deadlock guard: it waited behind containers of its own application that wait for it"
-            self._withdraw(live, reason, now_s)
+        if app is not None and app.type == "MAPREDUCE":
+            for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
+                reason = "deadlock guard: it waited behind containers of its own application that wait for it"
+                self._withdraw(live, reason, now_s)
         self._router.charge()
 
     def _give_up_away(self, now_s: float) -> None:

@@ -125,6 +125,14 @@ class ApplicationMaster:
             priority = 5 if assigned.want.priority == 20 and status.exit_status in SYSTEM else assigned.want.priority
             self.ask(replace(assigned.want, priority=priority))
 
+    def adopt(self, container: y.ContainerProto) -> None:
+        """Go on with a container of an earlier attempt."""
+        cid = ids.container_id_text(container.id)
+        assert not ids.is_private(container.allocation_request_id), "a private id leaked"
+        self.given.add(cid)
+        want = Want(0, container.priority.priority, memory_mb=container.resource.memory)
+        self.assigned[cid] = Assigned(want, container, call_id=0, started=True)
+
     # starts
 
     def start_failed(self, container_id: str) -> None:

@@ -34,6 +34,9 @@ class RmContainer:
     memory_mb: int
     running: bool = False
     version: int = 0
+    attempt: int = 1
+    priority: int = 0
+    request_id: int = -1
 
 
 @dataclass
@@ -69,6 +72,9 @@ class App:
         self.timestamp, self.number = timestamp, number
         self.containers: dict[int, RmContainer] = {}
         self.ran: set[int] = set()
+        self.attempt = 1
+        self.attempt_of: dict[int, int] = {}
+        """Of the containers that are not of the first attempt."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -90,7 +96,7 @@ class App:
 
     def id_proto(self, number: int) -> y.ContainerIdProto:
         proto = y.ContainerIdProto(id=number)
-        proto.app_attempt_id.attemptId = 1
+        proto.app_attempt_id.attemptId = self.attempt_of.get(number, 1)
         proto.app_attempt_id.application_id.id = self.number
         proto.app_attempt_id.application_id.cluster_timestamp = self.timestamp
         return proto
@@ -259,6 +265,29 @@ class ResourceManager:
             if not known:
                 del app.g[key]
 
+    def next_attempt(self, number: int, keeps: bool) -> list[y.ContainerProto]:
+        """The attempt is over: what runs is stopped or kept, what does not is forgotten; its tokens stay good.
+
+        Returns what the next one's registration tells of. (RMAppAttemptImpl)
+        """
+        app = self.app(number)
+        for gone in [c for c in app.containers.values() if not (c.running and keeps)]:
+            del app.containers[gone.number]
+            if gone.running:
+                self.nodes[gone.node].to_clean.append(gone.number)
+        app.start_over()
+        app.attempt += 1
+        return [self._kept(app, c) for c in app.containers.values()]
+
+    def _kept(self, app: App, container: RmContainer) -> y.ContainerProto:
+        proto = y.ContainerProto(allocation_request_id=container.request_id, version=container.version)
+        proto.id.CopyFrom(app.id_proto(container.number))
+        proto.nodeId.host, proto.nodeId.port = container.node.split(":")[0], int(container.node.split(":")[1])
+        proto.resource.memory, proto.resource.virtual_cores = container.memory_mb, 1
+        proto.priority.priority = container.priority
+        proto.execution_type = y.OPPORTUNISTIC if container.opportunistic else y.GUARANTEED
+        return proto
+
     def lose(self, node_id: str) -> None:
         """Take a node for lost: all its containers end (CapacityScheduler.removeNode, LOST_CONTAINER)."""
         for app in self.apps.values():
@@ -283,6 +312,8 @@ class ResourceManager:
     def _container(self, app: App, node: str, key: Key, memory_mb: int, opportunistic: bool) -> y.ContainerProto:
         number, self.next_container = self.next_container, self.next_container + 1
         app.containers[number] = RmContainer(number, node, opportunistic, memory_mb)
+        app.containers[number].priority, app.containers[number].request_id = key
+        app.attempt_of[number] = app.attempt
         proto = y.ContainerProto(allocation_request_id=key[1])
         proto.id.CopyFrom(app.id_proto(number))
         proto.nodeId.host, proto.nodeId.port = node.split(":")[0], int(node.split(":")[1])

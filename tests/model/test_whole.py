@@ -193,6 +193,11 @@ class Whole(RuleBasedStateMachine):
         for am in self.run.ams:
             self.run.look(am)
 
+    @precondition(lambda self: sum(app.attempt for app in self.run.rm.apps.values()) < 8)
+    @rule(job=st.integers(0, 1), keeps=st.booleans())
+    def application_master_dies(self, job: int, keeps: bool) -> None:
+        self.run.kill_am(job + 1, keeps)
+
     @rule(node=st.integers(0, 3))
     def node_manager_dies(self, node: int) -> None:
         self.run.kill_nodemanager(f"{self.nodes[node % len(self.nodes)]}:8041")

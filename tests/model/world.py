@@ -17,6 +17,7 @@ from rm_proxy.coordinator import Coordinator
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, DropHeld, Effect
 from rm_proxy.yarn_json import YarnNode, YarnQueue
+from shell.messages import ContainerState
 from sidecar.events import Tick
 from tests.model.application_master import ApplicationMaster
 from tests.model.resource_manager import NOT_REGISTERED, Refused, ResourceManager, RmContainer, RmNode
@@ -108,16 +109,43 @@ class Run:
 
     def _wire(self, am: ApplicationMaster) -> Wire:
         if am.number not in self.wires:
-            self.wires[am.number] = Wire(self.coordinator, identifier(app=am.number, timestamp=TIMESTAMP))
+            attempt = int(am.attempt_id.rpartition("_")[2])
+            self.wires[am.number] = Wire(self.coordinator, identifier(attempt, TIMESTAMP, am.number))
         wire = self.wires[am.number]
         wire.now_s = self.now_s
         return wire
 
-    def _register(self, am: ApplicationMaster) -> None:
+    def _register(self, am: ApplicationMaster, kept: Iterable[y.ContainerProto] = ()) -> None:
         wire = self._wire(am)
         call = wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
-        wire.answer(call, self.rm.register(am.number))
+        answer = self.rm.register(am.number)
+        answer.containers_from_previous_attempts.extend(kept)
+        response = wire.answer(call, answer)
         am.registered()
+        for container in y.RegisterApplicationMasterResponseProto.FromString(
+            response.body
+        ).containers_from_previous_attempts:
+            am.adopt(container)
+
+    def kill_am(self, number: int, keeps: bool) -> None:
+        """The application master dies; the next attempt registers after a while."""
+        old = self.ams[number - 1]
+        kept = self.rm.next_attempt(number, keeps)
+        self.wires.pop(number, None)
+        attempt = self.rm.app(number).attempt
+        am = self.ams[number - 1] = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_{attempt:06d}")
+        am.next_task = old.next_task
+        self.proxied[number] = {ids.container_id_text(c.id) for c in kept}
+        self.calm[number], self.fresh[number] = 0, False
+        self._register(am, kept)
+        self.carry_out(self.coordinator.take_urgent())
+        if not self.lose_drops:
+            self.none_is_held_of(old.attempt_id)
+
+    def none_is_held_of(self, attempt_id: str) -> None:
+        for site in self.sites.values():
+            held = [e.id for e in site.node.entries.values() if site.node.state(e.id) is ContainerState.WAITING]
+            assert not [cid for cid in held if ids.attempt_of_container(cid) == attempt_id]
 
     # allocate
 

@@ -35,7 +35,7 @@ SECOND = f"appattempt_{TIMESTAMP}_0001_000002"
 MASTER = f"container_{TIMESTAMP}_0001_01_000099"
 
 
-def holding(app_type: str = "MAPREDUCE", nodes: int = 1) -> tuple[Coordinator, Am]:
+def holding(app_type: str = "TEZ", nodes: int = 1) -> tuple[Coordinator, Am]:
     """Two queueable containers of one application on node 1: 1 is held, 2 runs."""
     world = coordinator(nodes=nodes, app_type=app_type)
     am = Am(world)
@@ -57,6 +57,12 @@ def drops(effects: list[Effect]) -> list[tuple[str, str]]:
 
 def ends(answer: y.AllocateResponseProto) -> list[tuple[str, int]]:
     return [(ids.container_id_text(s.container_id), s.exit_status) for s in answer.completed_container_statuses]
+
+
+def charged(world: Coordinator) -> Resources:
+    queue = world.queue("root.default")
+    assert queue is not None
+    return queue.used_q
 
 
 def passing(world: Coordinator, until_s: float, **fields: Any) -> list[tuple[str, str]]:
@@ -127,6 +133,7 @@ def test_starts_that_a_dead_nodemanager_never_got_are_asked_for_again() -> None:
     am.asks()
     assert ends(am.gets()) == [(cid(1), -102)]
     assert am.attempt.live.get(cid(2)) is not None  # it runs, as far as anybody knows
+    assert charged(world) == Resources(1024, 1)
 
 
 def test_a_short_restart_of_the_nodemanager_takes_nothing_away() -> None:
@@ -207,9 +214,7 @@ def test_a_second_attempt_drops_what_the_first_one_waits_for_at_once() -> None:
     assert drops(world.take_urgent()) == [(cid(1), "a newer attempt of the application started")]
     assert am.attempt.finished
     assert not second.finished
-    queue = world.queue("root.default")
-    assert queue is not None
-    assert queue.used_q == Resources()
+    assert charged(world) == Resources()
 
 
 def test_an_attempt_that_comes_after_its_successor_holds_nothing() -> None:
@@ -233,9 +238,7 @@ def test_containers_that_outlive_their_master_are_the_next_ones_and_are_charged(
     assert (seen.execution_type, seen.allocation_request_id) == (y.GUARANTEED, -1)
     (live,) = second.live
     assert (live.kind, live.is_started) == (Kind.QUEUEABLE, True)
-    queue = world.queue("root.default")
-    assert queue is not None
-    assert queue.used_q == Resources(1024, 1)
+    assert charged(world) == Resources(1024, 1)
     says(world, event(2, EventKind.KILLED, 3, reason="makes room for g"))
     assert live.killed == "makes room for g"
 

@@ -34,6 +34,8 @@ POLICIES = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy":
 SIDECAR = {"memory_mb": 1024, "vcores": 2, "reserve_mb": 0}
 """Two containers run on a node, the others wait."""
 EXPIRY_S = 20
+PREEMPTED = -102
+"""What the application is told of all that the system took."""
 NO_RECOVERY = 2
 """The node whose NodeManager forgets its containers."""
 
@@ -278,8 +280,8 @@ def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Clust
         once(tasks)
         ends = {c: e for t in tasks for c, e in zip(t.containers, t.exits, strict=True)}
         assert {ends[c] for c in kept} == {0}
-        assert {ends[c] for c in forgotten} == {-100}
-        assert {ends[c] for c in held} == {-100}
+        assert {ends[c] for c in forgotten} == {PREEMPTED}
+        assert {ends[c] for c in held} == {PREEMPTED}
         never_ran(cluster, held)
 
     play(cluster, "come-back", story)
@@ -293,7 +295,7 @@ def test_a_node_is_lost_and_returns(cluster: Cluster, stack: Stack) -> None:
         await mine.until_done(within_s=EXPIRY_S + 60)
         once(tasks)
         ends = {c: e for t in tasks for c, e in zip(t.containers, t.exits, strict=True)}
-        assert {ends[c] for c in ran | held} == {-100}
+        assert {ends[c] for c in ran | held} == {PREEMPTED}
         never_ran(cluster, held)
         await until(partial(cannot, stack, 1, "its state is LOST"), 10)
         assert report(stack, 1)["drain_reason"] == "YARN: its state is LOST"
@@ -333,8 +335,8 @@ def test_a_node_that_yarn_empties_sheds_what_waits_and_takes_queueables_again(
         await mine.until_done(within_s=90)
         once(tasks)
         ends = {c: e for t in tasks for c, e in zip(t.containers, t.exits, strict=True)}
-        assert {ends[c] for c in held} == {-100}
-        assert {ends[c] for c in ran} == ({0} if way == "decommissioned" else {-100})
+        assert {ends[c] for c in held} == {PREEMPTED}
+        assert {ends[c] for c in ran} == ({0} if way == "decommissioned" else {PREEMPTED})
         never_ran(cluster, held)
         await end()
         if way == "decommissioned" and shown(stack, 1)["state"] == "DECOMMISSIONED":
