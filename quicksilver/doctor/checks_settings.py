@@ -19,6 +19,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     for note in settings.notes:
         why = "it is allowed"
         yield finding("settings-note", settings.place, note, "as you like", why, setting("look whether it is meant"))
+    if settings.security.insecure:
+        why = "whoever reaches the addresses sees tokens, or may do everything without one"
+        remedy = setting("set security.tls_cert, tls_key and tls_ca (quicksilver certs), take insecure out")
+        yield finding("rest-insecure", settings.place, "security.insecure is true", "TLS", why, remedy)
     policies = settings.policies
     if policies is None:
         return

@@ -55,6 +55,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "settings-note": (NOTE, "what is allowed in quicksilver.yaml, but hardly meant"),
     "no-queues": (NOTE, "no YARN queue may have queueable containers"),
     "unknown-queue": (WARNING, "policies.queues names what is no queue"),
+    "rest-insecure": (WARNING, "REST goes in the clear"),
     "proxy-upstream": (ERROR, "the proxy relays to where the ResourceManager's scheduler is not"),
     # What runs
     "restart-pending": (ERROR, "a daemon runs with other values than its files have"),

@@ -17,6 +17,7 @@ from rm_proxy.config import ProxySettings
 from shell.errors import SettingsError
 from shell.hadoop_conf import HadoopConf, load_hadoop_conf
 from shell.hadoop_xml import Property, read_properties
+from shell.security import SecuritySettings
 from shell.settings_file import SettingsFileError, find_settings, load_settings, read_settings
 from sidecar.config import SidecarSettings
 from sidecar.tracker_config import TrackerSettings
@@ -77,14 +78,15 @@ def _settings(config: Path | None) -> Settings:
         "proxy": ProxySettings,
         "sidecar": SidecarSettings,
         "tracker": TrackerSettings,
+        "security": SecuritySettings,
     }
     try:
         read, file = read_settings(config, models), load_settings(config)
     except SettingsFileError as error:
         return Settings(config or find_settings(), tuple(error.lines))
-    proxy, sidecar, tracker = (read.sections[name] for name in models)
+    proxy, sidecar, tracker, security = (read.sections[name] for name in models)
     assert isinstance(proxy, ProxySettings) and isinstance(sidecar, SidecarSettings)
-    assert isinstance(tracker, TrackerSettings)
+    assert isinstance(tracker, TrackerSettings) and isinstance(security, SecuritySettings)
     return Settings(
         path=read.path,
         notes=tuple(read.policies.notes()),
@@ -92,6 +94,7 @@ def _settings(config: Path | None) -> Settings:
         sidecar=sidecar,
         tracker=tracker,
         tracked=file.data.get("tracker") is not None,
+        security=security,
         policies=read.policies,
     )
 

@@ -13,6 +13,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 import requests
+from requests.auth import AuthBase
 
 from quicksilver.doctor.collect import from_daemon
 from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
@@ -21,6 +22,8 @@ from shell.address import Address, parse_address
 from shell.errors import QuicksilverError, SettingsError
 from shell.hadoop_conf import reachable
 from shell.rest import rest_session
+from shell.security import Credentials, client_context
+from shell.tokens import Role, read_tokens
 from shell.version import version
 
 _TIMEOUT_S: Final = 5.0
@@ -43,42 +46,53 @@ class Answer:
 
 @dataclass(slots=True)
 class Asker:
-    """Calls REST, and keeps what did not answer."""
+    """Calls REST, and keeps what did not answer.
 
+    credentials: what proxy and sidecars are shown; auth: who logs in at Hadoop's web servers.
+    """
+
+    credentials: Credentials | None = None
+    auth: AuthBase | None = None
     failed: list[Unchecked] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
-    def ask(self, url: str, what: str = "", **params: str) -> Answer | None:
-        """GET a URL; None when there is no JSON answer, which is kept as unchecked if `what` names it."""
-        session = rest_session(1)
+    def ask(self, url: str, what: str = "", *, ours: bool = False, **params: str) -> Answer | None:
+        """GET a URL; None when there is no JSON answer, which is kept as unchecked if `what` names it.
+
+        ours: it is a proxy's or a sidecar's.
+        """
         try:
             before_s = time.time()
-            response = session.get(url, params=params, timeout=_TIMEOUT_S)
+            response = self._get(url, params, ours)
             now_s = (before_s + time.time()) / 2
             response.raise_for_status()
             return Answer(response.json(), _skew_s(response.headers.get("Date"), now_s))
-        except (requests.RequestException, ValueError) as error:
+        except (requests.RequestException, QuicksilverError, ValueError) as error:
             self.miss(what, url, error)
             return None
-        finally:
-            session.close()
 
     def text(self, url: str) -> str | None:
-        """GET a URL as text; None when nobody answers."""
-        session = rest_session(1)
+        """GET a URL of a proxy or sidecar as text; None when nobody answers."""
         try:
-            response = session.get(url, timeout=_TIMEOUT_S)
-            return response.text if response.ok else None
-        except requests.RequestException:
+            response = self._get(url, {}, ours=True)
+        except (requests.RequestException, QuicksilverError):
             return None
-        finally:
-            session.close()
+        return response.text if response.ok else None
+
+    def _get(self, url: str, params: Mapping[str, str], ours: bool) -> requests.Response:
+        shown = self.credentials if ours else None
+        with rest_session(1, shown) as session:
+            session.auth = None if ours else self.auth
+            headers = shown.headers(url) if shown else {}
+            return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S, allow_redirects=shown is None)
 
     def miss(self, what: str, url: str, error: Exception) -> None:
         """Keep that something could not be looked at."""
         if what:
-            status = error.response.status_code if getattr(error, "response", None) is not None else None  # type: ignore[attr-defined]
-            why = f"answered {status}" if status else "no usable answer"
+            response = error.response if isinstance(error, requests.RequestException) else None
+            why = f"answered {response.status_code}" if response is not None else "no usable answer"
+            if isinstance(error, QuicksilverError):
+                why = str(error)
             with self._lock:
                 self.failed.append(Unchecked(what, f"{url}: {why}", "is it up, and may this host ask it?"))
 
@@ -96,11 +110,13 @@ def _skew_s(date: str | None, now_s: float) -> float | None:
 
 def ask_daemons(facts: Facts, url: str | None) -> Facts:
     """Return the facts with what runs; configurations that no file told are the daemons' own."""
-    asker = Asker()
+    asker = _asker(facts)
     rms = _rms(asker, facts)
     first = next((rm for rm in rms if rm.ha_state != "STANDBY"), None)
     nodes, web = _nodes(asker, first.url) if first else ([], {})
-    nms = [nm for nm in _many(lambda node: _nm(asker, node, web), nodes) if nm is not None]
+    secure = facts.client is not None and facts.client.text("yarn.http.policy") == "HTTPS_ONLY"
+    scheme = "https" if secure else "http"
+    nms = [nm for nm in _many(lambda node: _nm(asker, node, web, scheme), nodes) if nm is not None]
     proxies = [_proxy(asker, place, rm_id) for place, rm_id in _proxy_urls(facts, url)]
     nodes = _with_sidecars(asker, nodes, [proxy.url for proxy in proxies if not proxy.error])
     live = Live(
@@ -109,10 +125,30 @@ def ask_daemons(facts: Facts, url: str | None) -> Facts:
         nodes=tuple(nodes),
         proxies=tuple(proxies),
         jobs=tuple(_jobs(asker, first.url) if first else ()),
-        queues=tuple(_queues(asker, first.url) if first else ()),
+        queues=tuple(_queues(asker, facts, first.url) if first else ()),
         own_version=version(),
     )
     return _completed(facts, live, asker.failed)
+
+
+def _asker(facts: Facts) -> Asker:
+    """Return who asks: with a token and the CA of the settings, and the proxy's Kerberos login, where there are any."""
+    security, failed = facts.settings.security, list[Unchecked]()
+    credentials = auth = None
+    try:
+        context = client_context(security.tls_ca) if security.tls_ca else None
+        tokens = read_tokens(security.token_file, "security.token_file") if security.token_file else None
+        token = tokens.first((Role.ADMIN, Role.READ)) if tokens else None
+        if context or token:
+            credentials = Credentials(lambda: token, context, security.tls_ca, security.insecure)
+    except SettingsError as error:
+        failed.append(Unchecked("proxy and sidecars, with credentials", str(error)))
+    try:
+        keytab = facts.settings.proxy.keytab()
+        auth = keytab.auth() if keytab else None
+    except QuicksilverError as error:
+        failed.append(Unchecked("Hadoop's web servers, with Kerberos", str(error)))
+    return Asker(credentials, auth, failed)
 
 
 def _completed(facts: Facts, live: Live, failed: Iterable[Unchecked]) -> Facts:
@@ -185,10 +221,10 @@ def _nodes(asker: Asker, rm: str) -> tuple[list[Node], dict[str, str]]:
     return nodes, web
 
 
-def _nm(asker: Asker, node: Node, web: Mapping[str, str]) -> Daemon | None:
+def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon | None:
     if node.state != "RUNNING" or node.id not in web:
         return None
-    url, name = f"http://{web[node.id]}", f"NodeManager {node.id}"
+    url, name = f"{scheme}://{web[node.id]}", f"NodeManager {node.id}"
     answer = asker.ask(f"{url}/ws/v1/node/info", name)
     if answer is None:
         return None
@@ -199,18 +235,18 @@ def _nm(asker: Asker, node: Node, web: Mapping[str, str]) -> Daemon | None:
 
 def _proxy_urls(facts: Facts, url: str | None) -> list[tuple[str, str | None]]:
     """Return the proxies' REST: the given one, else the settings'; with high availability one beside each RM."""
-    listen = facts.settings.proxy.rest_listen
+    listen, scheme = facts.settings.proxy.rest_listen, facts.settings.security.scheme
     if url:
         return [(url.rstrip("/"), None)]
     conf = facts.client.conf if facts.client else None
     if conf is None or not conf.ha:
-        return [(f"http://{reachable(listen)}", None)]
+        return [(f"{scheme}://{reachable(listen)}", None)]
     hosts = {rm_id: conf.text(f"yarn.resourcemanager.hostname.{rm_id}") for rm_id in conf.rm_ids()}
-    return [(f"http://{Address(host, listen.port)}", rm_id) for rm_id, host in hosts.items() if host]
+    return [(f"{scheme}://{Address(host, listen.port)}", rm_id) for rm_id, host in hosts.items() if host]
 
 
 def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
-    answer = asker.ask(f"{url}/v1/health")
+    answer = asker.ask(f"{url}/v1/health", ours=True)
     if answer is None:
         return Proxy(url, error=f"no answer of {url}/v1/health", ha_id=rm_id)
     data = answer.data
@@ -232,7 +268,7 @@ def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[
     for url in proxies:
         offset, more = 0, True
         while more:
-            answer = asker.ask(f"{url}/v1/nodes", "the proxy's nodes", limit="1000", offset=str(offset))
+            answer = asker.ask(f"{url}/v1/nodes", "the proxy's nodes", ours=True, limit="1000", offset=str(offset))
             items = answer.data.get("items", []) if answer else []
             rows |= {row["id"]: row for row in items if row.get("usable") or row["id"] not in rows}
             offset, more = offset + len(items), bool(answer and answer.data.get("more") and items)
@@ -248,7 +284,7 @@ def _with_sidecar(asker: Asker, node: Node, row: Mapping[str, Any] | None) -> No
         return replace(node, usable=False, why_unusable="the proxy does not know the node")
     url = str(row.get("sidecar_url") or "").rstrip("/")
     node = replace(node, usable=bool(row["usable"]), why_unusable=str(row.get("why_unusable", "")), sidecar_url=url)
-    answer = asker.ask(f"{url}/healthz") if url else None
+    answer = asker.ask(f"{url}/healthz", ours=True) if url else None
     if answer is None:
         return node
     said = str(answer.data.get("version", ""))
@@ -284,8 +320,8 @@ def _opened(metrics: str | None) -> float | None:
 
 def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
     """Yield some running MapReduce jobs with the scheduler address that they were submitted with."""
-    params = {"states": "RUNNING", "applicationTypes": "MAPREDUCE", "limit": str(_JOBS)}
-    answer = asker.ask(f"{rm}/ws/v1/cluster/apps", "running jobs", **params)
+    url = f"{rm}/ws/v1/cluster/apps"
+    answer = asker.ask(url, "running jobs", states="RUNNING", applicationTypes="MAPREDUCE", limit=str(_JOBS))
     for row in ((answer.data.get("apps") or {}).get("app") or []) if answer else []:
         job = str(row["id"]).replace("application", "job")
         conf = asker.ask(f"{rm}/proxy/{row['id']}/ws/v1/mapreduce/jobs/{job}/conf")
@@ -297,9 +333,10 @@ def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
             yield Job(job, str(scheduler))
 
 
-def _queues(asker: Asker, rm: str) -> list[str]:
+def _queues(asker: Asker, facts: Facts, rm: str) -> list[str]:
     try:
-        return [queue.name for queue in YarnRest(rm, timeout_s=_TIMEOUT_S).queues()]
+        keytab = facts.settings.proxy.keytab() if asker.auth else None
+        return [queue.name for queue in YarnRest(rm, _TIMEOUT_S, keytab).queues()]
     except QuicksilverError as error:
         asker.failed.append(Unchecked("YARN's queues", str(error)))
         return []

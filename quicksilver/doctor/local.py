@@ -25,7 +25,7 @@ from sidecar.resizer.probe import choose
 
 _SYSTEMD: Final = Path("/run/systemd/system")
 _CGROUP: Final = Path("/sys/fs/cgroup")
-_SECRET_WORDS: Final = ("token_file", "key_file", "keytab", "secret_file", "password_file", "tls_key")
+_SECRET_WORDS: Final = ("token_file", "keytab", "tls_key")
 _TRIAL_GROUP: Final = "quicksilver-doctor"
 _MB: Final = 2**20
 
@@ -66,7 +66,13 @@ def _is_here(facts: Facts) -> bool:
 def _secrets(facts: Facts) -> Iterator[Secret]:
     """Yield the files that settings name and others must not read, and the settings themselves with a password."""
     settings = facts.settings
-    for section, model in (("proxy", settings.proxy), ("sidecar", settings.sidecar), ("tracker", settings.tracker)):
+    sections = (
+        ("proxy", settings.proxy),
+        ("sidecar", settings.sidecar),
+        ("tracker", settings.tracker),
+        ("security", settings.security),
+    )
+    for section, model in sections:
         for name, value in model:
             if isinstance(value, Path) and name.endswith(_SECRET_WORDS):
                 yield Secret(value, f"{section}.{name}", _mode(value))

@@ -12,6 +12,7 @@ from policies.settings import Policies
 from quicksilver.doctor.site_edit import property_xml
 from rm_proxy.config import ProxySettings
 from shell.hadoop_conf import HadoopConf
+from shell.security import SecuritySettings
 from sidecar.config import SidecarSettings
 from sidecar.tracker_config import TrackerSettings
 
@@ -185,6 +186,7 @@ class Settings:
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     tracked: bool = False
     """Whether there is a `tracker:` section."""
+    security: SecuritySettings = field(default_factory=SecuritySettings)
     policies: Policies | None = None
 
     @property
