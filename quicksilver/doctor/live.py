@@ -284,7 +284,7 @@ def _with_sidecar(asker: Asker, node: Node, row: Mapping[str, Any] | None) -> No
         return replace(node, usable=False, why_unusable="the proxy does not know the node")
     url = str(row.get("sidecar_url") or "").rstrip("/")
     node = replace(node, usable=bool(row["usable"]), why_unusable=str(row.get("why_unusable", "")), sidecar_url=url)
-    answer = asker.ask(f"{url}/healthz", ours=True) if url else None
+    answer = asker.ask(f"{url}/healthz", f"the sidecar of {node.id}", ours=True) if url else None
     if answer is None:
         return node
     said = str(answer.data.get("version", ""))
@@ -295,6 +295,7 @@ def _comes_through(asker: Asker, node_id: str, sidecar: str) -> bool | None:
     """Connect to the node's port, and tell whether its sidecar counted that. None: it could not be tried."""
     before = _opened(asker.text(f"{sidecar}/metrics"))
     if before is None:
+        asker.failed.append(Unchecked(f"who listens at {node_id}", f"{sidecar}/metrics: no answer"))
         return None
     try:
         address = parse_address(node_id, node_id)
