@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from hadoop_rpc.messages import as_text
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from rm_proxy import exit_codes, ids
@@ -145,7 +146,7 @@ class Ends:
         self._made = [*statuses, *self._made]
 
     def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
-        was, exit_status, diagnostics = status.exit_status, status.exit_status, status.diagnostics
+        was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
         app = self._world.app(self._app_id)
         killed = live is not None and live.killed is not None
         if live is not None and (live.kind is Kind.QUEUEABLE or killed) and app is not None:
