@@ -20,7 +20,9 @@ from ruamel.yaml import YAML
 from cluster.cluster import Cluster
 from cluster.kerberos import PRODUCT, REALM
 from cluster.spec import HostPort, NodeAddresses
+from quicksilver.stack_security import StackSecurity
 from shell.errors import QuicksilverError
+from shell.tokens import Role
 
 READY_S: Final = 30.0
 _POLL_S: Final = 0.1
@@ -48,16 +50,19 @@ class Stack:
         sidecar: Mapping[str, Any] | None = None,
         keep: bool = True,
         per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
+        security: bool = False,
     ) -> None:
         """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
 
         keep: each process runs below `quicksilver keep`, which starts it again when it ends.
         per_node: returns what a node's sidecar has besides `sidecar`.
+        security: REST by TLS, with certificates of the stack's own CA, and tokens.
         """
         self.cluster, self.keep = cluster, keep
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
         self._per_node = per_node
+        self.security = StackSecurity(self.folder / "tls") if security else None
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: `proxy`, `node1`, ...; with `keep`, their keepers."""
         self._logs: list[IO[bytes]] = []
@@ -65,7 +70,7 @@ class Stack:
     @property
     def url(self) -> str:
         """The proxy's REST."""
-        return self.proxy_rest.url
+        return self.proxy_rest.url.replace("http:", "https:" if self.security else "http:", 1)
 
     @property
     def proxy_rest(self) -> HostPort:
@@ -105,7 +110,10 @@ class Stack:
             "store_url": f"sqlite:///{self.folder / 'proxy.db'}",
         }
         own |= self._login()
-        config = self._write("proxy", {"policies": self.policies, "proxy": own | self._proxy})
+        sections: dict[str, Any] = {"policies": self.policies, "proxy": own | self._proxy}
+        if self.security is not None:
+            sections["security"] = self.security.proxy()
+        config = self._write("proxy", sections)
         self._spawn("proxy", ["proxy", "run", "--config", str(config), "--conf-dir", str(self.cluster.conf_dir)])
 
     def start_sidecar(self, node: NodeAddresses) -> None:
@@ -117,9 +125,11 @@ class Stack:
             "state_dir": str(self.folder),
             **self._login(),
         }
-        config = self._write(
-            node.name, {"policies": self.policies, "sidecar": own | self._sidecar | dict(self._per_node(node))}
-        )
+        sidecar = own | self._sidecar | dict(self._per_node(node))
+        sections: dict[str, Any] = {"policies": self.policies, "sidecar": sidecar}
+        if self.security is not None:
+            sections["security"] = self.security.node(node)
+        config = self._write(node.name, sections)
         conf_dir = self.cluster.node_conf_dirs[number]
         self._spawn(node.name, ["sidecar", "run", "--config", str(config), "--conf-dir", str(conf_dir)])
 
@@ -206,9 +216,15 @@ class Stack:
 
     def get(self, path: str) -> Any:
         """GET a path of the proxy's REST, return its JSON. Raises requests.RequestException."""
-        response = requests.get(f"{self.url}{path}", timeout=10)
+        response = self.call("GET", f"{self.url}{path}")
         response.raise_for_status()
         return response.json()
+
+    def call(self, method: str, url: str, role: Role = Role.READ, **arguments: Any) -> requests.Response:
+        """Call the proxy or a sidecar, with a token of `role` where they want one."""
+        if self.security is not None:
+            arguments |= {"verify": str(self.security.ca), "headers": self.security.headers(role)}
+        return requests.request(method, url, timeout=10, **arguments)
 
     def _tail(self, name: str) -> str:
         lines = self.log(name).read_text(errors="replace").splitlines()[-_TAIL_LINES:]
