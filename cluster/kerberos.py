@@ -211,6 +211,8 @@ def core_site(spec: ClusterSpec) -> Properties:
         "hadoop.http.authentication.signature.secret.file": str(kerberos.root / "http.secret"),
         "hadoop.http.authentication.kerberos.keytab": str(kerberos.keytab("HTTP")),
         "hadoop.http.authentication.kerberos.principal": "*",
+        f"hadoop.proxyuser.{getpass.getuser()}.hosts": "*",  # who runs this may act as any user
+        f"hadoop.proxyuser.{getpass.getuser()}.users": "*",
         **(_SPNEGO if spec.spnego else {}),
     }
 

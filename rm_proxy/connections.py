@@ -40,6 +40,9 @@ class Hub(Protocol):
     def upstream_failed(self, error: OSError) -> None:
         """Take in that the ResourceManager cannot be reached."""
 
+    def passed_encrypted(self) -> None:
+        """Take in that a connection passes unread because it is signed or encrypted."""
+
     def upstream_reached(self) -> None:
         """Take in that the ResourceManager can be reached."""
 
@@ -169,11 +172,12 @@ class AmSide(asyncio.Protocol):
     def _passed_through(self, command: PassedThrough) -> None:
         if command.encrypted:
             self._hub.metrics.encrypted_connections.inc()
+            self._hub.passed_encrypted()
             log.warning(
                 "an encrypted connection passes unread: its containers stay guaranteed",
                 peer=self.peer,
                 why=command.reason,
-                remedy="allow hadoop.rpc.protection=authentication on the scheduler port (docs/operations.md)",
+                remedy="let the scheduler's port speak hadoop.rpc.protection=authentication (docs/security.md)",
             )
         else:
             log.info("a connection passes unread", peer=self.peer, why=command.reason)

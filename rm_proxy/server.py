@@ -125,6 +125,8 @@ class Proxy:
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
         self.upstream_down: str | None = None
+        self.encrypted_s = 0.0
+        """When an encrypted connection last passed unread; 0 never."""
         self._loop = asyncio.get_running_loop()
         self._server: asyncio.Server | None = None
         self._rest: asyncio.Task[None] | None = None
@@ -229,6 +231,10 @@ class Proxy:
                 remedy="start it, or correct proxy.upstream",
             )
         self.upstream_down = str(error)
+
+    def passed_encrypted(self) -> None:
+        """Remember when an encrypted connection last passed unread."""
+        self.encrypted_s = time.time()
 
     def upstream_reached(self) -> None:
         """Log that the ResourceManager is back."""

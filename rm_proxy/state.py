@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Protocol
+from typing import Final, Protocol
 
 from policies.base import SLOTS
 from policies.model import Resources
@@ -45,6 +45,13 @@ from shell.messages import Ack, ContainerState, Draining, ReloadAnswer, ReloadRe
 from shell.reload import How
 from shell.version import version
 
+_ENCRYPTED_S: Final = 600.0
+"""For so long after an encrypted connection this is said."""
+_ENCRYPTED: Final = (
+    "signed or encrypted connections of application masters pass unread, so that nothing of theirs becomes queueable: "
+    "let this port speak hadoop.rpc.protection=authentication (docs/security.md)"
+)
+
 
 class Running(Protocol):
     """The running proxy, as far as its REST tells of it."""
@@ -59,6 +66,7 @@ class Running(Protocol):
     open_connections: set[AmSide]
     started_s: float
     upstream_down: str | None
+    encrypted_s: float
     reloader: ProxyReloader
     decisions: Decisions
     bypass: Bypass
@@ -220,6 +228,8 @@ class ApiState:
             problems.append(f"the ResourceManager's scheduler cannot be reached: {proxy.upstream_down}")
         if proxy.recorder.outage is not None:
             problems.append(f"the store takes nothing: {proxy.recorder.outage}")
+        if time.time() - proxy.encrypted_s < _ENCRYPTED_S:
+            problems.append(_ENCRYPTED)
         problems += proxy.bypass.problems()
         now_s = time.time()
         for node in nodes:

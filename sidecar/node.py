@@ -9,7 +9,9 @@ all the while.
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from policies.model import ContainerView, Resources
 from shell.messages import EventKind
@@ -56,10 +58,13 @@ from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import BypassLimit, OrderKey, Waiting
 from sidecar.sharing import Sharing
 from sidecar.shedding import EVERY_S, excess, limits
+from sidecar.starts import is_forged
 from sidecar.takeover import NEVER_RAN, Restored, TakeOver
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
+
+_FORGERS_MAX: Final = 1000
 
 
 class Node(TakeOver):
@@ -76,6 +81,8 @@ class Node(TakeOver):
         super().__init__(rules, order_key, sharing, bypass_limit)
         self._victims = victims
         self._shed_s = -math.inf
+        self.forgers: OrderedDict[str, float] = OrderedDict()
+        """Attempts whose tokens the NodeManager called forged: nothing is killed any more for what theirs claim."""
 
     def deadline_s(self) -> float | None:
         """Return when the machine wants a Tick at the latest."""
@@ -233,6 +240,9 @@ class Node(TakeOver):
 
     def _make_room(self, entry: Entry, now_s: float) -> None:
         """Let a guaranteed start through, after those queueable containers that it needs away were killed."""
+        if entry.start.attempt_id in self.forgers:
+            self._forward(entry, now_s)
+            return
         entry.until_s = now_s + self.rules.kill_wait_s
         leaving = sum(
             (e.start.resources for e in self.using() if e.phase is Phase.KILLING or e.kill_reason), Resources()
@@ -298,6 +308,10 @@ class Node(TakeOver):
         entry = self.entries.get(event.container_id)
         if entry is None or entry.phase is not Phase.STARTING:
             return
+        if event.outcome is not Outcome.STARTED and is_forged(event.text):
+            self.forgers[entry.start.attempt_id] = event.now_s
+            while len(self.forgers) > _FORGERS_MAX:
+                self.forgers.popitem(last=False)
         if event.outcome is not Outcome.STARTED and entry.kind != QUEUEABLE:
             self._answered_badly(entry, event)
             return

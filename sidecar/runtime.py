@@ -104,6 +104,8 @@ class Runtime:
         self.links: set[Link] = set()
         self.gone: OrderedDict[str, float] = OrderedDict()
         """Containers that are over, with the time, for those who read older news."""
+        self.encrypted_s = 0.0
+        """When an encrypted connection last passed unread; 0 never."""
         self.stopping = False
         self._inbox: deque[Event | Restored | tuple[Link, GateEvent]] = deque()
         self._stories: dict[str, Story] = {}
@@ -332,7 +334,8 @@ class Runtime:
             case PassesThrough():
                 if command.encrypted:
                     self.metrics.encrypted_connections.inc()
-                    text = "its containers pass unread: let hadoop.rpc.protection be authentication on this port"
+                    self.encrypted_s = time.time()
+                    text = "its containers pass unread: let this port speak authentication (docs/security.md)"
                     log.warning(text, peer=link.peer, why=command.reason)
                 else:
                     log.info("a connection passes unread", peer=link.peer, why=command.reason)

@@ -67,6 +67,12 @@ _SILENT: Final = 3
 STOPPING: Final = "sidecar stopping"
 SOCKETS: Final = ("sidecar-nodemanager", "sidecar-web", "sidecar-rest")
 """The names under which its sockets are kept while it restarts."""
+_ENCRYPTED_S: Final = 600.0
+"""For so long after an encrypted connection this is said."""
+_ENCRYPTED: Final = (
+    "signed or encrypted connections of application masters pass unread, so that none of their containers is queued: "
+    "let this port speak hadoop.rpc.protection=authentication (docs/security.md)"
+)
 _STORIES_S: Final = 5
 
 
@@ -213,6 +219,8 @@ class Sidecar:
         limits += self._chosen.limits
         if self.policies.shrinking() is not None and self._chosen.resizer is None:
             limits.append("nothing can be shrunk here: containers beyond the node's vcores wait")
+        if time.time() - self.runtime.encrypted_s < _ENCRYPTED_S:
+            limits.append(_ENCRYPTED)
         if self._journal is not None and self._journal.why:
             limits.append(f"a restart forgets what it held: {self._journal.why}")
         return limits + [

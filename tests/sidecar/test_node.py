@@ -452,6 +452,15 @@ def test_refused_and_unanswered_guaranteed_starts() -> None:
     )
 
 
+def test_nothing_is_killed_for_what_a_forger_claims() -> None:
+    large = arrived("g1", 3, q=False, resources=Resources(2048, 1))
+    assert Forward("g1") not in busy().handle(large)  # two queueable ones are killed first
+    machine = busy()
+    machine.handle(arrived("g0", 1, q=False, resources=Resources(0, 0)))
+    machine.handle(Answered("g0", Outcome.REFUSED, "Invalid container token used for starting container", 2))
+    assert machine.handle(large) == [Forward("g1"), Watch("g1", APP)]
+
+
 def test_adopted_containers_count() -> None:
     before = node()
     assert before.handle(Adopted("x", APP, Resources(512, 1), False, 1)) == [Watch("x", APP)]

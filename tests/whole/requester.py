@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import getpass
 import shlex
 import sys
 import time
@@ -111,12 +112,17 @@ class Requester:
 
 
 def rm_client(cluster: Cluster) -> RmClient:
-    """Return a client of the ResourceManager; on a secure cluster (with spnego) by a delegation token of its REST."""
+    """Return a client of the ResourceManager; on a secure cluster (with spnego) by a delegation token of its REST.
+
+    By doAs the token names the user without a realm: the ResourceManager gives the AMRMToken of an unmanaged master
+    only to one whose whole name is the application's user (RMAppImpl.createAndGetApplicationReport).
+    """
     spec = cluster.spec
     if not spec.kerberos:
         return RmClient(*spec.rm_client, user=USER)
     url = f"{cluster.rm_rest}/ws/v1/cluster/delegation-token"
-    answer = requests.post(url, json={"renewer": "yarn"}, auth=cluster.web_auth, timeout=30)
+    who = {"doAs": getpass.getuser()}
+    answer = requests.post(url, params=who, json={"renewer": "yarn"}, auth=cluster.web_auth, timeout=30)
     answer.raise_for_status()
     return RmClient(*spec.rm_client, token=token_of_url(answer.json()["token"]))
 
