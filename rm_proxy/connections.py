@@ -14,6 +14,7 @@ from rm_proxy.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.relay import ALLOCATE, Called, Command, Identified, PassedThrough, Relay, ToAm, ToRm
 from rm_proxy.world import Effect
+from shell.dial import dial
 from shell.logs import get_logger
 
 log = get_logger(__name__)
@@ -81,14 +82,20 @@ class AmSide(asyncio.Protocol):
     async def _dial(self) -> None:
         hub, loop = self._hub, asyncio.get_running_loop()
         address = hub.endpoints.upstream
+
+        async def connect() -> None:
+            _, self._upstream = await loop.create_connection(lambda: RmSide(self), address.host, address.port)
+
+        timeout_s = hub.settings.connect_timeout_s
         try:
-            async with asyncio.timeout(hub.settings.connect_timeout_s):
-                _, self._upstream = await loop.create_connection(lambda: RmSide(self), address.host, address.port)
+            if not await dial(connect, timeout_s=timeout_s, refused=hub.upstream_failed, wanted=self._is_open):
+                return
         except OSError as error:
             hub.metrics.connections_refused.labels("upstream").inc()
             hub.upstream_failed(error)
             self.close()
             return
+        assert self._upstream is not None
         hub.upstream_reached()
         if self._transport is None or self._transport.is_closing():
             self._upstream.close()
@@ -98,8 +105,13 @@ class AmSide(asyncio.Protocol):
         self._unsent.clear()
         self._transport.resume_reading()
 
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
     def _out_of_time(self) -> None:
         if not self.relay.opaque and self.relay.attempt is None:
+            if self._upstream is None:
+                self._hub.metrics.connections_refused.labels("upstream").inc()
             log.info("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
             self.close()
 

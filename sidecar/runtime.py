@@ -11,6 +11,7 @@ from typing import Any, Final
 from hadoop_rpc.connection import Failure, Response
 from policies.model import Way
 from shell.address import Address
+from shell.dial import dial
 from shell.logs import get_logger
 from shell.messages import EventKind
 from sidecar.calls import ServicesMeta
@@ -238,19 +239,29 @@ class Runtime:
 
     async def _connect(self, link: Link) -> None:
         loop = asyncio.get_running_loop()
+
+        async def connect() -> None:
+            await loop.create_connection(lambda: UpstreamSide(link), *self.upstream)
+
+        timeout_s = self.settings.connect_timeout_s
         try:
-            async with asyncio.timeout(self.settings.connect_timeout_s):
-                await loop.create_connection(lambda: UpstreamSide(link), *self.upstream)
-        except (OSError, TimeoutError) as error:
+            if not await dial(
+                connect, timeout_s=timeout_s, refused=self._nm_refused, wanted=lambda: link.gate.client_open
+            ):
+                return
+        except OSError as error:
             self.metrics.connections_refused.labels("upstream").inc()
-            if not self._refused:
-                log.warning("the NodeManager does not answer", upstream=str(self.upstream), why=str(error))
-            self._refused = True
+            self._nm_refused(error)
             self.tell_gate(link, UpstreamClosed())
             return
         self._refused = False
         if not link.gate.client_open and link.upstream is not None:
             link.upstream.abort()
+
+    def _nm_refused(self, error: OSError) -> None:
+        if not self._refused:
+            log.warning("the NodeManager does not answer", upstream=str(self.upstream), why=str(error))
+        self._refused = True
 
     def _handshake_late(self, link: Link) -> None:
         link.handshake_timer = None

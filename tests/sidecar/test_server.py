@@ -286,10 +286,10 @@ def test_restart_of_the_nodemanager_loses_what_waits(tmp_path: Path) -> None:
             with pytest.raises(ConnectionError):
                 await am.read()
             await am.close()
-            with pytest.raises(ConnectionError):
-                await FakeAm.connect(w.port)
+            coming = asyncio.create_task(FakeAm.connect(w.port))
+            await until(lambda: w.sidecar.runtime.links)
             await w.nm.start()
-            again = await FakeAm.connect(w.port)
+            again = await coming
             await again.start(start_request(cid(9), opportunistic=False))
             assert cid(9) in w.nm.running
             await again.close()

@@ -66,7 +66,7 @@ def _left_in_yarn(cluster: Cluster) -> list[str]:
         if node["state"] != "RUNNING":
             found.append(f"{node['id']} is {node['state']}")
         for key in ("numContainers", "numRunningOpportContainers", "numQueuedContainers", "usedMemoryMB"):
-            if node.get(key):
+            if node.get(key, 0) > 0:  # after a recovery the NodeManager itself may count below zero
                 found.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
     for address in cluster.spec.node_addresses:
         listed = get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}

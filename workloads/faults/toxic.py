@@ -16,6 +16,8 @@ from cluster.spec import HostPort
 
 _CHUNK_BYTES: Final = 1 << 16
 _JOIN_S: Final = 10.0
+_PATIENCE_S: Final = 60.0
+_AGAIN_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +32,8 @@ class Between:
 class _Link:
     between: Between
     writers: set[asyncio.StreamWriter] = field(default_factory=set)
-    cut_until: float = 0.0
-    """Loop time until which connections are closed at once."""
+    server: asyncio.Server | None = None
+    """None while the link is cut: connections are refused, which Hadoop's clients try again."""
     held_until: float = 0.0
     """Loop time until which nothing passes."""
     slow_until: float = 0.0
@@ -46,7 +48,6 @@ class Toxics:
         self._rng = random.Random(seed)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="toxics")
-        self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -71,7 +72,7 @@ class Toxics:
         self._stop()
 
     def cut(self, name: str, for_s: float) -> int:
-        """Reset all connections of a link, and close new ones at once for a time; return how many were reset."""
+        """Reset all connections of a link, and refuse new ones for a time; return how many were reset."""
         return self._call(self._cut(self._links[name], for_s)).result()
 
     def hold(self, name: str, for_s: float) -> None:
@@ -95,10 +96,12 @@ class Toxics:
 
     async def _listen(self) -> int:
         for link in self._links.values():
-            listen = link.between.listen
-            server = await asyncio.start_server(self._accepting(link), listen.host, listen.port, backlog=1024)
-            self._servers.append(server)
-        return len(self._servers)
+            await self._open(link)
+        return len(self._links)
+
+    async def _open(self, link: _Link) -> None:
+        listen = link.between.listen
+        link.server = await asyncio.start_server(self._accepting(link), listen.host, listen.port, backlog=1024)
 
     def _accepting(self, link: _Link) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -113,12 +116,9 @@ class Toxics:
         return accept
 
     async def _relay(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if self._loop.time() < link.cut_until:
-            writer.transport.abort()
-            return
         try:
-            there, back = await asyncio.open_connection(*link.between.target)
-        except OSError:  # refused there: refused here
+            there, back = await dialed(link.between.target)
+        except OSError:
             writer.transport.abort()
             return
         ends = (writer, back)
@@ -144,20 +144,32 @@ class Toxics:
             target.write_eof()
 
     async def _cut(self, link: _Link, for_s: float) -> int:
-        link.cut_until = self._loop.time() + for_s
+        if link.server is not None:  # else it is cut already
+            link.server.close()
+            link.server = None
+            self._spawn(self._mend(link, for_s))
         open_now = list(link.writers)
         for writer in open_now:
             writer.transport.abort()
         return len(open_now) // 2
+
+    async def _mend(self, link: _Link, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        await self._open(link)
+
+    def _spawn(self, job: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(job)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _set(self, link: _Link, what: str, for_s: float) -> int:
         setattr(link, what, self._loop.time() + for_s)
         return 0
 
     async def _close(self) -> int:
-        for server in self._servers:
-            server.close()
         for link in self._links.values():
+            if link.server is not None:
+                link.server.close()
             for writer in list(link.writers):
                 writer.transport.abort()
         left = list(self._tasks)
@@ -165,3 +177,15 @@ class Toxics:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
         return len(left)
+
+
+async def dialed(target: HostPort) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to who may be starting again; who dialed the relay waits as long. Raises OSError."""
+    end_s = asyncio.get_running_loop().time() + _PATIENCE_S
+    while True:
+        try:
+            return await asyncio.open_connection(*target)
+        except ConnectionRefusedError:
+            if asyncio.get_running_loop().time() > end_s:
+                raise
+        await asyncio.sleep(_AGAIN_S)

@@ -1,0 +1,34 @@
+"""Connecting to a daemon that may be starting again: refused connections are tried anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+AGAIN_S: Final = 0.2
+
+
+async def dial(
+    connect: Callable[[], Awaitable[object]],
+    *,
+    timeout_s: float,
+    refused: Callable[[OSError], None],
+    wanted: Callable[[], bool],
+) -> bool:
+    """Connect; while nobody listens there and `wanted()`, try again. Returns whether it is connected.
+
+    A client whose connection is accepted and closed before its login gives up where it would have tried again had it
+    been refused (org.apache.hadoop.ipc.Client.setupIOstreams wraps what breaks a login): so it waits.
+    timeout_s: of one attempt. `refused` is told of each that was. Raises what else goes wrong, OSError (TimeoutError).
+    """
+    while True:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await connect()
+            return True
+        except ConnectionRefusedError as error:
+            refused(error)
+        await asyncio.sleep(AGAIN_S)
+        if not wanted():
+            return False
