@@ -87,6 +87,8 @@ class FakeNm:
         """Container to the words of the exception that its start ends in."""
         self.stop_takes_s = 0.0
         self.pings = 0
+        self.sick = False
+        """Whether its REST answers with errors."""
         self.connections: set[asyncio.StreamWriter] = set()
         """That said something."""
         self._sockets: set[asyncio.StreamWriter] = set()
@@ -285,6 +287,8 @@ def nm_web(nm: FakeNm, extra: Sequence[dict[str, Any]] = ()) -> FastAPI:
 
     @app.get("/ws/v1/node/containers")
     async def containers() -> dict[str, Any]:
+        if nm.sick:
+            raise HTTPException(503)
         rows = [{"id": one, "state": "RUNNING", "totalMemoryNeededMB": 1024} for one in sorted(nm.running)]
         rows += [{"id": one, "state": "DONE", "totalMemoryNeededMB": 1024} for one in sorted(nm.over)]
         return {"containers": {"container": [*rows, *extra]} if rows or extra else None}

@@ -250,3 +250,22 @@ def test_a_late_start_that_comes_before_the_nodemanager_is_ready_is_lost(tmp_pat
             await am.close()
 
     run(story)
+
+
+def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_never_answered_is_not(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with world(tmp_path, reconcile_s=0.1) as w:
+            await until(lambda: w.sidecar.nm_answers)
+            w.nm.sick = True
+            await until(lambda: "the NodeManager's REST does not answer" in w.proxy.reports[-1].nm_down, 8)
+            assert w.sidecar.health().nodemanager is False
+            w.nm.sick = False
+            await until(lambda: not w.proxy.reports[-1].nm_down)
+        async with world(tmp_path, web=False) as w:
+            failures = w.sidecar.metrics.nm_errors._value.get
+            await until(lambda: failures() > 4, 10)
+            assert not w.sidecar.node.nm_down
+
+    run(story)
