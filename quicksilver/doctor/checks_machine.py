@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.doctor.checks_nm import MEMORY
 from quicksilver.doctor.checks_rm import shrinks
-from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy
+from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy, Severity
 from quicksilver.doctor.say import finding, setting
 
 _FEWEST_FILES: Final = 16_384
@@ -26,6 +26,7 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield from _files(machine)
     yield from _units(machine)
     if machine.is_node:
+        yield from _journal(machine)
         yield from _listeners(machine)
         yield from _resizing(machine, facts)
         yield from _memory(machine, facts)
@@ -78,6 +79,16 @@ def _units(machine: Machine) -> Iterator[Finding]:
             remedy = Remedy(f"install hadoop-conf/systemd/{unit}.service, systemctl enable --now {unit}")
             place = Place(machine.host, "", None, "/etc/systemd/system")
             yield finding("systemd-unit", place, f"there is no {unit}.service", "the unit, enabled", why, remedy)
+
+
+def _journal(machine: Machine) -> Iterator[Finding]:
+    if machine.journal_writable is False or machine.journal_dir is None:
+        place = Place(machine.host, "nodemanager", None, str(machine.journal_dir or "sidecar.state_dir"))
+        why = "killed, the sidecar does not know what it held: those starts are found lost only by time-outs"
+        remedy = setting("name a directory of its user in sidecar.state_dir", "sidecar")
+        found = "cannot be written by the sidecar's user" if machine.journal_dir else "there is no place for it"
+        severity = Severity.ERROR if machine.journal_dir else Severity.WARNING
+        yield finding("journal-rights", place, found, "a directory of its own, 0700", why, remedy, severity=severity)
 
 
 def _listeners(machine: Machine) -> Iterator[Finding]:

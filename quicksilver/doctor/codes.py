@@ -80,6 +80,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "physical-memory": (WARNING, "the NodeManager gives away more memory than there is"),
     "open-files": (WARNING, "the limit of open files is low"),
     "store-rights": (ERROR, "the proxy cannot write its store"),
+    "journal-rights": (ERROR, "the sidecar cannot keep its journal"),
     "store-open": (ERROR, "others can replace the proxy's store"),
     "systemd-unit": (WARNING, "nothing starts a daemon again when it dies"),
     "secret-readable": (ERROR, "others can read a secret"),

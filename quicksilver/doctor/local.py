@@ -21,6 +21,7 @@ from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
 from shell.errors import SettingsError
+from sidecar.journal import default_state_dir
 from sidecar.resizer.probe import choose
 
 _SYSTEMD: Final = Path("/run/systemd/system")
@@ -100,9 +101,13 @@ def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> M
         )
     url = make_url(facts.settings.proxy.store)
     folder = Path(url.database).parent if url.drivername.startswith("sqlite") and url.database else None
+    file = Path(url.database) if folder and url.database else None
+    mode = _mode(file) if file else None
+    kept = (Secret(file, "the proxy's store", mode),) if file and mode is not None else ()
     return replace(
         machine,
         is_proxy=True,
+        secrets=machine.secrets + kept,
         open_files=limit,
         store_dir=folder,
         store_mode=_mode(folder) if folder else None,
@@ -148,9 +153,12 @@ def _node_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Ma
     resizer, why = _resizer(facts, site, machine.root)
     if resizer is None:
         unchecked.append(Unchecked("what resizes containers", why[0]))
+    journal = facts.settings.sidecar.state_dir or default_state_dir()
     return replace(
         machine,
         is_node=True,
+        journal_dir=journal,
+        journal_writable=os.access(journal, os.W_OK) if journal else None,
         memory_mb=psutil.virtual_memory().total // _MB,
         cores=os.cpu_count() or 1,
         cgroup=cgroup,

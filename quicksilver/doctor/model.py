@@ -306,6 +306,9 @@ class Machine:
     resizer: str | None = None
     """What resizes containers here; "" for nothing, None where it was not tried."""
     resizer_why: tuple[str, ...] = ()
+    journal_dir: Path | None = None
+    """Where the sidecar keeps its journal; None where it has no place for it."""
+    journal_writable: bool | None = None
     listeners: Mapping[str, str] | None = None
     """Who listens on the NodeManager's ports on addresses that others reach: `host:port` to a process name."""
 
