@@ -14,6 +14,8 @@ from shell.errors import SettingsError
 from shell.hadoop_conf import reachable
 
 _RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
+_FAILOVER_SLEEP: Final = "yarn.client.failover-sleep-max-ms"
+_FAILOVER_BASE: Final = "yarn.client.failover-sleep-base-ms"
 _TASK_TIMEOUT: Final = "mapreduce.task.timeout"
 _PROTECTION: Final = "hadoop.rpc.protection"
 _RESOLVER: Final = "hadoop.security.saslproperties.resolver.class"
@@ -96,6 +98,10 @@ def _retry(site: Site) -> Iterator[Finding]:
     if interval_ms > _RETRY_MAX_MS:
         why = f"after a restart of the proxy an application master stands still for {interval_ms / 1000:g} s (RMProxy)"
         yield must_be(site, "retry-interval", _RETRY, "1000", why, wanted=f"{_RETRY} of 1000 to {_RETRY_MAX_MS}")
+    sleep_ms = site.number(_FAILOVER_SLEEP, interval_ms)
+    if site.conf.ha and sleep_ms > _RETRY_MAX_MS:
+        why = f"who finds no ResourceManager active in a failover waits up to {sleep_ms / 1000:g} s (RMProxy)"
+        yield must_be(site, "retry-interval", _FAILOVER_SLEEP, "1000", why, also={_FAILOVER_BASE: "250"})
 
 
 def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:

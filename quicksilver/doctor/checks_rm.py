@@ -179,7 +179,11 @@ def _surroundings(site: Site) -> Iterator[Finding]:
         name = "yarn.resourcemanager.recovery.enabled"
         why = "as in YARN without quicksilver; where it is wanted, it needs a store (yarn.resourcemanager.store.class)"
         remedy = Remedy("leave it, or turn recovery on with a state store", restart="ResourceManager")
-        yield finding("rm-recovery", site.place(name), f"{name} is off", "as you like", why, remedy, name=name)
+        if site.ha_id:
+            why = "a failover ends every application"
+            yield must_be(site, "rm-recovery", name, "true", why, severity=Severity.WARNING)
+        else:
+            yield finding("rm-recovery", site.place(name), f"{name} is off", "as you like", why, remedy, name=name)
     elif not site.flag("yarn.resourcemanager.work-preserving-recovery.enabled", True):
         name = "yarn.resourcemanager.work-preserving-recovery.enabled"
         yield must_be(site, "rm-work-preserving", name, "true", "running containers are killed at every restart")

@@ -26,7 +26,7 @@ _DIR: Final = click.Path(path_type=Path)
 @click.option("--rm-conf-dir", type=_DIR, help="The ResourceManager's own; default: proxy.rm_conf_dir, else its REST.")
 @click.option("--nm-conf-dir", "nm_conf_dirs", type=_DIR, multiple=True, help="A NodeManager's own; may be repeated.")
 @click.option("--config", type=_DIR, help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says.")
-@click.option("--url", envvar="QUICKSILVER_URL", help="The proxy's REST; default: proxy.rest_listen.")
+@click.option("--url", "urls", multiple=True, envvar="QUICKSILVER_URL", help="A proxy's REST; may be repeated.")
 @click.option("--offline", is_flag=True, help="Read files only, ask no daemon.")
 @click.option("--node", is_flag=True, help="Look at this node too: its --conf-dir is the NodeManager's.")
 @click.option("--strict", is_flag=True, help="Exit code 1 for warnings too.")
@@ -36,7 +36,7 @@ def doctor(
     rm_conf_dir: Path | None,
     nm_conf_dirs: tuple[Path, ...],
     config: Path | None,
-    url: str | None,
+    urls: tuple[str, ...],
     offline: bool,
     node: bool,
     strict: bool,
@@ -48,7 +48,7 @@ def doctor(
     """
     where = Where(config, conf_dir, rm_conf_dir, nm_conf_dirs, node)
     try:
-        facts = look(where, url, offline)
+        facts = look(where, urls, offline)
     except SettingsError as error:
         click.echo(f"quicksilver: error: {error}", err=True)
         raise click.exceptions.Exit(NOT_LOOKED) from None
@@ -60,7 +60,7 @@ def doctor(
         raise click.exceptions.Exit(FOUND)
 
 
-def look(where: Where, url: str | None, offline: bool) -> Facts:
+def look(where: Where, urls: tuple[str, ...], offline: bool) -> Facts:
     """Return the whole picture. Raises SettingsError when files that were named cannot be read."""
     from quicksilver.doctor.local import look_here
 
@@ -68,5 +68,5 @@ def look(where: Where, url: str | None, offline: bool) -> Facts:
     if not offline:
         from quicksilver.doctor.live import ask_daemons
 
-        facts = ask_daemons(facts, url)
+        facts = ask_daemons(facts, urls)
     return look_here(facts, where, offline)

@@ -54,8 +54,8 @@ def install(directory: Path, role: Role, overlays: Path, extras: Sequence[str] =
     Raises SettingsError naming file and property for what keeps it from working.
     """
     bare = uninstall(directory)
-    wanted = _overlay(overlays, role, extras)
     conf = _before(directory, bare)
+    wanted = _overlay(overlays, role, extras, ha=conf.ha)
     changes = []
     for name, properties in wanted.items():
         own = _fitted(properties, role, conf, host) if name == YARN_SITE else properties
@@ -83,11 +83,13 @@ def uninstall(directory: Path) -> list[Change]:
     return changes
 
 
-def _overlay(overlays: Path, role: Role, extras: Sequence[str]) -> dict[str, dict[str, str]]:
+def _overlay(overlays: Path, role: Role, extras: Sequence[str], *, ha: bool) -> dict[str, dict[str, str]]:
     """Return the properties of hadoop-conf/ for a role, by file."""
     folders = [overlays / role]
     if role == NM:
         folders.append(overlays / CLIENT)  # application masters read the NodeManager's files
+    if ha:
+        folders.append(overlays / "ha" / (RM if role == RM else CLIENT))
     if "sharing" in extras:
         folders.append(overlays / "sharing" / role)
     if "tracker" in extras and role == NM:
@@ -167,6 +169,8 @@ def _fixed_port(conf: HadoopConf, name: str) -> int:
 def _moved(own: dict[str, str], conf: HadoopConf) -> dict[str, str]:
     """Return the ResourceManager's properties with its scheduler moved, with high availability for each id."""
     ids = conf.rm_ids() if conf.ha else []
+    for example in [name for name in own if name.startswith(f"{_SCHEDULER}.")]:
+        del own[example]  # the overlay's ids are examples
     for rm_id in ids:
         own[f"{_SCHEDULER}.{rm_id}"] = f"{_host(conf, rm_id)}:${{{_SCHEDULER_PORT}}}"
     if ids:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -108,7 +108,7 @@ def _skew_s(date: str | None, now_s: float) -> float | None:
     return found.replace(tzinfo=found.tzinfo or UTC).timestamp() + 0.5 - now_s
 
 
-def ask_daemons(facts: Facts, url: str | None) -> Facts:
+def ask_daemons(facts: Facts, urls: Sequence[str] = ()) -> Facts:
     """Return the facts with what runs; configurations that no file told are the daemons' own."""
     asker = _asker(facts)
     rms = _rms(asker, facts)
@@ -117,7 +117,7 @@ def ask_daemons(facts: Facts, url: str | None) -> Facts:
     secure = facts.client is not None and facts.client.text("yarn.http.policy") == "HTTPS_ONLY"
     scheme = "https" if secure else "http"
     nms = [nm for nm in _many(lambda node: _nm(asker, node, web, scheme), nodes) if nm is not None]
-    proxies = [_proxy(asker, place, rm_id) for place, rm_id in _proxy_urls(facts, url)]
+    proxies = [_proxy(asker, place, rm_id) for place, rm_id in _proxy_urls(facts, urls)]
     nodes = _with_sidecars(asker, nodes, [proxy.url for proxy in proxies if not proxy.error])
     live = Live(
         rms=tuple(rms),
@@ -233,11 +233,11 @@ def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon
     return Daemon(NM, node.id.rpartition(":")[0], url, said, values, programmatic, answer.skew_s)
 
 
-def _proxy_urls(facts: Facts, url: str | None) -> list[tuple[str, str | None]]:
-    """Return the proxies' REST: the given one, else the settings'; with high availability one beside each RM."""
+def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Return the proxies' REST: those given, else the settings'; with high availability one beside each RM."""
     listen, scheme = facts.settings.proxy.rest_listen, facts.settings.security.scheme
-    if url:
-        return [(url.rstrip("/"), None)]
+    if urls:
+        return [(url.rstrip("/"), None) for url in urls]
     conf = facts.client.conf if facts.client else None
     if conf is None or not conf.ha:
         return [(f"{scheme}://{reachable(listen)}", None)]

@@ -108,14 +108,18 @@ def test_the_scheduler_moves_on_its_own_hosts(tmp_path: Path) -> None:
     put(tmp_path, RM)
     address = "yarn.resourcemanager.scheduler.address"
     assert load_hadoop_conf(tmp_path).text(address) == "rm.example:18030"
-    names = {"ha.enabled": "true", "ha.rm-ids": "rm1,rm2", "hostname.rm1": "one", "hostname.rm2": "two"}
+    names = {"ha.enabled": "true", "ha.rm-ids": "a,b", "hostname.a": "one", "hostname.b": "two"}
     file = site(tmp_path)
     file.write_bytes(
         apply(file.read_bytes(), {f"yarn.resourcemanager.{name}": text for name, text in names.items()}, (), file)
     )
     put(tmp_path, RM)
     conf = load_hadoop_conf(tmp_path)
-    assert [str(conf.rm_address(address, rm_id)) for rm_id in ("rm1", "rm2")] == ["one:18030", "two:18030"]
+    assert [str(conf.rm_address(address, rm_id)) for rm_id in ("a", "b")] == ["one:18030", "two:18030"]
+    assert (conf.boolean("yarn.resourcemanager.recovery.enabled"), conf.text(f"{address}.rm1")) == (True, None)
+    take(tmp_path)
+    put(tmp_path, NM)
+    assert load_hadoop_conf(tmp_path).text("yarn.client.failover-sleep-max-ms") == "1000"
 
 
 def test_a_node_needs_a_name(tmp_path: Path) -> None:

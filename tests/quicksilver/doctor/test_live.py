@@ -102,7 +102,7 @@ class World:
         return read_files(Where(copy.yaml, copy.conf.client, copy.conf.resourcemanager))
 
     def look(self) -> tuple[Facts, list[Finding]]:
-        facts = ask_daemons(self.files(), None)
+        facts = ask_daemons(self.files())
         return facts, diagnose(facts)
 
     def serious(self) -> dict[str, str]:
