@@ -22,6 +22,7 @@ NM_WEB: Final = "yarn.nodemanager.webapp.address"
 BIND_HOST: Final = "yarn.nodemanager.bind-host"
 PROXY_PORT: Final = 8390
 REST_PORT: Final = 8391
+REDIRECT_PORT: Final = 8392
 _MB: Final = 2**20
 
 
@@ -30,8 +31,12 @@ class SidecarSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
+    intercept: Literal["bind_host", "nftables"] = "bind_host"
+    """How starts come here: the NodeManager is on loopback and the sidecar has its address; or the NodeManager keeps
+    it, and a rule of nftables sends here what is meant for it."""
     listen: AddressText | None = None
-    """Where application masters connect; default: yarn.nodemanager.address."""
+    """Where application masters connect; default: yarn.nodemanager.address; with nftables where the rule redirects to,
+    default 0.0.0.0:8392."""
     upstream: AddressText | None = None
     """Where the NodeManager listens; default: yarn.nodemanager.bind-host with the port of yarn.nodemanager.address."""
     web_listen: AddressText | None = None
@@ -210,13 +215,12 @@ class SidecarSettings(BaseModel):
 
         Raises SettingsError naming the setting or property, when one is missing or the sidecar would relay to itself.
         """
-        listen = self.listen or _fixed(conf, NM_ADDRESS, "sidecar.listen")
-        web_listen = self.web_listen or _fixed(conf, NM_WEB, "sidecar.web_listen")
+        public, listen, web_listen = self._listening(conf)
         bound = conf.text(BIND_HOST) or "127.0.0.1"
         loopback = reachable(Address(bound, 0)).host
         upstream = self.upstream or Address(loopback, conf.address(NM_ADDRESS).port)
         web_upstream = self.web_upstream or Address(loopback, conf.address(NM_WEB).port)
-        for name, ours, theirs in (("listen", listen, upstream), ("web_listen", web_listen, web_upstream)):
+        for name, ours, theirs in (("listen", public, upstream), ("web_listen", web_listen, web_upstream)):
             if ours == theirs:
                 raise SettingsError(
                     f"the sidecar would relay to itself: {theirs} is also where it listens",
@@ -227,7 +231,7 @@ class SidecarSettings(BaseModel):
             if url is not None and not url.startswith(f"{scheme}://"):
                 what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
                 raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
-        rest = self.rest_listen or Address(listen.host, REST_PORT)
+        rest = self.rest_listen or Address(public.host, REST_PORT)
         return Place(
             listen=listen,
             upstream=upstream,
@@ -236,11 +240,26 @@ class SidecarSettings(BaseModel):
             rest=rest,
             rest_url=(self.rest_url or f"{scheme}://{reachable(rest)}").rstrip("/"),
             proxy_url=(self.proxy_url or _proxy_url(conf, scheme)).rstrip("/"),
-            node_id=self.node_id or str(listen),
+            node_id=self.node_id or str(public),
+            public=public,
             capacity=self._capacity(conf),
             nm_vcores=conf.integer("yarn.nodemanager.resource.cpu-vcores"),
             local_dirs=tuple(Path(name.removeprefix("file://")) for name in conf.names("yarn.nodemanager.local-dirs")),
         )
+
+    def _listening(self, conf: HadoopConf) -> tuple[Address, Address, Address | None]:
+        """Return the NodeManager's address as others know it, and where the sidecar listens in its place."""
+        if self.intercept == "bind_host":
+            listen = self.listen or _fixed(conf, NM_ADDRESS, "sidecar.listen")
+            return listen, listen, self.web_listen or _fixed(conf, NM_WEB, "sidecar.web_listen")
+        bound = conf.text(BIND_HOST)
+        if bound != "0.0.0.0" and self.upstream is None:
+            raise SettingsError(
+                f"the NodeManager binds to {bound or 'its own name'}: beside the rule it cannot be reached there",
+                place=conf.place(BIND_HOST),
+                remedy="let it be 0.0.0.0 (hadoop-conf/nftables), or set sidecar.upstream",
+            )
+        return _fixed(conf, NM_ADDRESS, "sidecar.intercept"), self.listen or Address("0.0.0.0", REDIRECT_PORT), None
 
     def _capacity(self, conf: HadoopConf) -> Resources:
         memory_mb = self.memory_mb or _amount(conf, "yarn.nodemanager.resource.memory-mb", "memory_mb", 8192)
@@ -254,7 +273,8 @@ class Place:
 
     listen: Address
     upstream: Address
-    web_listen: Address
+    web_listen: Address | None
+    """None where the NodeManager's own web server is reached."""
     web_upstream: Address
     rest: Address
     rest_url: str
@@ -262,22 +282,29 @@ class Place:
     node_id: str
     capacity: Resources
     local_dirs: tuple[Path, ...]
+    public: Address | None = None
+    """The NodeManager's address as others know it; None: that of `listen`."""
     nm_vcores: int = 0
     """What the NodeManager believes to have; 0 or less: it detects that by itself."""
 
+    @property
+    def known_as(self) -> Address:
+        """The address by which files and groups of this sidecar are named; it does not change with `intercept`."""
+        return self.public or self.listen
+
     def journal(self, folder: Path) -> Path:
         """Return the file of this sidecar's journal; several sidecars of a machine may share the folder."""
-        return folder / f"sidecar-{self.listen.host}-{self.listen.port}.journal"
+        return folder / f"sidecar-{self.known_as.host}-{self.known_as.port}.journal"
 
     @property
     def web_host(self) -> str:
         """The NodeManager's name in Kerberos: that by which others know its web server, not where it listens."""
-        host = self.web_listen.host
+        host = self.web_listen.host if self.web_listen is not None else self.known_as.host
         return self.node_id.rpartition(":")[0] if host in ("0.0.0.0", "::") else host
 
     def group(self, parent: str) -> str:
         """Return the control group of this sidecar's containers; several sidecars of a machine have one each."""
-        return f"{parent.strip('/')}/{self.listen.host}-{self.listen.port}"
+        return f"{parent.strip('/')}/{self.known_as.host}-{self.known_as.port}"
 
 
 def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:

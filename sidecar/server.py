@@ -46,6 +46,7 @@ from sidecar.nm_list import NmList, compare, read_list
 from sidecar.node import Node
 from sidecar.picture import fill_report
 from sidecar.pressure import Gauge
+from sidecar.redirect import Redirect
 from sidecar.relay import TcpRelay
 from sidecar.reload import takeable
 from sidecar.reporter import Reporter
@@ -65,7 +66,7 @@ _TICK_S: Final = 1.0
 _SILENT: Final = 3
 """So many calls of the NodeManager's REST in a row that failed, after one that did not: it stands still."""
 STOPPING: Final = "sidecar stopping"
-SOCKETS: Final = ("sidecar-nodemanager", "sidecar-web", "sidecar-rest")
+SOCKETS: Final = ("sidecar-nodemanager", "sidecar-rest", "sidecar-web")
 """The names under which its sockets are kept while it restarts."""
 _ENCRYPTED_S: Final = 600.0
 """For so long after an encrypted connection this is said."""
@@ -112,6 +113,9 @@ class Sidecar:
         self._silent = 0
         self._report_seq = 0
         self._limit_nm = self._limit_journal = ""
+        self._redirect = Redirect(place.known_as, place.listen.port) if settings.intercept == "nftables" else None
+        self._handing_over = False
+        """Whether another process takes over at once."""
         self._journal: Journal | None = None
         keytab = settings.keytab()
         self._nm_web = RestClient(
@@ -126,6 +130,11 @@ class Sidecar:
     def stop(self) -> None:
         """End `run()` in an orderly way."""
         self._stop.set()
+
+    def hand_over(self) -> None:
+        """End `run()` in an orderly way, for another process to take over at once: starts go on coming here."""
+        self._handing_over = True
+        self.stop()
 
     async def run(self) -> None:
         """Bind all addresses, then serve until stopped. Raises QuicksilverError when an address cannot be bound."""
@@ -151,26 +160,27 @@ class Sidecar:
             runtime.acknowledged,
         )
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
+        for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGUSR2, self.hand_over)
         on_hangup(loop, self.reload)
         self._settings.begin(time.time())
         self._recall()
         gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
-        web = TcpRelay(self.place.web_upstream, self.settings.web_connections, self.settings.connect_timeout_s)
         api = make_api(self.runtime, self.metrics, self.report, self.health)
         add_reload(api, "/v1/policies/reload", self.reload)
         protect(api, security, self._side(), lambda reason: self.metrics.auth_failures.labels(reason).inc())
         tasks = [
             asyncio.create_task(job, name=name)
             for name, job in self._jobs(
-                web.serve(sockets[1]),
-                serve(api, sockets[2], max_connections=settings.rest_connections, tls=security.server),
+                serve(api, sockets[1], max_connections=settings.rest_connections, tls=security.server), sockets[2:]
             )
         ]
         self._say_hello()
-        fdstore.ready()
         try:
+            if self._redirect is not None:
+                await asyncio.to_thread(self._redirect.install)
+            fdstore.ready()
             await self._until_stopped(tasks)
         finally:
             gate.close()
@@ -254,9 +264,9 @@ class Sidecar:
         reporter, runtime = self.runtime.reporter, self.runtime
         runtime.journal = self._journal = Journal(
             self.place.journal(folder),
-            lambda: all_lines(self.node, str(self.place.listen), self.boot, reporter.waiting()),
+            lambda: all_lines(self.node, str(self.place.known_as), self.boot, reporter.waiting()),
         )
-        memory = self._journal.recall(str(self.place.listen))
+        memory = self._journal.recall(str(self.place.known_as))
         if memory is not None:
             self.boot = memory.boot
             for event in memory.events.values():
@@ -269,18 +279,25 @@ class Sidecar:
         self.security.allow(self.place.rest, "sidecar.rest_listen")
         bound: list[socket.socket] = []
         try:
-            for name, address in zip(SOCKETS, (self.place.listen, self.place.web_listen, self.place.rest), strict=True):
-                bound.append(bound_socket(*address, name=name))
+            for name, address in zip(SOCKETS, (self.place.listen, self.place.rest, self.place.web_listen), strict=True):
+                if address is not None:
+                    bound.append(bound_socket(*address, name=name))
         except QuicksilverError:
             for sock in bound:
                 sock.close()
             raise
         return bound
 
-    def _jobs(self, *servers: Coroutine[Any, Any, None]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+    def _jobs(
+        self, rest: Coroutine[Any, Any, None], web: Sequence[socket.socket]
+    ) -> list[tuple[str, Coroutine[Any, Any, None]]]:
+        """Return what runs all the time; web: where the NodeManager's web pages are relayed, if they are."""
+        upstream, settings = self.place.web_upstream, self.settings
+        relays = [TcpRelay(upstream, settings.web_connections, settings.connect_timeout_s).serve(sock) for sock in web]
         return [
-            ("web", servers[0]),
-            ("rest", servers[1]),
+            *(("web", relay) for relay in relays),
+            *([("redirect", self._redirect.keep())] if self._redirect is not None else []),
+            ("rest", rest),
             ("reports", self.runtime.reporter.run()),
             ("nodemanager", self._follow_nodemanager()),
             ("lookout", self._lookout.run()),
@@ -301,6 +318,8 @@ class Sidecar:
         """Shed what is held, give all limits back, tell the proxy once, close everything; within seconds."""
         log.info(STOPPING, node=self.node_id, held=len(self.node.queue))
         self.runtime.stopping = True
+        if self._redirect is not None and not self._handing_over:
+            await asyncio.to_thread(self._redirect.remove)
         self.runtime.tell(Drain(True, STOPPING, time.time(), "stop"))
         for task in tasks:
             if task.get_name() != "rest":
