@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.doctor.checks_rm import SCHEDULER
-from quicksilver.doctor.model import RM, Facts, Finding, Remedy, Site
+from quicksilver.doctor.model import NM, RM, Facts, Finding, Remedy, Site
 from quicksilver.doctor.say import RESTARTS, finding, must_be, said, setting
 from quicksilver.doctor.spelling import nearest
 from shell.address import Address, parse_address
@@ -21,6 +21,16 @@ _PROTECTION: Final = "hadoop.rpc.protection"
 _RESOLVER: Final = "hadoop.security.saslproperties.resolver.class"
 _BY_PORT: Final = "org.apache.hadoop.security.IngressPortBasedResolver"
 _PORTS: Final = "ingress.port.sasl.configured.ports"
+_RPC_ADDRESSES: Final = {
+    RM: (
+        SCHEDULER,
+        "yarn.resourcemanager.resource-tracker.address",
+        "yarn.resourcemanager.address",
+        "yarn.resourcemanager.admin.address",
+    ),
+    NM: ("yarn.nodemanager.address", "yarn.nodemanager.localizer.address"),
+}
+"""The RPC addresses of a daemon; the first is the one that proxy or sidecar relays."""
 _RETRY_MAX_MS: Final = 5000
 _TEZ_CLOCK_S: Final = 300.0
 _LEAST_TIMEOUT_MS: Final = 60_000
@@ -120,38 +130,59 @@ def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:
 
 
 def _protection(site: Site, facts: Facts) -> Iterator[Finding]:
-    """Judge what SASL may do: only with qop auth can frames be read."""
-    offered = [word.strip().lower() for word in site.text(_PROTECTION, "authentication").split(",")]
-    if "authentication" in offered and (site.role != RM or offered[0] == "authentication"):
-        return
-    port = _own_port(site)
-    recipe = (
-        site.text(_RESOLVER) == _BY_PORT
-        and port
-        and site.text(f"ingress.port.sasl.prop.{port}").startswith("authentication")
-    )
-    if recipe:
+    """Judge what SASL agrees on: the client's first word that the server offers. Only authentication can be read."""
+    put: dict[str, str] = {}
+    wants, text = _words(site, _PROTECTION), ""
+    if "authentication" not in wants:
+        put[_PROTECTION] = ",".join([*wants, "authentication"])
+    ports = _ports(site)
+    clients = [_words(other, _PROTECTION) for other in ((facts.client,) if facts.client else ()) + facts.nms]
+    if ports and any(
+        _chosen(words, _offered(site, ports[0])) != "authentication" for words in _with_it(clients or [wants])
+    ):
+        listed = [*site.conf.names(_PORTS), *(str(port) for port in ports)]
+        put |= {_RESOLVER: _BY_PORT, _PORTS: ",".join(dict.fromkeys(listed))}
+        put[f"ingress.port.sasl.prop.{ports[0]}"] = "authentication"
+        text = f"port {ports[0]} lets authentication in, all others that are named stay as they are (docs/security.md)"
+    if not put:
         return
     why = "frames that are signed or encrypted pass unread: every container stays guaranteed"
     wanted = "authentication on the scheduler's and the NodeManagers' ports"
-    put, text = {_PROTECTION: ",".join(["authentication", *offered])}, ""
-    if port:
-        ports = sorted({*site.conf.names(_PORTS), str(port)})
-        put = {_RESOLVER: _BY_PORT, _PORTS: ",".join(ports), f"ingress.port.sasl.prop.{port}": "authentication"}
-        text = "only this port lets authentication in; name all others of this daemon too, with what they have now"
     remedy = Remedy(text, site.file_of(_PROTECTION, "core-site.xml"), put, restart=RESTARTS[site.role])
     found = said(site, _PROTECTION)
     yield finding("rpc-protection", site.place(_PROTECTION), found, wanted, why, remedy, name=_PROTECTION)
 
 
-def _own_port(site: Site) -> int:
-    """Return the port of a daemon on which frames must stay readable; 0 for clients."""
-    try:
-        if site.role == RM:
-            return site.conf.rm_address(SCHEDULER, site.ha_id).port
-        return site.conf.address("yarn.nodemanager.address").port if site.role == "nodemanager" else 0
-    except SettingsError:
-        return 0
+def _with_it(clients: list[list[str]]) -> list[list[str]]:
+    """Return what clients speak once their own findings are mended."""
+    return [words if "authentication" in words else [*words, "authentication"] for words in clients]
+
+
+def _words(site: Site, name: str, default: str = "authentication") -> list[str]:
+    return [word.strip().lower() for word in site.text(name, default).split(",") if word.strip()]
+
+
+def _offered(site: Site, port: int) -> list[str]:
+    """Return what a server offers at a port: by port with Hadoop's resolver for that, else what it speaks itself."""
+    if site.text(_RESOLVER) == _BY_PORT and str(port) in site.conf.names(_PORTS):
+        return _words(site, f"ingress.port.sasl.prop.{port}", "privacy")
+    return _words(site, _PROTECTION)
+
+
+def _chosen(wanted: list[str], offered: list[str]) -> str | None:
+    return next((word for word in wanted if word in offered), None)
+
+
+def _ports(site: Site) -> list[int]:
+    """Return a daemon's RPC ports, first the one where frames must stay readable; [] for clients."""
+    found = []
+    for name in _RPC_ADDRESSES.get(site.role, ()):
+        try:
+            port = (site.conf.rm_address(name, site.ha_id) if site.role == RM else site.conf.address(name)).port
+        except SettingsError:
+            continue  # a finding of its own, or none that listens
+        found.append(port)
+    return [port for port in found if port]
 
 
 def _misspelt(site: Site, names: frozenset[str]) -> Iterator[Finding]:

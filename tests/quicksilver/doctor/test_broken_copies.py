@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.confdirs import overlay_root
 from quicksilver.doctor.codes import CODES
+from shell.hadoop_xml import read_properties
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, cure, serious
 
 _RM = "yarn.resourcemanager"
@@ -105,6 +107,7 @@ BROKEN = [
     Broken("task-timeout", "client", {"mapreduce.task.timeout": "30000"}, file="mapred-site.xml"),
     Broken("rpc-protection", "all", {"hadoop.rpc.protection": "privacy"}, file="core-site.xml"),
     Broken("rpc-protection", "nm", {"hadoop.rpc.protection": "integrity,privacy"}, file="core-site.xml"),
+    Broken("rpc-protection", "client", {"hadoop.rpc.protection": "integrity"}, file="core-site.xml"),
     Broken(
         "misspelt",
         "nm",
@@ -234,3 +237,19 @@ def test_each_resourcemanager_of_several_has_an_address(tmp_path: Path) -> None:
     assert serious(copy.look()) == []
     copy.change("all", "yarn-site.xml", {f"{_RM}.hostname.rm2": ""})
     assert {one["code"] for one in serious(copy.look())} >= {"ha-incomplete"}
+
+
+def test_the_recipe_for_encrypted_clusters_is_what_the_doctor_wants(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path)
+    recipe = {prop.name: prop.value for prop in read_properties(overlay_root() / "secure" / "core-site.xml")}
+    copy.change("all", "core-site.xml", {"hadoop.rpc.protection": recipe["hadoop.rpc.protection"]})
+    (found,) = [one for one in serious(copy.look()) if one["places"][0]["role"] == "resourcemanager"]
+    assert found["remedy"]["put"]["ingress.port.sasl.configured.ports"] == "18035,18031,18032,18033"
+    assert found["remedy"]["put"]["ingress.port.sasl.prop.18035"] == "authentication"
+    own = {name.replace("18030", "18035").replace("8041", "18100"): value for name, value in recipe.items()}
+    own["ingress.port.sasl.configured.ports"] = "18035,18031,18032,18033,18100,18101"
+    for role in ("client", "rm", "nm1"):
+        copy.change(role, "core-site.xml", own)
+    assert [place["host"] for one in serious(copy.look()) for place in one["places"]] == ["127.0.0.12", "127.0.0.13"]
+    copy.change("nm1", "core-site.xml", {"ingress.port.sasl.prop.18100": "privacy"})
+    assert "127.0.0.11" in [place["host"] for one in serious(copy.look()) for place in one["places"]]
