@@ -31,7 +31,8 @@ _RECOVERY: Final = "yarn.nodemanager.recovery.enabled"
 _AMRM: Final = "yarn.nodemanager.amrmproxy.enabled"
 _DISTRIBUTED: Final = "yarn.nodemanager.distributed-scheduling.enabled"
 _TRACKER: Final = "yarn.resourcemanager.resource-tracker.address"
-_ANY: Final = ("0.0.0.0", "::", "")
+_ALL: Final = "0.0.0.0"
+_ANY: Final = (_ALL, "::", "")
 _FIRST_EPHEMERAL: Final = 32768
 
 
@@ -39,8 +40,14 @@ def check(facts: Facts) -> Iterator[Finding]:
     """Yield what is wrong with each NodeManager's configuration."""
     for site in facts.nms:
         yield from _queue(site)
-        yield from _addresses(site)
-        yield from _behind(site, facts.settings)
+        own = facts.settings.sidecar
+        redirected = own.intercept == "nftables"
+        yield from _addresses(site, ((ADDRESS, 8041),) if redirected else ((ADDRESS, 8041), (_WEB, 8042)))
+        if not redirected:
+            yield from _behind(site)
+        elif own.upstream is None and site.text(BIND) != _ALL:
+            why = "the rule sends the node's own address to the sidecar, which reaches the NodeManager on loopback"
+            yield must_be(site, "nm-bind-host", BIND, _ALL, why)
         yield from _size(site, facts)
         yield from _executor(site)
         yield from _surroundings(site, facts.settings)
@@ -66,8 +73,8 @@ def _queue(site: Site) -> Iterator[Finding]:
         yield must_be(site, "nm-pause", _PAUSE, "false", why)
 
 
-def _addresses(site: Site) -> Iterator[Finding]:
-    for name, port in ((ADDRESS, 8041), (_WEB, 8042)):
+def _addresses(site: Site, names: tuple[tuple[str, int], ...]) -> Iterator[Finding]:
+    for name, port in names:
         try:
             address = site.conf.address(name)
         except SettingsError as error:
@@ -103,7 +110,7 @@ def _raw(site: Site, name: str) -> str:
     return found.value if found else "${}"
 
 
-def _behind(site: Site, settings: Settings) -> Iterator[Finding]:
+def _behind(site: Site) -> Iterator[Finding]:
     bind = site.text(BIND)
     if not is_loopback(bind):
         why = "application masters reach the NodeManager itself: nothing waits, and no room is made"

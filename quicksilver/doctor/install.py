@@ -21,7 +21,7 @@ from shell.hadoop_xml import Property, read_properties
 BEGIN: Final = "quicksilver install: begin"
 END: Final = "quicksilver install: end"
 _NEW: Final = "(new file)"
-EXTRAS: Final = ("sharing", "tracker")
+EXTRAS: Final = ("sharing", "tracker", "nftables")
 SITE_NAMES: Final = (YARN_SITE, "capacity-scheduler.xml")
 """What is ever written to."""
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
@@ -85,7 +85,7 @@ def uninstall(directory: Path) -> list[Change]:
 
 def _overlay(overlays: Path, role: Role, extras: Sequence[str], *, ha: bool) -> dict[str, dict[str, str]]:
     """Return the properties of hadoop-conf/ for a role, by file."""
-    folders = [overlays / role]
+    folders = [overlays / ("nftables" if role == NM and "nftables" in extras else role)]
     if role == NM:
         folders.append(overlays / CLIENT)  # application masters read the NodeManager's files
     if ha:
@@ -135,7 +135,7 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, host: s
         return own
     for address, port in _OWN_PORTS.items():
         fixed = _fixed_port(conf, address)
-        if fixed:
+        if fixed and port in own:
             own[port] = str(fixed)  # what others know already stays
     if (conf.text(_NM_HOST) or "") in _ANY:
         if not host:

@@ -38,7 +38,7 @@ def _options(command: Command) -> Command:
 @click.command("install")
 @_options
 @click.option("--role", type=click.Choice(list(_ROLES)), required=True, help="Whose configuration it is.")
-@click.option("--with", "extras", type=click.Choice(EXTRAS), multiple=True, help="Also hadoop-conf/sharing or tracker.")
+@click.option("--with", "extras", type=click.Choice(EXTRAS), multiple=True, help="Also that part of hadoop-conf/.")
 @click.option("--host", default="", help="The node's own name, where its files name none.")
 def install_command(
     conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, role: str, extras: tuple[str, ...], host: str

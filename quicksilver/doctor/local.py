@@ -164,7 +164,7 @@ def _node_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Ma
         cgroup=cgroup,
         resizer=resizer,
         resizer_why=why,
-        listeners=_listeners(site, unchecked) if site else None,
+        listeners=_listeners(site, facts.settings.sidecar.intercept, unchecked) if site else None,
     )
 
 
@@ -180,8 +180,12 @@ def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, t
     return (chosen.resizer.name if chosen.resizer else ""), why
 
 
-def _listeners(site: Site, unchecked: list[Unchecked]) -> dict[str, str] | None:
+def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[str, str] | None:
     """Return who else than a sidecar listens on the NodeManager's ports where other hosts reach it."""
+    if intercept == "nftables":
+        why = "the NodeManager listens there, and a rule of nftables sends connections to the sidecar"
+        unchecked.append(Unchecked("who listens on the NodeManager's ports", why, "without --offline one is tried"))
+        return None
     ports = set()
     for name in ("yarn.nodemanager.address", "yarn.nodemanager.webapp.address"):
         try:

@@ -93,6 +93,16 @@ def test_what_is_said_already_is_not_said_again_and_what_differs_is_overridden(t
     assert text.count("<name>yarn.nodemanager.hostname</name>") == 1
 
 
+def test_a_node_with_nftables_keeps_its_address(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, f"{ALL_Q}sidecar: {{intercept: nftables}}\n", overlay=False, nodes=1)
+    put(copy.conf.nodemanagers[0], NM, ("nftables",))
+    conf = load_hadoop_conf(copy.conf.nodemanagers[0])
+    assert (conf.text(BIND), conf.text("yarn.nodemanager.localizer.address")) == ("0.0.0.0", "127.0.0.11:18101")
+    assert [one["code"] for one in serious(copy.look()) if one["places"][0]["role"] == "nodemanager"] == []
+    copy.change("nm", "yarn-site.xml", {BIND: "127.0.0.1"})
+    assert "nm-bind-host" in {one["code"] for one in serious(copy.look())}
+
+
 def test_an_older_installation_is_replaced(tmp_path: Path) -> None:
     file = site(tmp_path)
     put(tmp_path, NM, ("tracker",))
