@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
@@ -17,6 +18,8 @@ from rm_proxy.routing import Router
 from rm_proxy.sizes import resources_of
 from rm_proxy.world import Announce, Effect, Granted, World
 
+ASTRAY: Final = "asked for before quicksilver lost sight of the application"
+
 
 class Arrivals:
     """The containers of one application attempt as they come in; `delivered` and `given` are those of one answer."""
@@ -27,12 +30,16 @@ class Arrivals:
         self._world, self._router, self._live, self._ends, self._emit = world, router, live, ends, emit
         self.delivered: dict[RowName, int] = {}
         """By how much the rows of the application were lowered."""
+        self.astray = False
+        """Whether nothing is known of what was asked for: all that comes is delivered."""
         self.given: list[str] = []
         """Ids of the containers that it got."""
+        self.granted: list[int] = []
+        """Private request ids that the ResourceManager granted, and has forgotten with that."""
 
     def begin(self) -> None:
         """Take in that a new answer came."""
-        self.delivered, self.given = {}, []
+        self.delivered, self.given, self.granted = {}, [], []
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; tells whether there are any."""
@@ -120,12 +127,16 @@ class Arrivals:
     def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
         """Take in a container of a private id; returns None when the application gets it, or why it does not."""
         private = container.allocation_request_id
+        self.granted.append(private)
         entry = self._router.table.entry_of(private, container.priority.priority, resources_of(container.resource))
         q = self._router.table.by_private.get(private)
         if q is not None:
             self._router.table.granted(q)
         else:
             self._router.table.unpark(private)
+        if self.astray:
+            self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
+            return None
         if entry is None:
             return "its ask is gone"
         refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
@@ -137,13 +148,21 @@ class Arrivals:
         elif refusal is not None:
             return refusal
         else:
-            taken = entry.take_q() or entry.take_g()
+            taken = entry.take_q() or entry.take_g() or self._give_up_one(entry)
             if taken is None:
                 return "it came after its ask was taken back"
             reason = taken
         self._lower(entry, *self._where(container.nodeId))
         self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
         return None
+
+    def _give_up_one(self, entry: Entry) -> Reason | None:
+        """Give up the latest placement of a key, as a container of an earlier one came; None when there is none."""
+        if not entry.pending:
+            return None
+        q = next(reversed(entry.pending.values()))
+        self._router.table.park(q)
+        return q.reason
 
     def _lower(self, entry: Entry, host: str, rack: str) -> None:
         """Count a delivery in the application's rows."""

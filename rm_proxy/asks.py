@@ -10,13 +10,13 @@ for ever. The ResourceManager forgets an id that it granted; one that was given 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Ask, Placement, Resources
 from rm_proxy import ids
-from rm_proxy.entries import ANY, Entry, Key, Ledger, QPlacement, Reason
+from rm_proxy.entries import ANY, Entry, Key, Ledger, QPlacement, Reason, row_of
 from rm_proxy.sizes import resources_of
 
 __all__ = ["ANY", "MAX_PARKED", "AskTable", "Entry", "Key", "QPlacement", "Reason"]
@@ -25,6 +25,8 @@ MAX_PARKED: Final = 256
 """Parked request ids of one attempt from which on no new ones are made: the ResourceManager looks at each of them with
 every allocate, and before 3.5.0 has no way to forget one that it did not grant (YARN-11808)."""
 
+NOWHERE: Final = ""
+"""In place of a host: the ResourceManager holds no host row of an id."""
 _Name = tuple[int, int, bool]
 
 
@@ -150,6 +152,25 @@ class AskTable:
             if not self._parked[key]:
                 del self._parked[key]
         self._to_zero.pop(private, None)
+
+    def park_asked(self, private: int, key: Key, host: str) -> None:
+        """Take over an id that an earlier process asked for: it may be granted still, or be used again."""
+        if private not in self.by_private and private not in self._parked_for:
+            if host != NOWHERE:
+                self._to_zero[private] = (key, host)
+            self._parked.setdefault(key, []).append(private)
+            self._parked_for[private] = key
+
+    def rows_at_rm(self) -> Iterator[y.ResourceRequestProto]:
+        """Yield a row for each that the ResourceManager may hold, the host rows of queueable ones included."""
+        for entry in self.entries.values():
+            for name in entry.told:
+                yield row_of(entry.key, name, 1)
+        for private, q in self.by_private.items():
+            yield _q_row(q.entry.key, private, q.host, 1)
+        for private, key in self._parked_for.items():
+            host = self._to_zero[private][1] if private in self._to_zero else NOWHERE
+            yield _q_row(key, private, host, 1)
 
     # Whose container is it?
 

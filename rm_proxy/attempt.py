@@ -18,7 +18,10 @@ from rm_proxy.asks import AskTable, Entry, Key
 from rm_proxy.ends import Ends
 from rm_proxy.exchange import Answered, Open, merge, prepend
 from rm_proxy.live import Live, LiveContainers
+from rm_proxy.notebook import Notebook
+from rm_proxy.notes import Kept, Note, remembered, remembered_answer, unpacked
 from rm_proxy.promotion import Promotion
+from rm_proxy.resync import Resync, doubt
 from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
 from rm_proxy.wellformed import check_answer, check_request
@@ -42,13 +45,20 @@ class Attempt:
         self.finished = False
         self.allocates = 0
         self.registered_answer: bytes | None = None
-        """The ResourceManager's answer to the registration."""
+        """The answer to the registration, as the application master got it."""
+        self.resync: Resync | None = None
+        """The take-over from an earlier process; None when there is nothing to take over, or it is done."""
+        self.astray = False
+        """Whether it was registered with an earlier process that left nothing: its asks pass as they are."""
+        self._void = False
+        """Whether the ResourceManager has forgotten the registration."""
         self._world = world
         self._effects: list[Effect] = []
         self._router = Router(attempt_id, world, self.table, self.live, self._effect)
         self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
         self._arrivals = Arrivals(world, self._router, self.live, self._ends, self._effect)
         self.promotion = Promotion(self.app_id, world, self.live, self._effect)
+        self.notebook = Notebook(self.live, self._ends)
         self._open: Open | None = None
         self._last: Answered | None = None
         self._resend: list[y.ResourceRequestProto] | None = None
@@ -88,12 +98,14 @@ class Attempt:
         """
         answer = y.RegisterApplicationMasterResponseProto.FromString(body)
         self._start_over()
-        self.registered_answer = body
+        self.astray = self._arrivals.astray = self._void = False
         if answer.HasField("maximumCapability"):
             self._router.maximum = resources_of(answer.maximumCapability)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s)
         self._router.charge()
-        return answer.SerializeToString() if changed else None
+        self.registered_answer = answer.SerializeToString() if changed else body
+        self.notebook.registered(self.registered_answer)
+        return self.registered_answer if changed else None
 
     def on_not_registered(self, now_s: float) -> None:
         """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again.
@@ -115,13 +127,15 @@ class Attempt:
         if last is not None:
             self._ends.tell_again(last.ends)
         self._start_over()
+        self._void = True
+        self.notebook.new()
 
     def _start_over(self) -> None:
         self.table.close()
         self.table = self._router.table = AskTable(self.table.serial)
         self._router.unrouted.clear()
         self._router.blacklist.clear()
-        self._last = self._open = self._resend = self._late = None
+        self._last = self._open = self._resend = self._late = self.resync = None
         self._answered = True
         self.promotion.clear()
         self._router.charge()
@@ -141,7 +155,75 @@ class Attempt:
         self._start_over()
         self.live.clear()
         self._ends.clear()
+        self.notebook.over()
         self._router.charge()
+
+    # Another process before this one
+
+    def restore(self, kept: Kept) -> None:
+        """Go on with what an earlier process wrote down. Raises KeyError, TypeError or ValueError when it is broken."""
+        self.registered_answer = unpacked(kept.registered)
+        self._void = not kept.registered
+        answer = y.RegisterApplicationMasterResponseProto.FromString(self.registered_answer)
+        if answer.HasField("maximumCapability"):
+            self._router.maximum = resources_of(answer.maximumCapability)
+        self._last = remembered_answer(kept.last) if kept.last is not None else None
+        for note in kept.live.values():
+            self.live.add(remembered(note))
+        self._ends.restore(kept)
+        self.table = self._router.table = AskTable(kept.serial)
+        self.resync = Resync(kept) if kept.registered else None
+        self.notebook.restore(kept)
+        self._answers = 1  # its first answer was long ago
+        self.live.changed = {}
+        self._router.charge()
+
+    def go_astray(self, response_id: int) -> bool:
+        """Take in an allocate request of a registration that nothing is known of; tells whether that is news.
+
+        One without an answer yet (0) says all that the application master wants: nothing is missing.
+        """
+        if self.astray or self.finished or self.registered_answer is not None or response_id == 0:
+            return False
+        self.astray = self._arrivals.astray = True
+        return True
+
+    def refuses(self, response_id: int) -> bool:
+        """Tell whether an allocate request is to be refused, so that the application master registers anew."""
+        resync = self.resync
+        if resync is None or self.finished or not resync.refuses(response_id):
+            return False
+        self.notebook.resync(resync.id)
+        return True
+
+    def registration(self) -> bytes | None:
+        """Return the answer to a registration that is not the ResourceManager's to answer; None when it is."""
+        return self.resync.registration() if self.resync is not None and not self.finished else None
+
+    def _go_on(self, request: y.AllocateRequestProto) -> bool:
+        """Let a request go on with the id from before the take-over; tells whether that changed it."""
+        resync = self.resync
+        assert resync is not None
+        if request.response_id == 0 and resync.id is not None:
+            request.response_id = resync.id
+            return True
+        if not resync.busy:
+            self.resync = None  # the application master has an answer since: it goes on by itself
+            self.notebook.resync(None)
+        return False
+
+    def take_note(self) -> Note | None:
+        """Return what changed since the last time, to be written down; None when nothing is to be."""
+        if self.registered_answer is None or self.astray:
+            return None
+        return self.notebook.take()
+
+    def whole_note(self) -> Note | None:
+        """Return all that is to be known of it, as one note; None when nothing is."""
+        if self.finished or self.registered_answer is None or self.astray:
+            return None
+        registered = b"" if self._void else self.registered_answer
+        return self.notebook.whole(registered, self._last, self.table, self.resync, self._resend or ())
 
     # Requests
 
@@ -152,11 +234,12 @@ class Attempt:
             return None
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
+        moved = self.resync is not None and self._go_on(request)
         last = self._last
         self._unseen = last is not None and last.repeats(request.response_id)
         if last is not None and self._unseen:
             self._late = last.late(request) if body != last.request else None
-            return None  # the ResourceManager ignores it
+            return request.SerializeToString() if moved else None  # the ResourceManager ignores it
         first = self._open
         if first is not None and first.response_id == request.response_id:
             if first.body == body:
@@ -166,11 +249,13 @@ class Attempt:
         late, self._late = self._late, None
         if late is not None:
             prepend(late, request)
-        changed = self._rewrite(request, now_s) or late is not None
+        changed = self._rewrite(request, now_s) or late is not None or moved
         call = Open(request.response_id, body, None)
         if first is not None:
             call, changed = merge(first, request, body), True
         call.rewritten = request.SerializeToString() if changed else None
+        if moved:
+            doubt(call)
         self._open = call
         return call.rewritten
 
@@ -181,7 +266,12 @@ class Attempt:
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
         if request.update_requests or self.promotion.to_ask:
             changed = self.promotion.rewrite_request(request) or changed
-        if request.ask or self.table.busy or self._resend is not None or self._router.reconsiders:
+        if self.astray:
+            return changed
+        if self.resync is not None:
+            request.ask.extend(self.resync.zeros(request.ask))
+        taking_over = self.resync is not None
+        if request.ask or self.table.busy or self._resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
         self._answered = False
@@ -190,11 +280,14 @@ class Attempt:
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         table = self.table
         touched = table.update(request.ask)
+        if self.resync is not None:
+            self.resync.adopt(table)
         self._router.route(touched, now_s, self._answered)
         self._router.place_all(now_s, self._answered)
         again, self._resend = self._resend, None
         ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
+        self.notebook.asked(rows)
         if not ours:
             return False
         del request.ask[:]
@@ -212,6 +305,7 @@ class Attempt:
             return
         if call.rewritten is not None and why:
             self._effect(Refused(self.app_id, why))
+        self._ends.answered()
         sent = call.sent
         mixed = [row for row in sent.ask if (entry := self.table.entries.get(Key.of(row))) is not None and entry.mixed]
         self._resend = [*(self._resend or ()), *self.table.doubt(mixed)]
@@ -230,13 +324,16 @@ class Attempt:
             return self._last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
-        changed = self._take_in(answer, now_s) if _carries(answer) or self._ends.to_tell else False
+        carries = _carries(answer) or self._ends.to_tell
+        changed = carries and self._take_in(answer, now_s)
         self.table.answered()
         changed = self._rewrite_limit(answer) or changed
         rewritten = answer.SerializeToString() if changed else None
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
         self._last = Answered(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
+        if carries:
+            self.notebook.answered(self._last, arrived.granted)
         return rewritten
 
     def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
@@ -256,6 +353,9 @@ class Attempt:
         self._answers += 1
         self._answered = True
         call, self._open = self._open, None
+        self._ends.answered()
+        if call is not None and call.late is not None:
+            self._late = call.late
         if call is not None and (call.doubtful or call.releases):
             self._resend = [*(self._resend or ()), *self.table.doubt(call.doubtful)]
             self._ends.release_again(call.releases)
@@ -268,6 +368,10 @@ class Attempt:
     def hears_of(self, container_id: str) -> bool:
         """Tell whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
         return container_id in self.live or self._ends.is_untold(container_id)
+
+    def ended(self, container_id: str) -> bool:
+        """Tell whether a container's end was, or is being, told."""
+        return container_id in self._ends
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
         """Take in what a sidecar says of one of the containers."""

@@ -42,6 +42,9 @@ class ProxySettings(BaseModel):
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
     store_url: SecretStr | None = None
     """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
+    state_dir: Path | None = None
+    """Directory of the state that a restarted proxy goes on with; default: beside a SQLite store, else where the
+    default one would be (own)."""
     round_s: float = Field(1.0, gt=0, le=60)
     """Time between two rounds of the coordinator."""
     nodes_refresh_s: float = Field(5.0, gt=0)
@@ -134,12 +137,20 @@ class ProxySettings(BaseModel):
                 remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here",
             )
         rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
-        return Endpoints(listen, upstream, rm_web, self.rest_listen, self.store)
+        journal = self._journal(listen)
+        return Endpoints(listen, upstream, rm_web, self.rest_listen, self.store, journal)
 
     @property
     def store(self) -> str:
         """The store's URL, with its password."""
         return self.store_url.get_secret_value() if self.store_url else default_store_url()
+
+    def _journal(self, listen: Address) -> Path:
+        folder = self.state_dir
+        if folder is None:
+            file = self.store if self.store.startswith("sqlite:///") else default_store_url()
+            folder = Path(file.removeprefix("sqlite:///")).parent
+        return folder / f"attempts-{listen.host.replace(':', '_')}-{listen.port}.journal"
 
     def _moved(self, conf: HadoopConf) -> Address:
         if self.rm_conf_dir is None:
@@ -161,6 +172,8 @@ class Endpoints:
     """A URL without a slash at its end."""
     rest_listen: Address
     store_url: str = field(repr=False)
+    journal: Path
+    """The state that a restarted proxy goes on with; one file for each listener."""
 
 
 def default_store_url() -> str:

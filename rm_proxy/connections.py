@@ -12,7 +12,19 @@ from rm_proxy.budget import FaultKind
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.relay import ALLOCATE, Called, Command, Identified, PassedThrough, Relay, ToAm, ToRm
+from rm_proxy.notes import Note
+from rm_proxy.relay import (
+    ALLOCATE,
+    Called,
+    Command,
+    Identified,
+    Noted,
+    PassedThrough,
+    Relay,
+    ToAm,
+    TookOver,
+    ToRm,
+)
 from rm_proxy.world import Effect
 from shell.dial import dial
 from shell.logs import get_logger
@@ -37,6 +49,9 @@ class Hub(Protocol):
 
     def faulted(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
+
+    def keep(self, attempt_id: str, note: Note) -> None:
+        """Write down what changed of an attempt, before the bytes that it is about leave."""
 
     def upstream_failed(self, error: OSError) -> None:
         """Take in that the ResourceManager cannot be reached."""
@@ -156,10 +171,22 @@ class AmSide(asyncio.Protocol):
                     self._transport.write(command.data)
             elif isinstance(command, Called):
                 self._count(command)
+            elif type(command) is Noted:
+                self._hub.keep(command.attempt_id, command.note)
+            elif isinstance(command, TookOver):
+                self._took_over(command)
             elif isinstance(command, Identified):
                 self._hub.identified(command.attempt_id)
             elif isinstance(command, PassedThrough):
                 self._passed_through(command)
+
+    def _took_over(self, command: TookOver) -> None:
+        self._hub.metrics.resyncs.labels(command.step).inc()
+        if command.step == "astray":
+            text = "nothing is known of an application that was registered before: its asks pass as they are"
+            log.warning(text, attempt=command.attempt_id, peer=self.peer)
+        else:
+            log.info(f"an application is taken over: {command.step}", attempt=command.attempt_id)
 
     def _send_up(self, data: bytes) -> None:
         """Send to the ResourceManager; while it is being dialed, keep one read's bytes and read no more.

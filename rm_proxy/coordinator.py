@@ -24,6 +24,7 @@ from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
 from rm_proxy.records import AppRecord
 from rm_proxy.requota import Requota
+from rm_proxy.takeover import TakeOver
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
@@ -67,6 +68,7 @@ class Coordinator(Places):
         self.queues: dict[str, YarnQueue] = {}
         self._apps: dict[str, AppView] = {}
         self._of_app: dict[str, list[Attempt]] = {}
+        self.takeover = TakeOver(self, self.attempts, self._of_app, self.yarn_app)
         self._use = QueueUse()
         self._capacity: Resources | None = None
         self._acked: dict[str, tuple[str, int]] = {}
@@ -121,6 +123,7 @@ class Coordinator(Places):
             submitted_s=record.submitted_s,
         )
         for attempt in self._of_app.get(record.id, ()):
+            attempt.notebook.app(record)
             if record.finished_s is not None:
                 attempt.end("the application ended")
         self._forget_old()
@@ -158,6 +161,9 @@ class Coordinator(Places):
             if any(is_earlier(old.id, other.id) for other in others):
                 old.end("a newer attempt of the application started")
                 self._urgent += old.take_effects()
+        record = self.records.get(attempt.app_id)
+        if record is not None:
+            attempt.notebook.app(record)
         return attempt
 
     def take_urgent(self) -> list[Effect]:
@@ -203,13 +209,16 @@ class Coordinator(Places):
             holder = self._holder(container_id)
             if holder is not None:
                 holder.give_up(container_id)
+                self.takeover.touched[holder.id] = holder
+        if node.report is None:
+            self._urgent += self.takeover.announce_again(report, now_s)
         node.confirm(report, now_s)
         self.estimator.running(node_id, report.containers, self._apps, self.policies)
         self.targets.observe(node_id, report, now_s)
         self._refresh(node, now_s)
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
-        drops = self._drops.pop(node_id, {})
+        drops = self.takeover.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
             events_to=self._acked[node_id][1],
             drop=list(drops),
@@ -249,11 +258,13 @@ class Coordinator(Places):
             self._learn(event, live, app)
             self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
+        self.takeover.touched[attempt.id] = attempt
 
     def _master_gone(self, container_id: str, now_s: float) -> None:
         attempt = self.attempts.get(attempt_of_container(container_id))
         if attempt is not None and not attempt.finished:
             attempt.master_gone(now_s)
+            self.takeover.touched[attempt.id] = attempt
             self._urgent += attempt.take_effects()
 
     def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from hadoop_rpc.messages import as_text
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from rm_proxy import exit_codes, ids
 from rm_proxy.live import Live, LiveContainers
+from rm_proxy.notes import Kept, noted, packed, remembered, unpacked
 from rm_proxy.records import CompletionRecord
 from rm_proxy.world import Completed, DropHeld, Effect, Returned, World
 from shell.messages import ContainerEvent, EventKind
@@ -40,10 +41,14 @@ class Ends:
     ) -> None:
         self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
         self._releases: list[y.ContainerIdProto] = []
+        self._sent: list[y.ContainerIdProto] = []
+        """Releases of ours that stand in the request which is not answered yet."""
         self._made: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._stopped: dict[str, tuple[y.ContainerStatusProto, Live, float]] = {}
         """Ends by a stop of which nobody has said yet whose it was, with the time."""
+        self.fresh: dict[str, None] = {}
+        """Ends since the attempt was last written down."""
 
     def __contains__(self, container_id: str) -> bool:
         return container_id in self._ended
@@ -51,6 +56,7 @@ class Ends:
     def clear(self) -> None:
         """Forget everything: the application is over."""
         self._releases.clear()
+        self._sent.clear()
         self._made.clear()
         self._ended.clear()
         self._stopped.clear()
@@ -87,11 +93,13 @@ class Ends:
             if live is None:
                 continue
             live.released = True
+            self._live.touch(container_id)
             if live.kind is Kind.QUEUEABLE:
                 self._emit(DropHeld(live.node_id, live.id, "released by the application master"))
         if len(kept) == len(request.release) and not self._releases:
             return False
         kept = [*kept, *self._releases]
+        self._sent = [*self._sent, *self._releases]
         self._releases = []
         del request.release[:]
         request.release.extend(kept)
@@ -103,6 +111,43 @@ class Ends:
         self._releases.append(ids.copied(container.id))
         self._remember(container_id)
         self._emit(Returned(container_id, reason))
+
+    # What outlives the process
+
+    @property
+    def open(self) -> bool:
+        """Whether there are ends to tell, releases to send, or stops of which it is not known whose they were."""
+        return bool(self._made or self._releases or self._sent or self._stopped)
+
+    def note(self) -> dict[str, Any]:
+        """Return what is open, to be written down."""
+        return {
+            "made": [packed(status) for status in self._made],
+            "out": [packed(proto) for proto in (*self._sent, *self._releases)],
+            "stopped": [
+                {"status": packed(status), "live": noted(live), "at_s": at_s}
+                for status, live, at_s in self._stopped.values()
+            ],
+        }
+
+    @property
+    def ended(self) -> list[str]:
+        """The ends that are remembered, the oldest first."""
+        return list(self._ended)
+
+    def restore(self, kept: Kept) -> None:
+        """Go on with what an earlier process wrote down."""
+        self._ended = OrderedDict.fromkeys(kept.ended)
+        self._made = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
+        self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
+        for stopped in kept.open.get("stopped", ()):
+            live = remembered(stopped["live"])
+            status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))
+            self._stopped[live.id] = status, live, stopped["at_s"]
+
+    def answered(self) -> None:
+        """Take in that the last request was answered: its releases were heard."""
+        self._sent = []
 
     # Answers
 
@@ -164,7 +209,7 @@ class Ends:
         return changed
 
     def _remember(self, container_id: str) -> None:
-        self._ended[container_id] = None
+        self._ended[container_id] = self.fresh[container_id] = None
         while len(self._ended) > REMEMBERED_ENDS:
             self._ended.popitem(last=False)
 
@@ -179,6 +224,7 @@ class Ends:
                     self._stopped[event.container_id][1].killed = event.reason or "room was needed"
                 self._tell_stopped(event.container_id, now_s)
             return
+        self._live.touch(live.id)
         if event.kind is EventKind.HELD:
             live.held_s = now_s
         elif event.kind is EventKind.STARTED:
@@ -199,6 +245,7 @@ class Ends:
         if live is None or live.released or live.given_up:
             return
         live.given_up = True
+        self._live.touch(container_id)
         live.killed = live.killed or "room was needed"
         self._releases.append(live.proto)
 

@@ -395,6 +395,16 @@ class Entry:
         return not (self.demand or self.g_share or self.q_wanted or self.pending or self.told)
 
 
+def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:
+    """Return a row of a key as its words are: without a label, and free to go elsewhere."""
+    row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
+    row.priority.priority = key.priority
+    row.capability.ParseFromString(key.capability)
+    row.execution_type_request.execution_type = y.OPPORTUNISTIC if key.opportunistic else y.GUARANTEED
+    row.allocation_request_id = key.request_id
+    return row
+
+
 def _append(reasons: deque[Reason], new: Reason) -> None:
     last = reasons[-1] if reasons else None
     if last is not None and replace(last, count=new.count) == new:

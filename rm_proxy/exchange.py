@@ -69,6 +69,8 @@ class Open:
     """Releases of which the same holds."""
     updates: list[y.UpdateContainerRequestProto] = field(default_factory=list)
     """Updates of containers of which the same holds."""
+    late: y.AllocateRequestProto | None = None
+    """What else is to be said again with the next request."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:
@@ -86,6 +88,10 @@ def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> No
     both = {item.SerializeToString() for item in request.release}
     request.release.extend(item for item in late.release if item.SerializeToString() not in both)
     _add_updates(late, request)
+    scheduling = y.AllocateRequestProto(scheduling_requests=late.scheduling_requests)
+    scheduling.scheduling_requests.extend(request.scheduling_requests)
+    request.ClearField("scheduling_requests")
+    request.scheduling_requests.extend(scheduling.scheduling_requests)
     if late.HasField("blacklist_request"):
         _merge_blacklists(late.blacklist_request, request.blacklist_request)
 
@@ -102,7 +108,7 @@ def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
     releases = [item for item in request.release if item.SerializeToString() not in released]
     both = {item.SerializeToString() for item in request.release}
     updates = _without(request.update_requests, sent.update_requests)
-    call = Open(request.response_id, body, None, _copies(doubtful), [_copy(item) for item in releases], updates)
+    call = Open(request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates)
     call.doubtful += first.doubtful
     call.releases += first.releases
     call.updates += first.updates
@@ -143,7 +149,8 @@ def row_name(row: y.ResourceRequestProto) -> RowName:
     return Key.of(row), row.resource_name
 
 
-def _copies(rows: list[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
+def copied_rows(rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
+    """Return copies that outlive the message they stand in."""
     copies = []
     for row in rows:
         copy = y.ResourceRequestProto()

@@ -84,6 +84,11 @@ def is_private(request_id: int) -> bool:
     return request_id >> _SERIAL_SHIFT > 0
 
 
+def serial_of(private: int) -> int:
+    """Return the number that a private request id was made of."""
+    return private >> _SERIAL_SHIFT
+
+
 def original_id(private: int) -> int:
     """Return the application's request id; -1 when it had set none."""
     return (private & ((1 << _LOW_BITS) - 1)) - 1

@@ -73,6 +73,8 @@ class LiveContainers:
         self.used_g = Resources()
         self.used_q = Resources()
         self.count_q = 0
+        self.changed: dict[str, None] = {}
+        """Containers that are held no longer, or otherwise than when their attempt was last written down."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -91,6 +93,7 @@ class LiveContainers:
         """Count a delivered container; one that is held already is counted once."""
         self.pop(live.id)
         self._by_id[live.id] = live
+        self.touch(live.id)
         if live.kind is Kind.QUEUEABLE:
             self.used_q += live.resources
             self.count_q += 1
@@ -102,6 +105,7 @@ class LiveContainers:
         live = self._by_id.pop(container_id, None)
         if live is None:
             return None
+        self.touch(container_id)
         if live.kind is Kind.QUEUEABLE:
             self.used_q -= live.resources
             self.count_q -= 1
@@ -116,8 +120,13 @@ class LiveContainers:
             live.kind, live.promoted_s = Kind.GUARANTEED, now_s
             self.add(live)
 
+    def touch(self, container_id: str) -> None:
+        """Note that a container is another than it was."""
+        self.changed[container_id] = None
+
     def clear(self) -> None:
         """Forget all."""
+        self.changed.update(dict.fromkeys(self._by_id))
         self._by_id.clear()
         self.used_g = self.used_q = Resources()
         self.count_q = 0

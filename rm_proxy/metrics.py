@@ -59,6 +59,16 @@ class ProxyMetrics:
         self.allocates = self._counter("allocates", "Allocate calls, by what was done (rewritten, passed).", "action")
         self.rewritten, self.passed = self.allocates.labels("rewritten"), self.allocates.labels("passed")
 
+        self.resyncs = self._counter(
+            "resyncs",
+            "Steps of taking applications over from an earlier process, by step (refused, registered, astray).",
+            "step",
+        )
+        self.taken_over = self._gauge("taken_over_attempts", "Application attempts known from an earlier process.")
+        self.journal_up = self._gauge("journal_up", "1 while the state of living applications is written, else 0.")
+        self.journal_bytes = self._counter("journal_bytes", "Bytes written of the state of living applications.")
+        self.journal_dropped = self._counter("journal_dropped", "Notes of that state that could not be written.")
+
     def _scheduling(self) -> None:
         self.attempts = self._gauge("attempts", "Application attempts that live.")
         self.grants = self._counter("grants", "Containers delivered to application masters, by kind.", "kind")

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind
 from rm_proxy import ids
 from rm_proxy.live import Live, LiveContainers
 from rm_proxy.records import DecisionRecord
@@ -182,7 +183,16 @@ class Promotion:
         return changed
 
     def _wish(self, container: y.ContainerIdProto, update_type: int) -> Wish | None:
-        return self._wishes.get(ids.container_id_text(container)) if update_type == y.PROMOTE_EXECUTION_TYPE else None
+        """Return the promotion of ours that a verdict is about; it may be one that an earlier process asked for."""
+        if update_type != y.PROMOTE_EXECUTION_TYPE:
+            return None
+        container_id = ids.container_id_text(container)
+        live = self._live.get(container_id)
+        if container_id not in self._wishes and container_id not in self._theirs and live is not None:
+            ours = live.private_id is not None and not ids.asked_opportunistic(live.private_id)
+            if ours and live.kind is Kind.QUEUEABLE:
+                self._wishes[container_id] = Wish(live, "asked for before quicksilver restarted", Stand.ASKED)
+        return self._wishes.get(container_id)
 
     def _promoted(self, wish: Wish, version: int, now_s: float) -> None:
         live = self._live.get(wish.live.id)
@@ -190,6 +200,7 @@ class Promotion:
         if live is None:
             return
         live.version = version
+        self._live.touch(live.id)
         self._live.promote(live.id, now_s)
         self._promoted_lately.append((now_s, live))
         self._world.promoted(live.node_id, live.id)
@@ -201,6 +212,7 @@ class Promotion:
         if live is None:
             return False
         live.version = container.version
+        self._live.touch(live.id)
         if live.promoted_s is None:
             return False
         container.version -= 1
@@ -211,6 +223,7 @@ class Promotion:
             return  # it has it before it already
         if error.reason == _VERSION and error.current_container_version >= 0:
             wish.live.version = error.current_container_version
+            self._live.touch(wish.live.id)
         self._to_ask.pop(wish.live.id, None)
         wish.stand = Stand.REFUSED
         wish.refusals += 1

@@ -23,6 +23,8 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy import ids
 from rm_proxy.attempt import Attempt
+from rm_proxy.notes import Note
+from rm_proxy.resync import TEXT
 from rm_proxy.world import Effect
 
 MAX_OUTSTANDING: Final = 64
@@ -82,10 +84,24 @@ class Called(NamedTuple):
     rewritten: bool
 
 
+class Noted(NamedTuple):
+    """Write this down before the commands that follow: another process may have to go on with it."""
+
+    attempt_id: str
+    note: Note
+
+
+class TookOver(NamedTuple):
+    """A step in taking an attempt over from an earlier process (for metrics): refused, registered, astray."""
+
+    attempt_id: str
+    step: str
+
+
 _PASSED: Final = Called(ALLOCATE, False)
 _REWRITTEN: Final = Called(ALLOCATE, True)
 
-Command = ToRm | ToAm | Identified | PassedThrough | Called
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver
 
 
 class Relay:
@@ -132,7 +148,9 @@ class Relay:
                 commands.append(ToAm(event.raw))
                 self._sasl_result(self._sasl.from_server(event), commands)
             elif isinstance(event, Failure):
-                commands.append(ToAm(event.raw, self._failure(event, now_s)))
+                effects = self._failure(event, now_s)
+                self._note(commands)
+                commands.append(ToAm(event.raw, effects))
         return commands
 
     def _sasl_result(self, result: SaslResult | None, commands: list[Command]) -> None:
@@ -160,6 +178,8 @@ class Relay:
         if attempt is not None:
             if len(self._calls) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
+            if (attempt.resync is not None or attempt.registered_answer is None) and self._take_over(call, commands):
+                return
             self._calls[call.call_id] = method
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
@@ -168,7 +188,34 @@ class Relay:
             body = None if attempt is None else attempt.on_allocate(call.body, now_s)
         except (DecodeError, EncodeError) as error:  # what lacks a required field can be read, and not be written
             raise _no_message("allocate request", error) from error
+        self._note(commands)
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
+
+    def _take_over(self, call: Call, commands: list[Command]) -> bool:
+        """Answer what an attempt calls that an earlier process knew, where the answer is ours; tells whether it is."""
+        attempt = self.attempt
+        assert attempt is not None
+        data, step = None, ""
+        if call.method == REGISTER and (body := attempt.registration()) is not None:
+            data, step = self._am.response(call, body), "registered"
+        elif call.method == ALLOCATE:
+            response_id = _response_id(call.body)
+            if attempt.refuses(response_id):
+                data, step = self._am.error(call, NOT_REGISTERED, TEXT), "refused"
+            elif attempt.go_astray(response_id):
+                step = "astray"
+        if step:
+            commands.append(TookOver(attempt.id, step))
+        if data is not None:
+            self._note(commands)
+            commands.append(ToAm(data))
+        return data is not None
+
+    def _note(self, commands: list[Command]) -> None:
+        attempt = self.attempt
+        note = attempt.take_note() if attempt is not None else None
+        if attempt is not None and note is not None:
+            commands.append(Noted(attempt.id, note))
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
         method = self._calls.pop(response.call_id, None)
@@ -186,6 +233,7 @@ class Relay:
         except (DecodeError, EncodeError) as error:
             raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
         raw = response.raw if body is None else replace_body(response, body)
+        self._note(commands)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
     def _failure(self, failure: Failure, now_s: float) -> tuple[Effect, ...]:
@@ -197,6 +245,13 @@ class Relay:
         else:
             attempt.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
         return tuple(attempt.take_effects())
+
+
+def _response_id(body: bytes) -> int:
+    try:
+        return y.AllocateRequestProto.FromString(body).response_id
+    except DecodeError as error:
+        raise _no_message("allocate request", error) from error
 
 
 def _no_message(what: str, error: Exception) -> RemoteProtocolError:

@@ -29,7 +29,9 @@ from rm_proxy.draining import Drainer
 from rm_proxy.durations import kept
 from rm_proxy.estimator import MIN_S
 from rm_proxy.keeper import Keeper, Learner
+from rm_proxy.memory import Memory
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.notes import Note
 from rm_proxy.promoter import wanted
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import DecisionRecord
@@ -96,6 +98,7 @@ class Proxy:
             keep_s=settings.keep_days * 86400,
         )
         self.bypass = Bypass(self.coordinator, self.metrics, self.recorder)
+        self.memory = Memory(self.endpoints.journal, self.coordinator, self.metrics)
         self.keepers = self._keepers()
         self.announcer = Announcer(
             self.metrics,
@@ -153,6 +156,7 @@ class Proxy:
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
         self._loop.set_exception_handler(self._on_fault)
+        self.memory.recall(time.time())
         self.recorder.start()
         self.reloader.begin(time.time())
         self.announcer.start()
@@ -204,6 +208,7 @@ class Proxy:
             self._rest.cancel()
             await asyncio.wait([self._rest])
         await self._loop.run_in_executor(None, self.announcer.close)
+        self.memory.close()
         for keeper in self.keepers:
             keeper.close(time.time())
         await self._loop.run_in_executor(None, self.recorder.close)
@@ -216,6 +221,10 @@ class Proxy:
         """Look a new attempt's application up."""
         self.refresher.application(self.coordinator.attempt(attempt_id).app_id)
         self.carry_out(self.coordinator.take_urgent())
+
+    def keep(self, attempt_id: str, note: Note) -> None:
+        """Write down what changed of an attempt, before the bytes that it is about leave."""
+        self.memory.keep(attempt_id, note)
 
     def faulted(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
@@ -339,6 +348,7 @@ class Proxy:
     def _on_round(self) -> None:
         self.reloader.tick(time.time())
         self._warn_of_promotion()
+        self.memory.round(time.time())
         self.carry_out(self.coordinator.take_effects())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
         for keeper in self.keepers:
@@ -372,6 +382,7 @@ class Proxy:
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self.metrics.queueing_s.observe(event.waited_s)
         ack = self.coordinator.report(node_id, report, time.time())
+        self.memory.keep_touched()  # what is acknowledged is not told again
         self.carry_out(self.coordinator.take_urgent())
         return ack
 

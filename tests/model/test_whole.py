@@ -231,6 +231,20 @@ class Whole(RuleBasedStateMachine):
         self.run.restart_rm()
 
     @rule(
+        job=st.integers(0, 1),
+        fault=st.sampled_from(FAULTS),
+        again=st.booleans(),
+        effects=st.booleans(),
+        compacts=st.booleans(),
+    )
+    def proxy_dies(self, job: int, fault: Fault, again: bool, effects: bool, compacts: bool) -> None:
+        """Killed between two calls of a job, or within one."""
+        self.run.lose_effects = not effects
+        self.run.compacts = compacts
+        self.run.heartbeat(self.am(job), fault, again)
+        self.run.proxy_dies()
+
+    @rule(
         route=st.integers(0, 2),
         quota=st.integers(0, 2),
         place=st.integers(0, 3),

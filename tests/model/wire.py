@@ -9,7 +9,7 @@ from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
 from rm_proxy.coordinator import Coordinator
-from rm_proxy.relay import Command, Relay, ToAm, ToRm
+from rm_proxy.relay import Command, Noted, Relay, ToAm, ToRm
 from rm_proxy.world import Effect
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
@@ -65,6 +65,22 @@ class Wire:
         self.commands += commands
         self.effects = [e for c in commands if isinstance(c, ToAm) for e in c.effects]
         return b"".join(c.data for c in commands if isinstance(c, ToAm))
+
+    def send(self, method: str, body: bytes | Message) -> Call | Response | Failure:
+        """Call; returns the call as the ResourceManager got it, or the answer where the relay gave one itself."""
+        commands = self.relay.from_am(self.client.call(method, AM_PROTOCOL, body), self.now_s)
+        self.commands += commands
+        up = b"".join(c.data for c in commands if isinstance(c, ToRm))
+        down = b"".join(c.data for c in commands if isinstance(c, ToAm))
+        (event,) = self.server.receive_data(up) if up else self.client.receive_data(down)
+        assert isinstance(event, Call | Response | Failure) and not (up and down)
+        return event
+
+    def take_notes(self) -> list[Noted]:
+        """Return what was to be written down since the last time."""
+        notes = [c for c in self.commands if isinstance(c, Noted)]
+        self.commands.clear()
+        return notes
 
     def call(self, method: str, body: bytes | Message) -> Call:
         """Call; returns the call as the ResourceManager got it."""

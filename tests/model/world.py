@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
 from random import Random
 from typing import Any, Literal
 
+from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
 from rm_proxy import asks, ids, routing
 from rm_proxy.coordinator import Coordinator
+from rm_proxy.notes import Kept, Note
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, DropHeld, Effect
 from rm_proxy.yarn_json import YarnNode, YarnQueue
@@ -44,7 +47,8 @@ class Run:
     def __init__(self, policies: Mapping[str, Any], types: Iterable[str], nodes: int, seed: int) -> None:
         self.now_s = 1000.0
         loaded = Policies.load(policies, registry())
-        self.coordinator = Coordinator(loaded, Random(seed))
+        self.rng = Random(seed)
+        self.coordinator = Coordinator(loaded, self.rng)
         hosts = {f"host{n}:8041": RmNode(f"host{n}", f"/r{n % 2}", NODE_MB) for n in range(1, nodes + 1)}
         self.rm = ResourceManager(hosts, TIMESTAMP)
         self.sites = {n: Site(n, NODE_MB, NODE_CORES, loaded, self._known) for n in hosts}
@@ -66,6 +70,12 @@ class Run:
         """Ids that the ResourceManager may keep for ever because a connection broke."""
         self.lose_announcements = False
         self.lose_drops = False
+        self.compacts = False
+        """Whether the proxy has written down everything anew just before it dies."""
+        self.lose_effects = False
+        """Whether the proxy dies after it wrote down what it does, and before it does it."""
+        self.notes: dict[str, Kept] = {}
+        """What the proxy wrote down, by attempt."""
         self._kept: list[tuple[Any, str, int]] = []
         self._tell_yarn()
         self.tick(0.0)
@@ -117,10 +127,14 @@ class Run:
 
     def _register(self, am: ApplicationMaster, kept: Iterable[y.ContainerProto] = ()) -> None:
         wire = self._wire(am)
-        call = wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
-        answer = self.rm.register(am.number)
-        answer.containers_from_previous_attempts.extend(kept)
-        response = wire.answer(call, answer)
+        call = wire.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
+        response = call
+        if isinstance(call, Call):
+            answer = self.rm.register(am.number)
+            answer.containers_from_previous_attempts.extend(kept)
+            response = wire.answer(call, answer)
+        self._write(wire.take_notes())
+        assert isinstance(response, Response)
         am.registered()
         for container in y.RegisterApplicationMasterResponseProto.FromString(
             response.body
@@ -147,6 +161,34 @@ class Run:
             held = [e.id for e in site.node.entries.values() if site.node.state(e.id) is ContainerState.WAITING]
             assert not [cid for cid in held if ids.attempt_of_container(cid) == attempt_id]
 
+    # What outlives the proxy
+
+    def _write(self, notes: Iterable[tuple[str, Note]]) -> None:
+        for attempt_id, note in notes:
+            kept = self.notes.setdefault(attempt_id, Kept())
+            kept.take(json.loads(json.dumps(note)))
+            if kept.over:
+                del self.notes[attempt_id]
+
+    def proxy_dies(self) -> None:
+        """The proxy is killed, and another one goes on with what it wrote down."""
+        old = self.coordinator
+        for am in self.ams:
+            table = old.attempts[am.attempt_id].table
+            self.leaks[am.number] += len(table.by_private) + len(table._parked_for)
+            self.broken[am.number] += len(am.wanted)
+            self.calm[am.number] = 0
+        self.wires.clear()
+        if self.compacts:
+            whole = dict(old.takeover.whole_notes())
+            self.notes = {}
+            self._write(whole.items())
+        self.coordinator = Coordinator(old.policies, self.rng)
+        for attempt_id, kept in self.notes.items():
+            self.coordinator.takeover.restore(attempt_id, kept)
+        self._tell_yarn()
+        self.lose_effects = False
+
     # allocate
 
     def heartbeat(self, am: ApplicationMaster, fault: Fault = "", again: bool = True) -> None:
@@ -154,12 +196,21 @@ class Run:
         wire = self._wire(am)
         body = am.request(again)
         am.unanswered = body
-        call = wire.call("allocate", body)
+        call = wire.send("allocate", body)
+        self._write(wire.take_notes())
         self.calm[am.number] = 0 if fault else self.calm[am.number] + 1
         self.fresh[am.number] = False
         if fault:
             self.broken[am.number] += len(am.wanted)
             self.leaks[am.number] += len(self.coordinator.attempts[am.attempt_id].table.by_private)
+        if isinstance(call, Failure):
+            assert call.exception_class == NOT_REGISTERED, call
+            if fault:
+                del self.wires[am.number]
+            else:
+                self._register(am)
+            return
+        assert isinstance(call, Call)
         if fault == "unseen":
             del self.wires[am.number]
             return
@@ -168,6 +219,7 @@ class Run:
         except Refused as refused:
             assert str(refused) == NOT_REGISTERED, refused
             wire.refuse(call, NOT_REGISTERED)
+            self._write(wire.take_notes())
             live = self.coordinator.attempts[am.attempt_id].live
             self.voided |= {cid for cid in self.proxied[am.number] if cid not in live}
             self.carry_out(wire.effects)
@@ -178,6 +230,7 @@ class Run:
             del self.wires[am.number]
             return
         response = wire.answer(call, raw)
+        self._write(wire.take_notes())
         self.carry_out(wire.effects)
         answer = y.AllocateResponseProto.FromString(response.body)
         self.proxied[am.number] |= {ids.container_id_text(c.id) for c in answer.allocated_containers}
@@ -189,6 +242,8 @@ class Run:
         am.take(answer)
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
+        if self.lose_effects:
+            return
         for effect in effects:
             if isinstance(effect, Announce):
                 if not self.lose_announcements:
@@ -210,13 +265,18 @@ class Run:
             site.look_at_processes()
             if not site.down:
                 site.look_at_list()
-            site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
+            ack = self.coordinator.report(site.id, site.report(), self.now_s)
+            self._write(self.coordinator.takeover.touched_notes())
+            self.carry_out(self.coordinator.take_urgent())
+            site.acknowledged(ack)
         self.coordinator.round(self.now_s)
+        self._write(self.coordinator.takeover.notes())
         self.carry_out(self.coordinator.take_effects())
 
     def use(self, policies: Policies) -> None:
         """Settings change at the proxy."""
         self.coordinator.use(policies, self.now_s)
+        self._write(self.coordinator.takeover.notes())
         self.carry_out(self.coordinator.take_effects())
 
     def node_heartbeat(self, node_id: str) -> None:
@@ -305,7 +365,7 @@ class Run:
 
     def settle(self, rounds: int = 150) -> None:
         """Leave everything alone, without faults, until nothing moves; AssertionError when that does not come."""
-        self.lose_announcements = self.lose_drops = False
+        self.lose_announcements = self.lose_drops = self.lose_effects = False
         for node in self.rm.nodes.values():
             node.takes_o = True
         for node_id, site in self.sites.items():
