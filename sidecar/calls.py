@@ -236,6 +236,8 @@ class Calls:
 
     def _learn(self, answer: Response) -> StartContainersResponseProto:
         message = StartContainersResponseProto.FromString(answer.body)
+        if not message.IsInitialized():
+            raise DecodeError("the NodeManager's answer lacks required fields")
         self._meta.data = tuple(message.services_meta_data)
         return message
 

@@ -20,7 +20,7 @@ from hadoop_rpc.connection import (
     SaslFrame,
     ServerConnection,
 )
-from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.events import SASL_CALL_ID, ClientEvent, ServerEvent
 from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos.yarn_pb2 import (
@@ -115,7 +115,7 @@ class Gate:
         try:
             for event in self._server.receive_data(data):
                 self._client_said(event)
-        except RemoteProtocolError as error:
+        except HadoopRpcError as error:
             self._broken("client", str(error))
 
     def _from_upstream(self, data: bytes) -> None:
@@ -124,7 +124,7 @@ class Gate:
         try:
             for event in self._client.receive_data(data):
                 self._upstream_said(event)
-        except (RemoteProtocolError, DecodeError, EncodeError) as error:
+        except (HadoopRpcError, DecodeError, EncodeError) as error:  # also what can be read, and not be passed on
             self._broken("NodeManager", str(error))
 
     def _broken(self, side: str, text: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 import psutil
 
 from bench.fuzz.sessions import Sessions, read_recordings
-from bench.fuzz.targets import MAX_FRAME, TARGETS, Step, Target
+from bench.fuzz.targets import MAX_FRAME, OPENING, TARGETS, Step, Target
 
 HANG_S: Final = 10
 """A session that takes longer hangs; one takes milliseconds."""
@@ -27,6 +27,7 @@ KEPT_BYTES: Final = 4 * MAX_FRAME
 RSS_MB: Final = 1024
 _CORPUS_SESSIONS: Final = 400
 _CORPUS_BYTES: Final = 40_000
+_WIRE_STEPS: Final = 2
 _WORDS: Final = re.compile(r"[0-9a-f]{8,}|\d+|b?'[^']*'|b?\"[^\"]*\"|\([^)]*\)")
 
 
@@ -84,13 +85,14 @@ class Fuzzer:
 
     def session(self, name: str, rng: Random) -> None:
         """Run one session, and keep it when it showed something new."""
-        target, done, novel = TARGETS[name](), list[Step](), False
+        target, done, novel = TARGETS[name](), list[Step](), 0
         begun_s = time.perf_counter()
         try:
             with _limit(HANG_S):
                 for step in self._sessions.steps(target, rng):
                     done.append(step)
-                    novel |= self._step(name, target, step)
+                    if self._step(name, target, step):
+                        novel = len(done)
                     if target.over:
                         break
         except Exception as error:  # noqa: BLE001 - whatever leaves a target is a finding
@@ -98,7 +100,9 @@ class Fuzzer:
         self.tally.sessions[name] += 1
         self.tally.session_s_max = max(self.tally.session_s_max, time.perf_counter() - begun_s)
         if novel and self._corpus is not None and self._kept < _CORPUS_SESSIONS:
-            self._keep(self._corpus, f"{name}-{self._seed}-{self.tally.sessions[name]}", name, done)
+            self._keep(
+                self._corpus, f"{name}-{self._seed}-{self.tally.sessions[name]}", name, _short(name, done[:novel])
+            )
 
     def _step(self, name: str, target: Target, step: Step) -> bool:
         """Feed one step; return whether something came of it that was not seen before."""
@@ -149,6 +153,11 @@ class Fuzzer:
             "rss_mb_max": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10,
             "seconds": round(seconds, 1),
         }
+
+
+def _short(name: str, done: list[Step]) -> list[Step]:
+    """Return what shows the last step's outcome: of the wire the last steps alone, on connections that are open."""
+    return done if name != "wire" or len(done) <= _WIRE_STEPS else [("client", OPENING), *done[-_WIRE_STEPS:]]
 
 
 def write_session(name: str, done: Iterable[Step]) -> str:

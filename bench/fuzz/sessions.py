@@ -11,7 +11,7 @@ from typing import Final
 from google.protobuf.message import DecodeError
 
 from bench.fuzz.mutation import mutated_bytes, mutated_frame, mutated_message
-from bench.fuzz.targets import OPENING, AmRelay, NodeGate, Step, Target
+from bench.fuzz.targets import CLIENT_ID, OPENING, AmRelay, NodeGate, Step, Target
 from hadoop_rpc.connection import AM_PROTOCOL, NM_PROTOCOL, Call, ClientConnection, ServerConnection
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -143,7 +143,7 @@ def _login(recording: Recording, rng: Random) -> Iterator[Step]:
 def _relay(target: AmRelay, recording: Recording, rng: Random) -> Iterator[Step]:
     """An application master that asks and a ResourceManager that grants, both mutated."""
     yield from _login(recording, rng)
-    am, rm = ClientConnection(), ServerConnection()
+    am, rm = ClientConnection(client_id=CLIENT_ID), ServerConnection()
     rm.receive_data(OPENING)
     recorded = [raw for who, raw in recording.rest if who == "client"]
     answers = [raw for who, raw in recording.rest if who == "server"]
@@ -242,7 +242,7 @@ def _gate(target: NodeGate, recording: Recording, rng: Random) -> Iterator[Step]
     yield from _login(recording, rng)
     nm = ServerConnection()
     nm.receive_data(OPENING)
-    client = ClientConnection()
+    client = ClientConnection(client_id=CLIENT_ID)
     calls = _bodies(recording)
     answers = [raw for who, raw in recording.rest if who == "server"]
     answer_bodies = [body for body in (_body(raw) for raw in answers) if body is not None]

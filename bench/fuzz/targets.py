@@ -43,6 +43,8 @@ from sidecar.gate_events import (
 Step = tuple[str, bytes]
 """Who (client, server, or an event's name) and what."""
 MAX_FRAME: Final = 1 << 20
+CLIENT_ID: Final = b"0123456789abcdef"
+"""Not drawn anew, so that the same seed gives the same bytes."""
 OPENING: Final = b"hrpc\x09\x00\x00"
 POLICIES: Final = {
     "queues": "*",
@@ -136,6 +138,7 @@ class NodeGate:
         self.wanted: list[str] = []
         self.to_nm: list[bytes] = []
         self.gate = Gate(self, ServicesMeta(), MAX_FRAME)
+        self.gate._client.client_id = CLIENT_ID
 
     def state(self, container_id: str) -> ContainerState | None:
         """Return the state of a held start."""

@@ -223,3 +223,51 @@ def test_events_of_a_sidecar_reach_the_attempt_through_the_next_answer() -> None
     assert [c.id for c in y.AllocateRequestProto.FromString(call.body).release] == [1]
     seen = y.AllocateResponseProto.FromString(wire.answer(call, y.AllocateResponseProto(response_id=2)).body)
     assert [s.exit_status for s in seen.completed_container_statuses] == [-102]
+
+
+def test_what_is_no_request_ends_the_connection_and_nothing_else() -> None:
+    lacking = y.AllocateRequestProto(response_id=0, ask=[row("*")], update_requests=[y.UpdateContainerRequestProto()])
+    unreadable = asking(0, row("node")).SerializeToString().replace(b"node", b"n\xff\xfee")
+    for body in (lacking.SerializePartialToString(), unreadable):
+        wire = Wire(coordinator())
+        with pytest.raises(RemoteProtocolError, match="the allocate request is no protobuf message of its kind"):
+            wire.call("allocate", body)
+
+
+def test_counts_in_the_millions_are_taken_back_at_once() -> None:
+    wire = Wire(coordinator(ALL_G))
+    for number, count in enumerate((2**31 - 1, 1, 2**31 - 1, 0)):
+        call = wire.call("allocate", asking(number, row("*", count)))
+        wire.answer(call, y.AllocateResponseProto(response_id=number + 1))
+    assert wire.relay.attempt is not None
+    assert sum(entry.g_share for entry in wire.relay.attempt.entries) == 0
+
+
+def test_sizes_below_zero_and_beyond_all_bounds_break_nothing() -> None:
+    odd = row("*")
+    odd.capability.memory, odd.capability.virtual_cores = -5, -(2**31)
+    odd.capability.resource_value_map.add(key="vcores", value=2**62)
+    wire = Wire(coordinator())
+    call = wire.call("allocate", asking(0, odd))
+    rows = list(granted_rows(y.AllocateRequestProto.FromString(call.body).ask).values())
+    made = [container(n + 1, 1, one) for n, one in enumerate(rows)]
+    answer = y.AllocateResponseProto(response_id=1, allocated_containers=made)
+    answer.limit.CopyFrom(odd.capability)
+    wire.answer(call, answer)
+
+
+def test_diagnostics_that_are_no_utf8_are_told_all_the_same() -> None:
+    wire = Wire(coordinator())
+    call = wire.call("allocate", asking(0, row("*")))
+    (asked,) = granted_rows(y.AllocateRequestProto.FromString(call.body).ask).values()
+    wire.answer(call, y.AllocateResponseProto(response_id=1, allocated_containers=[container(1, 1, asked)]))
+    call = wire.call("allocate", asking(1))
+    done = y.AllocateResponseProto(response_id=2)
+    done.completed_container_statuses.add(
+        state=y.C_COMPLETE, exit_status=-108, diagnostics="text"
+    ).container_id.CopyFrom(container(1, 1, asked).id)
+    seen = y.AllocateResponseProto.FromString(
+        wire.answer(call, done.SerializeToString().replace(b"text", b"t\xff\xfet")).body
+    )
+    (status,) = seen.completed_container_statuses
+    assert (status.exit_status, status.diagnostics) == (-102, "t\ufffd\ufffdt")

@@ -283,3 +283,32 @@ def test_a_repeated_start_that_runs_already_is_a_success_only_if_an_answer_may_h
     assert [container_id(one) for one in told.succeeded_requests] == ([cid(2)] if known else [])
     assert len(told.failed_requests) == (0 if known else 1)
     assert told.services_meta_data[0].value == b"port"
+
+
+def test_an_answer_that_cannot_be_passed_on_ends_the_session_and_nothing_else() -> None:
+    talk = Talk()
+    talk.login()
+    talk.holding.held[cid(1)] = ContainerState.WAITING
+    both = y.GetContainerStatusesRequestProto(container_id=[container_proto(cid(1)), container_proto(cid(2))])
+    talk.say(talk.client.call("getContainerStatuses", NM_PROTOCOL, both))
+    (call,) = [event for event in talk.arrived() if isinstance(event, Call)]
+    lacking = y.GetContainerStatusesResponseProto()
+    lacking.status.add().capability.resource_value_map.add(value=1)
+    commands = talk.answer(talk.server.response(call, lacking.SerializePartialToString()))
+    assert [type(command) for command in commands] == [Garbage, CloseClient, CloseUpstream]
+
+
+def test_words_of_the_nodemanager_that_are_no_utf8_are_told_all_the_same() -> None:
+    talk = Talk()
+    talk.login()
+    talk.say(talk.client.call("startContainers", NM_PROTOCOL, starts(start_request(cid(1), opportunistic=True))))
+    talk.tell(Decided(cid(1), hold=False))
+    (call,) = [event for event in talk.arrived() if isinstance(event, Call)]
+    answer = y.StartContainersResponseProto()
+    answer.failed_requests.add(exception=y.SerializedExceptionProto(message="no")).container_id.CopyFrom(
+        container_proto(cid(1))
+    )
+    commands = talk.answer(talk.server.response(call, answer.SerializeToString().replace(b"no", b"n\xff")))
+    assert [one for one in commands if isinstance(one, StartAnswered)] == [
+        StartAnswered(cid(1), Outcome.REFUSED, "n\ufffd")
+    ]
