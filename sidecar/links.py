@@ -32,9 +32,14 @@ class Link:
         self._upstream_held = False
 
     @property
+    def usable(self) -> bool:
+        """Whether a call can be sent to the NodeManager: its side is open, and nobody has begun to close it."""
+        return self.gate.upstream_open and (self.upstream is None or not self.upstream.is_closing())
+
+    @property
     def kept(self) -> bool:
         """Whether this is a session that outlived its client."""
-        return not self.gate.client_open and self.gate.upstream_open
+        return not self.gate.client_open and self.usable
 
     def tell(self, event: GateEvent) -> None:
         """Hand an event of one of the sockets on."""

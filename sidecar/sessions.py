@@ -32,7 +32,7 @@ class Sessions:
 
     def best(self, attempt_id: str) -> Link | None:
         """Return a link to call on: a kept one, else any; None without a session."""
-        links = [link for link in self._of.get(attempt_id, ()) if link.gate.upstream_open]
+        links = [link for link in self._of.get(attempt_id, ()) if link.usable]
         return next((link for link in links if link.kept), links[0] if links else None)
 
     def has_other_kept(self, link: Link) -> bool:

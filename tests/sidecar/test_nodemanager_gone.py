@@ -163,7 +163,7 @@ def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
 
 def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_path: Path) -> None:
     async def story() -> None:
-        async with world(tmp_path, report_s=3.0, reconcile_s=30.0) as w:
+        async with world(tmp_path, report_s=3.0, reconcile_s=30.0, connect_timeout_s=0.5) as w:
             await w.grant(2, 3, 4)
             am = await FakeAm.connect(w.port)
             for serial in (2, 3, 4):

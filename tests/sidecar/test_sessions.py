@@ -1,0 +1,47 @@
+"""Which of an attempt's sessions stays open."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from sidecar.calls import ServicesMeta
+from sidecar.gate import Gate
+from sidecar.gate_events import ClientClosed
+from sidecar.links import Link
+from sidecar.sessions import Sessions
+from tests.sidecar.words import ATTEMPT, node
+
+
+class Transport:
+    """A socket of which only one thing matters."""
+
+    def __init__(self) -> None:
+        self.closing = False
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+
+def session(sessions: Sessions) -> Link:
+    """Return a link whose client is gone, entered as a session of the attempt."""
+    link = Link(Gate(node(), ServicesMeta()), lambda link, event: None, 1024)
+    link.upstream = cast(asyncio.Transport, Transport())
+    link.gate.attempt_id = ATTEMPT
+    link.gate.handle(ClientClosed())
+    sessions.add(ATTEMPT, link)
+    return link
+
+
+def test_of_two_sessions_that_end_together_one_stays() -> None:
+    sessions = Sessions()
+    first, second = session(sessions), session(sessions)
+    assert sessions.has_other_kept(first)
+    assert first.upstream is not None
+    first.upstream.close()  # its end is not noticed yet
+    assert not sessions.has_other_kept(second)
+    assert sessions.best(ATTEMPT) is second
+    assert sessions.kept() == [second]
