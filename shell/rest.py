@@ -21,10 +21,10 @@ from pydantic import BaseModel
 from requests.auth import AuthBase
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from shell import fdstore
 from shell.errors import QuicksilverError
+from shell.http import PatientProtocol
 from shell.logs import get_logger
 from shell.masking import masked
 from shell.security import Credentials, certificate_names
@@ -292,7 +292,7 @@ class _EmbeddedServer(uvicorn.Server):
         yield
 
 
-class _NamedProtocol(HttpToolsProtocol):
+class _NamedProtocol(PatientProtocol):
     """HTTP whose calls carry the names of the caller's certificate."""
 
     def on_message_begin(self) -> None:
