@@ -93,6 +93,15 @@ class _Receiver:
         self._broken: RemoteProtocolError | None = None
         self._opaque = False
 
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes of a frame that is not there whole are kept."""
+        return len(self._frames)
+
+    def limit_frames(self, max_frame_bytes: int) -> None:
+        """From the next frame on take frames up to this length."""
+        self._frames.max_frame_bytes = max_frame_bytes
+
     def pass_through(self) -> None:
         """From now on receive Opaque events only; an unfinished preamble or frame comes with the next of them."""
         self._opaque = True

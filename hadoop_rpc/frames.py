@@ -4,10 +4,22 @@ from struct import Struct
 
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
 
-__all__ = ["DEFAULT_MAX_FRAME_BYTES", "FrameBuffer", "delimited", "frame", "read_varint", "split_delimited", "varint"]
+__all__ = [
+    "BEFORE_LOGIN_BYTES",
+    "DEFAULT_MAX_FRAME_BYTES",
+    "FrameBuffer",
+    "delimited",
+    "frame",
+    "read_varint",
+    "split_delimited",
+    "varint",
+]
 
 DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Hadoop's own limit, the default of ipc.maximum.data.length."""
+
+BEFORE_LOGIN_BYTES = 1024 * 1024
+"""Longest frame to take of a peer that has not logged in; a Kerberos ticket has 64 KB at most."""
 
 _LENGTH = Struct(">i")
 _MAX_VARINT_BYTES = 5

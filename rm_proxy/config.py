@@ -70,6 +70,10 @@ class ProxySettings(BaseModel):
 
     max_connections: int = Field(10_000, ge=1)
     """Connections of application masters at once; more are closed at once with a log line."""
+    max_logins_per_host: int = Field(1_000, ge=1)
+    """Connections of one host that have not logged in yet, at once; more are closed at once (own)."""
+    max_unfinished_mb: int = Field(1024, ge=1)
+    """What is kept of all frames that are not there whole; who keeps a large one is closed beyond it (own)."""
     max_frame_mb: int = Field(128, ge=1, le=1024)
     """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
     connect_timeout_s: float = Field(10.0, gt=0)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from time import time
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from hadoop_rpc.errors import RemoteProtocolError
 from rm_proxy.budget import FaultKind
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator import Coordinator
+from rm_proxy.doors import Doors
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.notes import Note
 from rm_proxy.relay import (
     ALLOCATE,
+    FINISH,
+    REGISTER,
     Called,
     Command,
     Identified,
@@ -27,9 +30,16 @@ from rm_proxy.relay import (
 )
 from rm_proxy.world import Effect
 from shell.dial import dial
+from shell.limits import OTHER_FILES, Seldom, raise_open_files
 from shell.logs import get_logger
 
 log = get_logger(__name__)
+_seldom = Seldom()
+_SETTINGS: Final = {
+    "limit": "proxy.max_connections",
+    "host": "proxy.max_logins_per_host",
+    "memory": "proxy.max_unfinished_mb",
+}
 
 
 class Hub(Protocol):
@@ -40,6 +50,7 @@ class Hub(Protocol):
     coordinator: Coordinator
     metrics: ProxyMetrics
     open_connections: set[AmSide]
+    doors: Doors
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Do what an attempt wants done beside its answers."""
@@ -69,7 +80,9 @@ class AmSide(asyncio.Protocol):
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self.relay = Relay(hub.coordinator.attempt, hub.settings.max_frame_mb << 20)
-        self.peer = "?"
+        self.peer = self._host = "?"
+        self._known = False
+        self._kept = 0
         self._transport: asyncio.Transport | None = None
         self._upstream: RmSide | None = None
         self._dialing: asyncio.Task[None] | None = None
@@ -77,21 +90,22 @@ class AmSide(asyncio.Protocol):
         self._unsent: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse beyond the limit, else dial the ResourceManager."""
+        """Refuse beyond the limits, else wait for the first bytes."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        self.peer = f"{peer[0]}:{peer[1]}" if peer else "?"
+        self._host, port = (str(peer[0]), peer[1]) if peer else ("?", 0)
+        self.peer = f"{self._host}:{port}"
         hub = self._hub
-        if len(hub.open_connections) >= hub.settings.max_connections:
-            hub.metrics.connections_refused.labels("limit").inc()
-            log.warning("connection refused, proxy.max_connections is reached", peer=self.peer)
+        refused = hub.doors.enter(self._host)
+        if refused:
+            hub.metrics.connections_refused.labels(refused).inc()
+            _seldom.warning(f"connection refused, {_SETTINGS[refused]} is reached", peer=self.peer)
             self._transport.abort()
             return
         hub.open_connections.add(self)
         hub.metrics.connections_opened.inc()
         hub.metrics.connections.set(len(hub.open_connections))
         loop = asyncio.get_running_loop()
-        self._dialing = loop.create_task(self._dial())
         self._deadline = loop.call_later(hub.settings.handshake_timeout_s, self._out_of_time)
 
     async def _dial(self) -> None:
@@ -124,14 +138,18 @@ class AmSide(asyncio.Protocol):
         return self._transport is not None and not self._transport.is_closing()
 
     def _out_of_time(self) -> None:
-        if not self.relay.opaque and self.relay.attempt is None:
-            if self._upstream is None:
-                self._hub.metrics.connections_refused.labels("upstream").inc()
-            log.info("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
+        if not self.relay.known:
+            reason = "upstream" if self._dialing is not None and self._upstream is None else "handshake"
+            self._hub.metrics.connections_refused.labels(reason).inc()
+            _seldom.warning("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the application master."""
+        """Take bytes of the application master; who says nothing costs the ResourceManager no connection."""
+        if self not in self._hub.open_connections:
+            return
+        if self._dialing is None:
+            self._dialing = asyncio.get_running_loop().create_task(self._dial())
         self._take("am", self.relay.from_am, data)
 
     def from_rm(self, data: bytes) -> None:
@@ -142,13 +160,27 @@ class AmSide(asyncio.Protocol):
         """Give bytes to the machine; whatever it raises ends this connection alone, and counts."""
         try:
             self._obey(handle(data, time()))
+            self._keep_count()
         except RemoteProtocolError as error:
             self._hub.metrics.protocol_errors.labels(side).inc()
-            log.warning("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
+            log_line = log.warning if self.relay.attempt is not None else _seldom.warning
+            log_line("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
             self._faulted(FaultKind.PROTOCOL)
         except Exception:
             log.exception("connection closed, a fault of the proxy", side=side, peer=self.peer)
             self._faulted(FaultKind.INTERNAL)
+
+    def _keep_count(self) -> None:
+        """Take in who the peer is by now, and what is kept of it; too much closes the connection."""
+        relay, doors = self.relay, self._hub.doors
+        if not self._known and relay.known:
+            self._known = True
+            doors.logged_in(self._host)
+        before, self._kept = self._kept, relay.kept_bytes
+        if self._kept != before and not doors.keeps(before, self._kept):
+            self._hub.metrics.connections_refused.labels("memory").inc()
+            _seldom.warning(f"connection closed, {_SETTINGS['memory']} is reached", peer=self.peer, bytes=self._kept)
+            self.close()
 
     def _faulted(self, kind: FaultKind) -> None:
         """Count a fault and close; one before the login is nobody's: anybody may send garbage."""
@@ -202,7 +234,7 @@ class AmSide(asyncio.Protocol):
     def _count(self, call: Called) -> None:
         metrics = self._hub.metrics
         if call.method != ALLOCATE:
-            metrics.calls.labels(call.method).inc()
+            metrics.calls.labels(call.method if call.method in (REGISTER, FINISH) else "other").inc()
         elif call.rewritten:
             metrics.rewritten.inc()
         else:
@@ -249,6 +281,9 @@ class AmSide(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
         hub = self._hub
+        if self in hub.open_connections:
+            hub.doors.leave(self._host, self._known)
+            hub.doors.keeps(self._kept, 0)
         hub.open_connections.discard(self)
         hub.metrics.connections.set(len(hub.open_connections))
         if self._deadline is not None:
@@ -303,3 +338,10 @@ class RmSide(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the application master's side with it."""
         self._am.close()
+
+
+def most_connections(settings: ProxySettings) -> int:
+    """Return how many connections of application masters may be open: each needs two files, REST needs some too."""
+    wanted = 2 * settings.max_connections + settings.rest_connections
+    spare = raise_open_files(wanted, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES
+    return settings.max_connections if spare >= wanted else max(1, min(settings.max_connections, spare // 3))

@@ -32,6 +32,8 @@ from rm_proxy.world import BadTags, BudgetTurned, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, EventKind, Report, Targets
 
+MAX_UNLISTED: Final = 1_000
+"""Nodes that report and that the ResourceManager does not list (yet)."""
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
 
@@ -199,6 +201,12 @@ class Coordinator(Places):
         return own + [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
 
     # Sidecars
+
+    def takes_report(self, node_id: str) -> bool:
+        """Tell whether a node's report is taken in: of those that the ResourceManager does not list only some are."""
+        if node_id in self.nodes:
+            return True
+        return sum(1 for node in self.nodes.values() if node.yarn is None) < MAX_UNLISTED
 
     def report(self, node_id: str, report: Report, now_s: float) -> Ack:
         """Take in a sidecar's report; events that were acknowledged before are not counted again."""

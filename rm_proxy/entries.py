@@ -188,15 +188,11 @@ class Entry:
         dropped = min(count, self.g_share)
         if dropped > 0:
             self._set_g(self.g_share - dropped)
-            _drop(self.g_reasons, dropped)
+            _cut(self.g_reasons, dropped)
 
     def drop_q(self, count: int) -> int:
         """Take up to `count` containers out of those still to be placed; return how many."""
-        dropped = min(count, self.q_wanted)
-        if dropped > 0:
-            self._set_q(self.q_wanted - dropped)
-            _drop(self.q_reasons, dropped)
-        return dropped
+        return sum(reason.count for reason in self.cut_q(count))
 
     def set_g(self, reasons: Iterable[Reason]) -> None:
         """Replace the guaranteed share."""
@@ -209,6 +205,14 @@ class Entry:
             return None
         self._set_q(self.q_wanted - 1)
         return _pop(self.q_reasons)
+
+    def cut_q(self, most: int) -> list[Reason]:
+        """Take up to `most` containers out of those still to be placed at once; return their reasons with counts."""
+        count = min(most, self.q_wanted)
+        if count <= 0:
+            return []
+        self._set_q(self.q_wanted - count)
+        return _cut(self.q_reasons, count)
 
     def attach(self, q: QPlacement) -> None:
         """Count a placement as asked for."""
@@ -413,14 +417,19 @@ def _append(reasons: deque[Reason], new: Reason) -> None:
         reasons.append(new)
 
 
-def _drop(reasons: deque[Reason], count: int) -> None:
+def _cut(reasons: deque[Reason], count: int) -> list[Reason]:
+    """Take the first `count` containers off, whatever their number costs the same."""
+    taken: list[Reason] = []
     while count > 0:
         first = reasons[0]
-        if first.count > count:
+        if first.count <= count:
+            count -= first.count
+            taken.append(reasons.popleft())
+        else:
             first.count -= count
-            return
-        count -= first.count
-        reasons.popleft()
+            taken.append(replace(first, count=count))
+            count = 0
+    return taken
 
 
 def _pop(reasons: deque[Reason]) -> Reason:

@@ -42,7 +42,9 @@ class ProxyMetrics:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
         self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")
         self.connections_refused = self._counter(
-            "connections_refused", "Connections closed at once, by reason (limit, upstream).", "reason"
+            "connections_refused",
+            "Connections that were closed, by reason (limit, host, handshake, memory, upstream).",
+            "reason",
         )
         self.encrypted_connections = self._counter(
             "encrypted_connections", "Connections relayed unread because their SASL session signs or encrypts."

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, EncodeError
 from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, replace_body
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import Call, ConnectionContext, Failure, Opaque, Response, SaslFrame
-from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
+from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy import ids
@@ -115,10 +115,21 @@ class Relay:
         self.attempt: Attempt | None = None
         self.opaque = False
         self._attempts = attempts
-        self._am = ServerConnection(max_frame_bytes)
+        self._max_frame_bytes = max_frame_bytes
+        self._am = ServerConnection(min(max_frame_bytes, BEFORE_LOGIN_BYTES))
         self._rm = ClientConnection(max_frame_bytes)
         self._sasl = SaslRelay()
         self._calls: dict[int, str] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the peer logged in, or is relayed unread."""
+        return self.opaque or self.attempt is not None
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes are kept of frames that are not there whole."""
+        return self._am.kept_bytes + self._rm.kept_bytes
 
     def from_am(self, data: bytes, now_s: float) -> list[Command]:
         """Take bytes of the application master."""
@@ -165,6 +176,7 @@ class Relay:
                 raise RemoteProtocolError(f"the login's token is no AMRMToken ({error})") from error
             attempt_id = ids.attempt_id_text(token.appAttemptId)
             self.attempt = self._attempts(attempt_id)
+            self._am.limit_frames(self._max_frame_bytes)
             commands.append(Identified(attempt_id))
 
     def _pass_through(self, reason: str, encrypted: bool, commands: list[Command]) -> None:

@@ -305,7 +305,7 @@ class Router:
         return frameworks.all_wait_for(app.type, entry.key.priority, self._live.precedences(app.type))
 
     def _all_guaranteed(self, entry: Entry, now_s: float) -> bool:
-        while (reason := entry.take_q()) is not None:
+        for reason in entry.cut_q(entry.q_wanted):
             self._fall_back(entry, reason, "the mode is active no longer", now_s)
         return True
 
@@ -348,5 +348,5 @@ class Router:
 
     def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
-        self.verdicts.fell_back(self.world.app(self.app_id), why, now_s)
+        self.verdicts.fell_back(self.world.app(self.app_id), why, now_s, reason.count)
         self.world.goes_guaranteed(reason.follows)

@@ -15,19 +15,20 @@ from typing import Any, Final
 import uvloop
 from fastapi import FastAPI
 
-from policies.model import Kind
 from policies.settings import Policies
 from rm_proxy.announcer import Announcer
 from rm_proxy.api import create_app
 from rm_proxy.budget import FaultKind
 from rm_proxy.bypass import Bypass, kept_order
 from rm_proxy.config import Endpoints, ProxySettings
-from rm_proxy.connections import AmSide
+from rm_proxy.connections import AmSide, most_connections
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
+from rm_proxy.doors import Doors
 from rm_proxy.draining import Drainer
 from rm_proxy.durations import kept
 from rm_proxy.estimator import MIN_S
+from rm_proxy.gauges import set_gauges
 from rm_proxy.keeper import Keeper, Learner
 from rm_proxy.memory import Memory
 from rm_proxy.metrics import ProxyMetrics
@@ -123,6 +124,7 @@ class Proxy:
             self.coordinator, self.recorder, self.metrics, settings, policies_source, security
         )
         self.open_connections: set[AmSide] = set()
+        self.doors = Doors(most_connections(settings), settings.max_logins_per_host, settings.max_unfinished_mb << 20)
         self._warned_of_promotion = False
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
@@ -324,8 +326,10 @@ class Proxy:
 
     def _count(self, effect: FellBack | Returned | Faulted | Moved) -> None:
         if isinstance(effect, FellBack):
-            self.metrics.fallbacks.labels("ungranted" if "did not grant" in effect.reason else "no_node").inc()
-            log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason)
+            self.metrics.fallbacks.labels("ungranted" if "did not grant" in effect.reason else "no_node").inc(
+                effect.count
+            )
+            log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason, containers=effect.count)
         elif isinstance(effect, Returned):
             self.metrics.releases.labels("unwanted").inc()
             log.info("given back", container=effect.container_id, why=effect.reason)
@@ -355,23 +359,7 @@ class Proxy:
             keeper.round(now_s)
         self.bypass.round()
         metrics.set_targets(coordinator.targets.summary())
-        nodes = coordinator.nodes.values()
-        usable = sum(1 for node in nodes if node.view.usable)
-        metrics.nodes.labels("usable").set(usable)
-        metrics.nodes.labels("unusable").set(len(nodes) - usable)
-        running = [
-            now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running
-        ]
-        metrics.report_age_s.set(max(running, default=0.0))
-        alive = [attempt for attempt in coordinator.attempts.values() if not attempt.finished]
-        metrics.attempts.set(len(alive))
-        metrics.promotions_open.set(sum(1 for attempt in alive for _ in attempt.promotion.outstanding()))
-        queueable = sum(attempt.live.count_q for attempt in alive)
-        metrics.live.labels(Kind.QUEUEABLE.value).set(queueable)
-        metrics.live.labels(Kind.GUARANTEED.value).set(sum(len(attempt.live) for attempt in alive) - queueable)
-        entries = [entry for attempt in alive for entry in attempt.entries]
-        metrics.wanted.labels(Kind.GUARANTEED.value).set(sum(entry.g_share for entry in entries))
-        metrics.wanted.labels(Kind.QUEUEABLE.value).set(sum(e.q_wanted + len(e.pending) for e in entries))
+        set_gauges(metrics, coordinator, now_s)
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""

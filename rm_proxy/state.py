@@ -43,6 +43,7 @@ from rm_proxy.reload import ProxyReloader
 from rm_proxy.store import Store
 from shell.messages import Ack, ContainerState, Draining, ReloadAnswer, ReloadRequest, Report
 from shell.reload import How
+from shell.rest import ApiError
 from shell.version import version
 
 _ENCRYPTED_S: Final = 600.0
@@ -276,4 +277,6 @@ class ApiState:
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take a sidecar's report."""
+        if not self._proxy.coordinator.takes_report(node_id):
+            raise ApiError(503, "too-many-nodes", f"the ResourceManager lists no {node_id}, nor others that report")
         return self._proxy.report(node_id, report)

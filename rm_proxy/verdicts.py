@@ -31,11 +31,11 @@ class Verdicts:
         node = placement.node or ""
         self._decided(now_s, "place", policy, node, node, reason, placement)
 
-    def fell_back(self, app: AppView | None, why: str, now_s: float) -> None:
-        """Write down that a queueable container goes guaranteed after all."""
+    def fell_back(self, app: AppView | None, why: str, now_s: float, count: int = 1) -> None:
+        """Write down that so many queueable containers go guaranteed after all."""
         policy = self._world.policies.for_app(app).chosen("place") if app is not None else ""
-        self._emit(FellBack(self._app_id, why))
-        self._decided(now_s, "place", policy, "", "G", f"fell back to guaranteed: {why}")
+        self._emit(FellBack(self._app_id, why, count))
+        self._decided(now_s, "place", policy, "", "G", f"fell back to guaranteed: {why}", weight=count)
 
     def _decided(
         self,

@@ -122,10 +122,11 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class FellBack:
-    """A wanted queueable container went guaranteed after all."""
+    """Wanted queueable containers went guaranteed after all."""
 
     app_id: str
     reason: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from shell.logs import get_logger
 
 SELDOM_S: Final = 60.0
-_OTHERS: Final = 200
+OTHER_FILES: Final = 200
 """Files that a process needs beside its connections: store, logs, threads' connections, libraries."""
 _ENOUGH: Final = 1 << 20
 log = get_logger(__name__)
@@ -27,7 +27,7 @@ def raise_open_files(connections: int, what: str) -> int:
         best = _ENOUGH if soft == resource.RLIM_INFINITY else soft
     else:
         resource.setrlimit(resource.RLIMIT_NOFILE, (best, hard))
-    wanted = connections + _OTHERS
+    wanted = connections + OTHER_FILES
     if best < wanted:
         log.warning(
             "too few open files are allowed for what the settings allow",

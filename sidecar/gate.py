@@ -22,7 +22,7 @@ from hadoop_rpc.connection import (
 )
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.events import SASL_CALL_ID, ClientEvent, ServerEvent
-from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
+from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos.yarn_pb2 import (
     StartContainerRequestProto,
     StartContainersRequestProto,
@@ -66,7 +66,8 @@ class Gate:
         self.opaque = False
         self.opened = False
         """Whether the handshake is over."""
-        self._server = ServerConnection(max_frame_bytes)
+        self._max_frame_bytes = max_frame_bytes
+        self._server = ServerConnection(min(max_frame_bytes, BEFORE_LOGIN_BYTES))
         self._client = ClientConnection(max_frame_bytes)
         self._relay = SaslRelay()
         self._calls = Calls(self, held, meta)
@@ -175,6 +176,7 @@ class Gate:
                 self.attempt_id = attempt_of_nm_token(result.identifier)
             except (DecodeError, ValueError) as error:
                 raise RemoteProtocolError(f"bad NMToken identifier: {error}") from error
+            self._server.limit_frames(self._max_frame_bytes)
 
     def _pass_through(self, reason: str, *, encrypted: bool) -> None:
         self.opaque = self.opened = True

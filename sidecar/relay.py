@@ -7,9 +7,11 @@ import socket
 from typing import Final
 
 from shell.address import Address
+from shell.limits import Seldom
 from shell.logs import get_logger
 
 log = get_logger(__name__)
+_seldom = Seldom()
 _CHUNK_BYTES: Final = 1 << 16
 
 
@@ -34,7 +36,7 @@ class TcpRelay:
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= self.max_connections:
-            log.warning("web connection closed: too many", limit=self.max_connections)
+            _seldom.warning("web connection closed: too many", limit=self.max_connections)
             writer.transport.abort()
             return
         task = asyncio.ensure_future(self._relay(reader, writer))

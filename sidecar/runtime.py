@@ -12,6 +12,7 @@ from hadoop_rpc.connection import Failure, Response
 from policies.model import Way
 from shell.address import Address
 from shell.dial import dial
+from shell.limits import Seldom
 from shell.logs import get_logger
 from shell.messages import EventKind
 from sidecar.calls import ServicesMeta
@@ -83,6 +84,7 @@ from sidecar.takeover import Restored
 from sidecar.watch import Watcher
 
 log = get_logger(__name__)
+_seldom = Seldom()
 _MB: Final = 2**20
 _GONE_S: Final = 10.0
 Answer = Response | Failure | None
@@ -135,7 +137,7 @@ class Runtime:
         clients = sum(1 for link in self.links if link.gate.client_open)
         if self.stopping or clients >= self.settings.max_connections:
             self.metrics.connections_refused.labels("limit").inc()
-            log.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
+            _seldom.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
             return None
         gate = Gate(self.node, self.meta, self.settings.max_frame_mb * _MB)
         link = Link(gate, self.tell_gate, self.settings.buffer_mb * _MB)
@@ -267,7 +269,7 @@ class Runtime:
         link.handshake_timer = None
         if not link.gate.opened and link.gate.client_open:
             self.metrics.connections_refused.labels("handshake").inc()
-            log.warning("connection closed: no handshake in time", peer=link.peer)
+            _seldom.warning("connection closed: no handshake in time", peer=link.peer)
             link.abort()
 
     def _run_gate(self, link: Link, event: GateEvent) -> None:

@@ -23,6 +23,7 @@ from policies.settings import Policies
 from shell import fdstore
 from shell.access import Side, protect
 from shell.errors import QuicksilverError
+from shell.limits import raise_open_files
 from shell.logs import get_logger
 from shell.messages import Ack, ContainerEvent, ReloadAnswer, ReloadRequest, Report
 from shell.reload import Audit, How, Reloader, on_hangup
@@ -140,6 +141,8 @@ class Sidecar:
         """Bind all addresses, then serve until stopped. Raises QuicksilverError when an address cannot be bound."""
         sockets = self._bind()
         runtime, settings, security = self.runtime, self.settings, self.security
+        wanted = 2 * (settings.max_connections + settings.web_connections) + settings.rest_connections
+        raise_open_files(wanted, "sidecar.max_connections, sidecar.web_connections, sidecar.rest_connections")
         runtime.watcher = Watcher(self.place.local_dirs, settings.watch_poll_s, runtime.ended, runtime.found)
         if self._chosen.resizer is not None and self.node.sharing.las is not None:
             self._guardian.start()

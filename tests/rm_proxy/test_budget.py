@@ -329,3 +329,25 @@ def test_an_opportunistic_ask_that_waits_in_bypass_is_placed_behind_it() -> None
     am.asks()
     assert len(granted_rows(am.sent.ask)) == 2
     assert ("*", 0, "Q", -1) in shown(am.sent.ask), "what it went out as is taken back"
+
+
+@pytest.mark.parametrize("opportunistic", [False, True])
+def test_two_thousand_million_containers_cost_no_more_than_one(opportunistic: bool) -> None:
+    world = coordinator()
+    am = Am(world)
+    world.bypass("on", 0.0)
+    many = 2**31 - 1
+    am.asks(row("*", many, opportunistic=opportunistic))
+    am.gets()
+    am.asks(row("*", 1, opportunistic=opportunistic))
+    am.gets()
+    am.asks(row("*", many, opportunistic=opportunistic))
+    am.gets()
+    world.bypass("off", 1.0)
+    am.asks()
+    am.gets()
+    world.bypass("on", 2.0)
+    am.asks()
+    am.gets()
+    (entry,) = am.attempt.entries
+    assert entry.demand == many and entry.undecided == 0

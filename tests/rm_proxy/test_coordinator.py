@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, Resources
 from policies.settings import Policies
+from rm_proxy import coordinator as coordinator_module
 from rm_proxy import shortlist
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.queues import all_queues, one_queue
@@ -343,3 +344,15 @@ def test_queues_with_what_the_quota_leaves() -> None:
     assert one_queue(world, "root.b") is None
     world.use(Policies.load({**ALL_Q}), 1.0)
     assert all_queues(world)[0].left_q is None
+
+
+def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "MAX_UNLISTED", 2)
+    world = coordinator(nodes=1)
+    for number in (7, 8):
+        assert world.takes_report(node_id(number))
+        world.report(node_id(number), report(number), 1.0)
+    assert not world.takes_report(node_id(9)), "forged, or many"
+    assert world.takes_report(node_id(1)) and world.takes_report(node_id(7))
+    world.yarn_nodes([yarn_node(n) for n in (1, 7)], 2.0)
+    assert world.takes_report(node_id(9)), "one of them is listed now"

@@ -1,0 +1,321 @@
+"""Who may come in at the proxy, by the machine and with real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
+from structlog.testing import capture_logs
+
+from bench.standin import Master, StandIn
+from hadoop_rpc.connection import AM_PROTOCOL
+from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy import connections
+from rm_proxy.budget import FaultKind
+from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.connections import AmSide, most_connections
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.doors import SMALL_BYTES, Doors
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.world import Effect
+from shell.address import Address
+from shell.limits import Seldom
+from tests.rm_proxy.yarn import coordinator
+
+# The machine
+
+
+def test_all_and_one_host_are_bounded() -> None:
+    doors = Doors(most=3, most_logins=2, most_bytes=0)
+    assert [doors.enter("a") for _ in range(3)] == ["", "", "host"]
+    doors.logged_in("a")
+    assert doors.enter("a") == "", "who has logged in does not count"
+    assert doors.enter("b") == "limit"
+    doors.leave("a", logged_in=True)
+    assert doors.enter("b") == "" and (doors.inside, doors.logins) == (3, 3)
+
+
+def test_only_who_keeps_much_is_sent_away() -> None:
+    doors = Doors(9, 9, most_bytes=4 * SMALL_BYTES)
+    assert all(doors.keeps(0, SMALL_BYTES) for _ in range(8))
+    assert not doors.keeps(SMALL_BYTES, SMALL_BYTES + 1)
+    assert doors.keeps(SMALL_BYTES + 1, 0) and doors.kept_bytes == 7 * SMALL_BYTES
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["enter", "login", "leave"])), max_size=60))
+def test_nobody_is_forgotten_or_counted_twice(steps: list[tuple[str, str]]) -> None:
+    doors, before, after = Doors(8, 3, 0), list[str](), list[str]()
+    for host, step in steps:
+        if step == "enter" and not doors.enter(host):
+            before.append(host)
+        elif step == "login" and host in before:
+            before.remove(host)
+            after.append(host)
+            doors.logged_in(host)
+        elif step == "leave" and host in before + after:
+            known = host in after
+            (after if known else before).remove(host)
+            doors.leave(host, known)
+        assert doors.inside == len(before) + len(after) <= 8 and doors.logins == len(before)
+        assert all(before.count(h) <= 3 for h in "abc")
+    for host in before:
+        doors.leave(host, False)
+    assert not doors._logins
+
+
+# Real sockets
+
+
+class Hub:
+    """What connections need of the proxy, before a stand-in for the ResourceManager."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.settings = ProxySettings(upstream=Address("127.0.0.1", 1), **settings)
+        self.metrics = ProxyMetrics()
+        self.coordinator: Coordinator = coordinator()
+        self.open_connections: set[AmSide] = set()
+        given = self.settings
+        self.doors = Doors(given.max_connections, given.max_logins_per_host, given.max_unfinished_mb << 20)
+        self.faults: list[tuple[FaultKind, str]] = []
+
+    def carry_out(self, effects: Iterable[Effect]) -> None: ...
+
+    def identified(self, attempt_id: str) -> None: ...
+
+    def upstream_failed(self, error: OSError) -> None: ...
+
+    def upstream_reached(self) -> None: ...
+
+    def faulted(self, kind: FaultKind, app_id: str) -> None:
+        self.faults.append((kind, app_id))
+
+    def refused(self, reason: str) -> float:
+        labels = {"reason": reason}
+        return self.metrics.registry.get_sample_value("quicksilver_proxy_connections_refused_total", labels) or 0.0
+
+    async def start(self, stack: AsyncExitStack, stand_in: type[StandIn]) -> int:
+        loop = asyncio.get_running_loop()
+        rm = await stack.enter_async_context(await loop.create_server(stand_in, "127.0.0.1", 0))
+        port = rm.sockets[0].getsockname()[1]
+        self.endpoints = Endpoints(Address("", 0), Address("127.0.0.1", port), "", Address("", 0), "")
+        server = await stack.enter_async_context(await loop.create_server(lambda: AmSide(self), "127.0.0.1", 0))
+        front: int = server.sockets[0].getsockname()[1]
+        return front
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait; the test's own time-out ends it."""
+        while not condition():  # noqa: ASYNC110 - what is waited for is in another's hands
+            await asyncio.sleep(0.005)
+
+
+def whole(test: Callable[[Hub, int, type[StandIn]], Awaitable[None]], **settings: Any) -> Hub:
+    """Run a test in a loop as the proxy has it."""
+
+    class Own(StandIn):
+        opened = 0
+
+    async def work() -> Hub:
+        hub = Hub(**settings)
+        async with AsyncExitStack() as stack:
+            await test(hub, await hub.start(stack, Own), Own)
+            for connection in list(hub.open_connections):
+                connection.close()
+            await hub.until(lambda: not hub.open_connections)
+        assert (hub.doors.inside, hub.doors.logins, hub.doors.kept_bytes) == (0, 0, 0)
+        return hub
+
+    return uvloop.run(work())
+
+
+@pytest.fixture(autouse=True)
+def fresh_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "_seldom", Seldom())
+
+
+def idle(port: int, source: str = "127.0.0.1") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), 10, (source, 0))
+    connection.setblocking(False)
+    return connection
+
+
+async def end_of(connection: socket.socket) -> None:
+    """Wait until the proxy hangs up; nothing else may come."""
+    try:
+        assert await asyncio.get_running_loop().sock_recv(connection, 1) == b""
+    except ConnectionResetError:
+        pass
+    finally:
+        connection.close()
+
+
+def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
+    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
+        silent = [idle(port) for _ in range(50)]
+        await hub.until(lambda: len(hub.open_connections) == 50)
+        master = await Master.connect("127.0.0.1", port)
+        assert await master.beat() == 1 and rm.opened == 1 and hub.doors.logins == 50
+        await asyncio.gather(*map(end_of, silent))
+        assert hub.refused("handshake") == 50 and await master.beat() == 2
+        master.close()
+
+    with capture_logs() as logs:
+        whole(test, handshake_timeout_s=1.0)
+    assert len([line for line in logs if "did not log in" in line["event"]]) == 1, "one line for all of them"
+
+
+def test_a_host_that_fills_the_doors_keeps_no_other_out() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        silent = [idle(port, "127.0.0.2") for _ in range(5)]
+        await hub.until(lambda: hub.refused("host") == 2)
+        assert len(hub.open_connections) == 3
+        master = await Master.connect("127.0.0.1", port)
+        assert await master.beat() == 1
+        more = [await Master.connect("127.0.0.1", port, app=n) for n in range(2, 6)]
+        assert [await other.beat() for other in more] == [1] * 4, "the limit is of those before their login"
+        assert hub.refused("limit") == 0
+        for one in (master, *more):
+            one.close()
+        for connection in silent:
+            connection.close()
+
+    whole(test, max_logins_per_host=3)
+
+
+def test_the_limit_of_all_is_told_once() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        masters = [await Master.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
+        for _ in range(20):
+            await end_of(idle(port))
+        assert hub.refused("limit") == 20
+        masters[0].close()
+        await hub.until(lambda: len(hub.open_connections) == 2)
+        again = await Master.connect("127.0.0.1", port, app=9)
+        assert await again.beat() == 1
+        for one in (*masters, again):
+            one.close()
+
+    with capture_logs() as logs:
+        whole(test, max_connections=3)
+    refused = [line for line in logs if line["event"].startswith("connection refused")]
+    assert [line["event"] for line in refused] == ["connection refused, proxy.max_connections is reached"]
+
+
+def test_a_large_frame_before_the_login_is_refused_unread() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        early = idle(port)
+        early.send(b"hrpc\x09\x00\xdf" + (BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big"))
+        await end_of(early)
+        master = await Master.connect("127.0.0.1", port)
+        master.writer.write((BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big") + b"x" * 100)
+        await hub.until(lambda: hub.doors.kept_bytes == 104)
+        master.close()
+
+    hub = whole(test)
+    assert hub.faults == [], "garbage before the login is nobody's fault"
+
+
+def test_unfinished_frames_are_bounded_together() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        masters = [await Master.connect("127.0.0.1", port, app=n) for n in range(1, 4)]
+        for master in masters:
+            master.writer.write((60 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
+        await hub.until(lambda: hub.refused("memory") >= 2)
+        assert hub.doors.kept_bytes <= 4 << 20
+        other = await Master.connect("127.0.0.1", port, app=8)
+        assert await other.beat() == 1, "others are served"
+        for one in (*masters, other):
+            one.close()
+
+    whole(test, max_unfinished_mb=4)
+
+
+def test_a_master_that_does_not_read_is_not_read_for() -> None:
+    """Its answers stay at the ResourceManager: the proxy keeps a bounded part, and others are served."""
+
+    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
+        rm.padding = 1 << 20
+        paused: list[bool] = []
+        real = AmSide.pause_writing
+
+        def pause(side: AmSide) -> None:
+            paused.append(True)
+            real(side)
+
+        AmSide.pause_writing = pause  # type: ignore[method-assign]
+        try:
+            deaf = await Master.connect("127.0.0.1", port)
+            deaf.writer.transport.pause_reading()
+            for _ in range(60):
+                deaf.ask()
+            await hub.until(lambda: bool(paused))
+            other = await Master.connect("127.0.0.1", port, app=2)
+            for number in range(1, 6):
+                assert await other.beat() == number
+            (side,) = [
+                c for c in hub.open_connections if c.relay.attempt is not None and "0001_000001" in c.relay.attempt.id
+            ]
+            assert side._transport is not None
+            assert side._transport.get_write_buffer_size() < 4 << 20, "of 60 MB that wait"
+            deaf.writer.transport.resume_reading()
+            got = 0
+            while got < 60:
+                data = await deaf.reader.read(2**20)
+                got += len(deaf.rpc.receive_data(data))
+        finally:
+            AmSide.pause_writing = real  # type: ignore[method-assign]
+        deaf.close()
+        other.close()
+
+    whole(test)
+
+
+def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        master = await Master.connect("127.0.0.1", port)
+        other = await Master.connect("127.0.0.1", port, app=2)
+        await master.beat()
+
+        def broken(*_: object) -> None:
+            raise RuntimeError("a bug")
+
+        side = next(
+            c for c in hub.open_connections if c.relay.attempt is not None and c.relay.attempt.app_id.endswith("1")
+        )
+        monkeypatch.setattr(side.relay.attempt, "on_allocate", broken)
+        with pytest.raises(ConnectionError):
+            await master.beat()
+        assert await other.beat() == 1
+        master.close()
+        other.close()
+
+    hub = whole(test)
+    assert hub.faults == [(FaultKind.INTERNAL, "application_1700000000000_0001")]
+
+
+def test_methods_that_masters_invent_make_no_metrics() -> None:
+    async def test(hub: Hub, port: int, _: type[StandIn]) -> None:
+        master = await Master.connect("127.0.0.1", port)
+        for number in range(5):
+            master.writer.write(master.rpc.call(f"invented{number}", AM_PROTOCOL, y.AllocateRequestProto()))
+            await master.event()
+        text = hub.metrics.exposition().decode()
+        assert "invented" not in text and 'calls_total{method="other"} 5.0' in text
+        master.close()
+
+    whole(test)
+
+
+def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "raise_open_files", lambda *_: 1_000)
+    settings = ProxySettings(max_connections=5_000, rest_connections=100)
+    assert most_connections(settings) == (1_000 - 200) // 3
+    monkeypatch.setattr(connections, "raise_open_files", lambda *_: 100_000)
+    assert most_connections(settings) == 5_000
