@@ -247,7 +247,7 @@ def test_guard_leaves_other_frameworks_alone() -> None:
     am.gets(*q_grants(am))
     am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
     am.attempt.on_event(event(2, EventKind.HELD), 1.0)
-    am.attempt.guard(1000.0)
+    am.attempt.guard(100.0)  # before the hold limit is over
     am.attempt.take_effects()
     assert len(am.attempt.live) == 2
 
