@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,7 +106,7 @@ class Hub:
         loop = asyncio.get_running_loop()
         rm = await stack.enter_async_context(await loop.create_server(stand_in, "127.0.0.1", 0))
         port = rm.sockets[0].getsockname()[1]
-        self.endpoints = Endpoints(Address("", 0), Address("127.0.0.1", port), "", Address("", 0), "")
+        self.endpoints = Endpoints(Address("", 0), Address("127.0.0.1", port), "", Address("", 0), "", Path("unused"))
         server = await stack.enter_async_context(await loop.create_server(lambda: AmSide(self), "127.0.0.1", 0))
         front: int = server.sockets[0].getsockname()[1]
         return front
