@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from quicksilver.doctor.checks_rm import SCHEDULER
-from quicksilver.doctor.model import NM, RM, Facts, Finding, Remedy, Site
+from quicksilver.doctor.model import NM, RM, Facts, Finding, Remedy, Severity, Site
 from quicksilver.doctor.say import RESTARTS, finding, must_be, said, setting
 from quicksilver.doctor.spelling import nearest
 from shell.address import Address, parse_address
@@ -16,6 +16,7 @@ from shell.hadoop_conf import reachable
 _RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
 _FAILOVER_SLEEP: Final = "yarn.client.failover-sleep-max-ms"
 _FAILOVER_BASE: Final = "yarn.client.failover-sleep-base-ms"
+_NM_RETRY: Final = "yarn.client.nodemanager-connect.retry-interval-ms"
 _TASK_TIMEOUT: Final = "mapreduce.task.timeout"
 _PROTECTION: Final = "hadoop.rpc.protection"
 _RESOLVER: Final = "hadoop.security.saslproperties.resolver.class"
@@ -53,6 +54,7 @@ def check(facts: Facts) -> Iterator[Finding]:
     for site in readers:
         yield from _at_proxy(site, facts)
         yield from _retry(site)
+        yield from _nm_retry(site)
     if facts.client:
         yield from _timeouts(facts.client, facts)
     for site in facts.sites:
@@ -112,6 +114,13 @@ def _retry(site: Site) -> Iterator[Finding]:
     if site.conf.ha and sleep_ms > _RETRY_MAX_MS:
         why = f"who finds no ResourceManager active in a failover waits up to {sleep_ms / 1000:g} s (RMProxy)"
         yield must_be(site, "retry-interval", _FAILOVER_SLEEP, "1000", why, also={_FAILOVER_BASE: "250"})
+
+
+def _nm_retry(site: Site) -> Iterator[Finding]:
+    interval_ms = site.number(_NM_RETRY, 10_000)
+    if interval_ms > _RETRY_MAX_MS:
+        why = f"a start that a restart of a sidecar or NodeManager cuts is sent again after {interval_ms / 1000:g} s"
+        yield must_be(site, "retry-interval", _NM_RETRY, "1000", why, severity=Severity.NOTE)
 
 
 def _timeouts(site: Site, facts: Facts) -> Iterator[Finding]:

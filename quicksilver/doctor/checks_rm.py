@@ -87,7 +87,8 @@ def _moved(site: Site, facts: Facts) -> Iterator[Finding]:
             wanted="another port on the ResourceManager's hosts, and there only",
         )
         return
-    if given is not None and not site.ha_id and reachable(given).port != own.port:
+    in_front = site.ha_id is None or site.ha_id == facts.settings.proxy.rm_id
+    if given is not None and in_front and reachable(given).port != own.port:
         why = "the proxy finds nobody there, and every application master waits"
         remedy = Remedy(f"set proxy.upstream: {own}", "quicksilver.yaml", restart="proxy")
         found = f"proxy.upstream is {given}, the ResourceManager's scheduler is at {own}"

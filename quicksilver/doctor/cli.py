@@ -23,8 +23,8 @@ _DIR: Final = click.Path(path_type=Path)
 
 @click.command()
 @click.option("--conf-dir", type=_DIR, help="The clients' site files; default: hadoop_conf_dir, $HADOOP_CONF_DIR.")
-@click.option("--rm-conf-dir", type=_DIR, help="The ResourceManager's own; default: proxy.rm_conf_dir, else its REST.")
-@click.option("--nm-conf-dir", "nm_conf_dirs", type=_DIR, multiple=True, help="A NodeManager's own; may be repeated.")
+@click.option("--rm-conf-dir", "rm_conf_dirs", type=_DIR, multiple=True, help="A ResourceManager's; may be repeated.")
+@click.option("--nm-conf-dir", "nm_conf_dirs", type=_DIR, multiple=True, help="A NodeManager's; may be repeated.")
 @click.option("--config", type=_DIR, help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says.")
 @click.option("--url", "urls", multiple=True, envvar="QUICKSILVER_URL", help="A proxy's REST; may be repeated.")
 @click.option("--offline", is_flag=True, help="Read files only, ask no daemon.")
@@ -33,7 +33,7 @@ _DIR: Final = click.Path(path_type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(
     conf_dir: Path | None,
-    rm_conf_dir: Path | None,
+    rm_conf_dirs: tuple[Path, ...],
     nm_conf_dirs: tuple[Path, ...],
     config: Path | None,
     urls: tuple[str, ...],
@@ -46,7 +46,7 @@ def doctor(
 
     Exit code 0: no errors; 1: errors; 2: the configuration could not be read.
     """
-    where = Where(config, conf_dir, rm_conf_dir, nm_conf_dirs, node)
+    where = Where(config, conf_dir, rm_conf_dirs, nm_conf_dirs, node)
     try:
         facts = look(where, urls, offline)
     except SettingsError as error:

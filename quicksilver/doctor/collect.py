@@ -32,7 +32,7 @@ class Where:
 
     config: Path | None = None
     conf_dir: Path | None = None
-    rm_conf_dir: Path | None = None
+    rm_conf_dirs: tuple[Path, ...] = ()
     nm_conf_dirs: tuple[Path, ...] = ()
     node: bool = False
     """Whether this machine is a node, and its configuration directory the NodeManager's."""
@@ -46,8 +46,8 @@ def read_files(where: Where) -> Facts:
     settings = _settings(where.config)
     conf_dir = where.conf_dir or _named_dir(where.config)
     client = _site(CLIENT, load_hadoop_conf(conf_dir), "clients")
-    rm_dir = where.rm_conf_dir or settings.proxy.rm_conf_dir
-    rms = _rms(rm_dir) if rm_dir else ()
+    named = settings.proxy.rm_conf_dir
+    rms = tuple(rm for folder in where.rm_conf_dirs or ((named,) if named else ()) for rm in _rms(folder))
     nm_dirs = where.nm_conf_dirs or ((client.conf.directory,) if where.node else ())
     nms = tuple(_nm(directory) for directory in nm_dirs)
     return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(_not_given(rms, nms)))
@@ -100,7 +100,7 @@ def _settings(config: Path | None) -> Settings:
 
 
 def _rms(directory: Path) -> tuple[Site, ...]:
-    """Return the ResourceManager's configuration, with high availability one for each id."""
+    """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
     conf = load_hadoop_conf(directory)
     properties: dict[str, Property] = dict(conf.properties)
     for name in SCHEDULER_FILES:
@@ -112,7 +112,9 @@ def _rms(directory: Path) -> tuple[Site, ...]:
     conf = replace(conf, properties=properties)
     if not conf.ha:
         return (_site(RM, conf, "ResourceManager"),)
-    return tuple(replace(_site(RM, conf, f"ResourceManager {rm_id}"), ha_id=rm_id) for rm_id in conf.rm_ids())
+    own = conf.rm_id()
+    ids = [own] if own else conf.rm_ids()
+    return tuple(replace(_site(RM, conf, f"ResourceManager {rm_id}"), ha_id=rm_id) for rm_id in ids)
 
 
 def _nm(directory: Path) -> Site:

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.confdirs import overlay_root
 from quicksilver.doctor.codes import CODES
+from quicksilver.doctor.site_edit import apply
 from shell.hadoop_xml import read_properties
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, cure, serious
 
@@ -253,3 +254,20 @@ def test_the_recipe_for_encrypted_clusters_is_what_the_doctor_wants(tmp_path: Pa
     assert [place["host"] for one in serious(copy.look()) for place in one["places"]] == ["127.0.0.12", "127.0.0.13"]
     copy.change("nm1", "core-site.xml", {"ingress.port.sasl.prop.18100": "privacy"})
     assert "127.0.0.11" in [place["host"] for one in serious(copy.look()) for place in one["places"]]
+
+
+def test_a_cluster_with_high_availability(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, "policies: {queues: '*'}\n", ha=True)
+    assert serious(copy.look()) == []
+    second = copy.conf.resourcemanagers[1] / "yarn-site.xml"
+    name = f"{_RM}.scheduler.address.rm2"
+    public = copy.conf.spec.resource_managers[1].scheduler
+    second.write_bytes(apply(second.read_bytes(), {name: str(public), f"{_RM}.recovery.enabled": "false"}, (), second))
+    sick = copy.look()
+    assert {one["code"] for one in serious(sick)} == {"scheduler-not-moved", "rm-recovery"}
+    assert {place["directory"] for one in serious(sick) for place in one["places"]} == {str(second.parent)}
+    cure(sick)
+    assert serious(copy.look()) == []
+    copy.change("client", "yarn-site.xml", {"yarn.client.failover-sleep-max-ms": "30000"})
+    (found,) = serious(copy.look())
+    assert (found["code"], found["property"]) == ("retry-interval", "yarn.client.failover-sleep-max-ms")

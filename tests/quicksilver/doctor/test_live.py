@@ -99,7 +99,7 @@ class World:
 
     def files(self) -> Facts:
         copy: Copy = self.copy
-        return read_files(Where(copy.yaml, copy.conf.client, copy.conf.resourcemanager))
+        return read_files(Where(copy.yaml, copy.conf.client, copy.conf.resourcemanagers))
 
     def look(self) -> tuple[Facts, list[Finding]]:
         facts = ask_daemons(self.files())

@@ -32,7 +32,7 @@ class Copy:
     def folders(self, role: str) -> list[Path]:
         """Return the folders of a role: client, rm, nm (all), nm1 (the first), all."""
         nms = list(self.conf.nodemanagers)
-        rm, client = [self.conf.resourcemanager], [self.conf.client]
+        rm, client = list(self.conf.resourcemanagers), [self.conf.client]
         return {"client": client, "rm": rm, "nm": nms, "nm1": nms[:1], "all": client + rm + nms}[role]
 
     def change(self, role: str, file: str, put: dict[str, str], *remove: str) -> None:
@@ -44,7 +44,9 @@ class Copy:
     def run(self, *more: str) -> Result:
         """Run the doctor, offline."""
         command = ["doctor", "--offline", "--config", str(self.yaml), "--conf-dir", str(self.conf.client)]
-        command += ["--rm-conf-dir", str(self.conf.resourcemanager), *more]
+        command += more
+        for folder in self.conf.resourcemanagers:
+            command += ["--rm-conf-dir", str(folder)]
         for folder in self.conf.nodemanagers:
             command += ["--nm-conf-dir", str(folder)]
         return CliRunner().invoke(cli, command)
