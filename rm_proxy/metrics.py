@@ -50,6 +50,9 @@ class ProxyMetrics:
             "encrypted_connections", "Connections relayed unread because their SASL session signs or encrypts."
         )
         self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
+        self.certificate_ends_s = self._gauge(
+            "certificate_ends_seconds", "When the certificate of REST ends, Unix time; NaN without one."
+        )
         self.auth_failures = self._counter(
             "auth_failures",
             "REST calls refused, by reason (none: no credentials, token: unknown, role, node: another's, tls).",

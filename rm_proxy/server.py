@@ -185,6 +185,7 @@ class Proxy:
     def _app(self) -> FastAPI:
         app = create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
         side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
+        self.metrics.certificate_ends_s.set_function(lambda: self.security.certificate_ends_s)
         protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
         return app
 

@@ -8,8 +8,10 @@ certificates.
 from __future__ import annotations
 
 import ipaddress
+import math
 import socket
 import ssl
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +27,7 @@ from shell.tokens import Role, Tokens, read_private, read_tokens
 
 log = get_logger(__name__)
 SECTION: Final = "security"
+_WARN_S: Final = 30 * 86400.0
 REMEDY: Final = (
     "set security.tls_cert, tls_key and tls_ca (`quicksilver certs` makes them), listen on loopback, or accept that "
     "everybody who reaches the address may do everything with security.insecure: true (docs/security.md)"
@@ -110,10 +113,13 @@ class Security:
         self.tokens = self._read_tokens()
         self.server: ssl.SSLContext | None = None
         self._client: ssl.SSLContext | None = None
+        self.certificate_ends_s = math.nan
+        """When this host's certificate ends (Unix time); NaN without one."""
         if self.settings.tls:
             self.server = self._server_context()
             self._client = _context(ssl.PROTOCOL_TLS_CLIENT)
             self._load(self.server, self._client)
+            self._look_at_end()
         elif self.settings.tls_ca is not None:
             what, remedy = "not set, but tls_ca is: REST would be in the clear", "name this host's certificate and key"
             raise SettingsError(what, place=f"{SECTION}.tls_cert", remedy=remedy)
@@ -144,6 +150,7 @@ class Security:
         if self.server is not None and self._client is not None:
             self._load(_context(ssl.PROTOCOL_TLS_SERVER), _context(ssl.PROTOCOL_TLS_CLIENT))  # are they right at all?
             self._load(self.server, self._client)
+            self._look_at_end()
         self.tokens = tokens
 
     def on_bad_handshake(self, call: Callable[[str], None]) -> None:
@@ -159,6 +166,16 @@ class Security:
             raise SettingsError(what, place=place, remedy=REMEDY)
         who = "tokens go in the clear" if self.on else "everybody who reaches it may do everything"
         log.warning(f"INSECURE REST beyond loopback: {who}", listen=str(address), remedy=REMEDY)
+
+    def _look_at_end(self) -> None:
+        assert self.settings.tls_cert is not None
+        from shell.certs import show  # cryptography takes its time, and is needed with TLS alone
+
+        self.certificate_ends_s = show(self.settings.tls_cert).ends_s
+        left_s = self.certificate_ends_s - time.time()
+        if left_s < _WARN_S:
+            days, remedy = round(left_s / 86400, 1), "renew it (`quicksilver certs ... --renew`), then reload"
+            log.warning("the certificate ends soon", file=str(self.settings.tls_cert), days_left=days, remedy=remedy)
 
     def _read_tokens(self) -> Tokens:
         path = self.settings.token_file

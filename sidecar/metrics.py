@@ -54,6 +54,9 @@ class SidecarMetrics:
     def _connections(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
         self.sessions = self._gauge("sessions_kept", "NodeManager sessions kept open after their client closed.")
+        self.certificate_ends_s = self._gauge(
+            "certificate_ends_seconds", "When the certificate of REST ends, Unix time; NaN without one."
+        )
         self.auth_failures = self._counter(
             "auth_failures",
             "REST calls refused, by reason (none: no credentials, token: unknown, role, tls).",

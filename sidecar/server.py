@@ -172,6 +172,7 @@ class Sidecar:
         gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
         api = make_api(self.runtime, self.metrics, self.report, self.health)
         add_reload(api, "/v1/policies/reload", self.reload)
+        self.metrics.certificate_ends_s.set_function(lambda: security.certificate_ends_s)
         protect(api, security, self._side(), lambda reason: self.metrics.auth_failures.labels(reason).inc())
         tasks = [
             asyncio.create_task(job, name=name)

@@ -491,3 +491,16 @@ def test_names_of_a_caller_cannot_be_sent(tls: Running, site: Site) -> None:
     answer = session.post(f"{tls.url}{REPORT}", headers=headers, json={}, verify=str(site.folder / "ca.crt"), timeout=5)
     assert answer.status_code == 403
     session.close()
+
+
+def test_a_certificate_that_ends_soon_is_warned_of(site: Site) -> None:
+    certs.make_certificate(site.folder, "soon", ["node1"], days=3)
+    with capture_logs() as logs:
+        soon = Security(site.settings("soon"))
+    assert [(log["event"], round(log["days_left"])) for log in logs] == [("the certificate ends soon", 3)]
+    with capture_logs() as logs:
+        assert Security(site.settings("node1")).certificate_ends_s > soon.certificate_ends_s
+        certs.make_certificate(site.folder, "soon", [], renew=True)
+        before = soon.certificate_ends_s
+        soon.reload()
+    assert logs == [] and soon.certificate_ends_s > before
