@@ -36,6 +36,12 @@ def test_the_resource_managers_own_configuration_tells_it_too(tmp_path: Path) ->
     assert found.upstream == Address("127.0.0.1", 18030)
 
 
+def test_a_keytab_is_looked_at_before_anything_starts(tmp_path: Path) -> None:
+    assert ProxySettings().keytab() is None
+    with pytest.raises(SettingsError, match=r"proxy\.kerberos_keytab: .*is not there"):
+        ProxySettings(kerberos_principal="a@B", kerberos_keytab=tmp_path / "none").keytab()
+
+
 def test_without_it_the_error_names_setting_and_remedy(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"proxy\.upstream: not set, .*; name the address to which"):
         ProxySettings().endpoints(site(tmp_path))

@@ -43,6 +43,16 @@ def test_everything_comes_from_the_nodemanagers_configuration(tmp_path: Path) ->
     assert place.local_dirs == (Path("/a/nm"), Path("/b/nm"))
 
 
+def test_the_nodemanager_has_its_public_name_in_kerberos(tmp_path: Path) -> None:
+    conf = load_hadoop_conf(conf_dir(tmp_path, OVERLAY))
+    assert SidecarSettings().place(conf).web_host == "node1"
+    anywhere = SidecarSettings.model_validate({"web_listen": "0.0.0.0:8042", "web_upstream": "127.0.0.1:8043"})
+    assert anywhere.place(conf).web_host == "node1"
+    assert SidecarSettings().keytab() is None
+    with pytest.raises(SettingsError, match=r"sidecar\.kerberos_keytab: .*is not there"):
+        SidecarSettings(kerberos_principal="a@B", kerberos_keytab=tmp_path / "none").keytab()
+
+
 @pytest.mark.parametrize(
     ("changed", "words"),
     [

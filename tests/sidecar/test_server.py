@@ -16,8 +16,10 @@ import pytest
 import requests
 import uvloop
 
-from hadoop_rpc.connection import Failure
+from hadoop_rpc.connection import Failure, SaslFrame
 from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
+from hadoop_rpc.sasl import DigestMd5Client
 from policies.model import Resources
 from policies.settings import Policies
 from shell.address import Address
@@ -409,6 +411,28 @@ def test_an_occupied_port_is_one_clear_error(tmp_path: Path) -> None:
             second = Sidecar(SidecarSettings(), place, Policies.load(None), "http://127.0.0.1:1")
             with pytest.raises(QuicksilverError, match=f"{place.listen}: cannot listen: Address already in use; stop"):
                 await second.run()
+
+    run(story)
+
+
+def test_encrypted_connections_are_said_in_the_limits(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            assert w.sidecar.limits() == []
+            am = FakeAm(*await asyncio.open_connection("127.0.0.1", w.port))
+            hello = am.connection.sasl(RpcSaslProto(state=RpcSaslProto.NEGOTIATE))
+            am.writer.write(am.connection.preamble(0xDF) + hello)
+            (offer,) = am.connection.receive_data(await am.read())
+            assert isinstance(offer, SaslFrame)
+            answer = DigestMd5Client(nm_token().identifier, b"").respond(offer.message.auths[0].challenge)
+            choice = RpcSaslProto(state=RpcSaslProto.INITIATE, token=answer.replace(b"qop=auth", b"qop=auth-conf"))
+            choice.auths.add(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
+            am.writer.write(am.connection.sasl(choice))
+            await until(lambda: w.sidecar.limits())
+            assert "pass unread" in w.sidecar.limits()[0]
+            assert "hadoop.rpc.protection=authentication" in w.sidecar.limits()[0]
+            await until(lambda: w.proxy.reports[-1].limits == w.sidecar.limits())
+            await am.close()
 
     run(story)
 
