@@ -6,11 +6,14 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
+from quicksilver.doctor.checks_live import numbers
 from quicksilver.doctor.checks_nm import MEMORY
 from quicksilver.doctor.checks_rm import shrinks
-from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy, Severity
+from quicksilver.doctor.model import Facts, Finding, Machine, Place, Remedy, Severity, Site
 from quicksilver.doctor.say import finding, setting
 
+_CGROUP2: Final = (3, 5)
+"""The first Hadoop whose LinuxContainerExecutor knows control groups v2."""
 _FEWEST_FILES: Final = 16_384
 _WORLD: Final = stat.S_IRWXO
 
@@ -104,7 +107,10 @@ def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
     if machine.cgroup:
         found = f"control groups {machine.cgroup}"
         why = "the sidecar takes either; LinuxContainerExecutor of Hadoop before 3.5 knows v1 only"
-        yield finding("cgroup-version", place, found, "v1 or v2", why, Remedy("nothing to do"))
+        kept = machine.cgroup == "v2" and any(_keeps_groups(site) and _before_v2(facts) for site in facts.nms)
+        remedy = Remedy("upgrade Hadoop, or boot with v1" if kept else "nothing to do")
+        severity = Severity.WARNING if kept else Severity.NOTE
+        yield finding("cgroup-version", place, found, "v1 or v2", why, remedy, severity=severity)
     if shrinks(facts.settings) is None:
         return
     if machine.resizer == "":
@@ -116,6 +122,20 @@ def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
         why = "looked at as another user than root, so the sidecar's rights may be others"
         remedy = Remedy("run this as the sidecar's user, which has to be root or own a delegated group")
         yield finding("not-root", place, "this user is not root", "root", why, remedy)
+
+
+def _keeps_groups(site: Site) -> bool:
+    """Tell whether a NodeManager keeps control groups of its own."""
+    if not site.text("yarn.nodemanager.container-executor.class").endswith("LinuxContainerExecutor"):
+        return False
+    handler = site.text("yarn.nodemanager.linux-container-executor.resources-handler.class").lower()
+    return "cgroup" in handler or site.flag("yarn.nodemanager.resource.cpu.enabled")
+
+
+def _before_v2(facts: Facts) -> bool:
+    """Tell whether the NodeManagers' Hadoop knows control groups v1 only; an unknown version counts as such."""
+    known = [numbers(daemon.version)[:2] for daemon in facts.live.nms if daemon.version] if facts.live else []
+    return not known or min(known) < _CGROUP2
 
 
 def _memory(machine: Machine, facts: Facts) -> Iterator[Finding]:

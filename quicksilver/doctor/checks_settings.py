@@ -19,6 +19,10 @@ def check(facts: Facts) -> Iterator[Finding]:
     for note in settings.notes:
         why = "it is allowed"
         yield finding("settings-note", settings.place, note, "as you like", why, setting("look whether it is meant"))
+    if settings.proxied and settings.proxy.upstream is None and settings.proxy.rm_conf_dir is None:
+        why = "the proxy does not start: it does not know where the ResourceManager's scheduler was moved"
+        remedy = setting("set proxy.upstream, e.g. rmhost:18030", "proxy")
+        yield finding("proxy-upstream", settings.place, "proxy.upstream is not set", "an address", why, remedy)
     if settings.security.insecure:
         why = "whoever reaches the addresses sees tokens, or may do everything without one"
         remedy = setting("set security.tls_cert, tls_key and tls_ca (quicksilver certs), take insecure out")

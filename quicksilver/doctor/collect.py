@@ -50,7 +50,10 @@ def read_files(where: Where) -> Facts:
     rms = tuple(rm for folder in where.rm_conf_dirs or ((named,) if named else ()) for rm in _rms(folder))
     nm_dirs = where.nm_conf_dirs or ((client.conf.directory,) if where.node else ())
     nms = tuple(_nm(directory) for directory in nm_dirs)
-    return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(_not_given(rms, nms)))
+    unchecked = _not_given(rms, nms)
+    if settings.path is None:
+        unchecked.insert(0, Unchecked("quicksilver.yaml", "there is none, so defaults are taken", "name it: --config"))
+    return Facts(settings, client, rms, nms, names=known_names(), unchecked=tuple(unchecked))
 
 
 def _not_given(rms: Sequence[Site], nms: Sequence[Site]) -> list[Unchecked]:
@@ -94,6 +97,7 @@ def _settings(config: Path | None) -> Settings:
         sidecar=sidecar,
         tracker=tracker,
         tracked=file.data.get("tracker") is not None,
+        proxied=file.data.get("proxy") is not None,
         security=security,
         policies=read.policies,
     )

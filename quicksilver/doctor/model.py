@@ -186,6 +186,8 @@ class Settings:
     tracker: TrackerSettings = field(default_factory=TrackerSettings)
     tracked: bool = False
     """Whether there is a `tracker:` section."""
+    proxied: bool = False
+    """Whether there is a `proxy:` section."""
     security: SecuritySettings = field(default_factory=SecuritySettings)
     policies: Policies | None = None
 

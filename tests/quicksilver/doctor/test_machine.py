@@ -12,7 +12,7 @@ from policies.settings import Policies
 from quicksilver.doctor.checks_machine import check
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.local import look_here
-from quicksilver.doctor.model import Facts, Machine, Secret, Settings, Severity
+from quicksilver.doctor.model import Daemon, Facts, Live, Machine, Secret, Settings, Severity
 from tests.quicksilver.doctor.words import LAS, copy_of
 
 FINE = Machine(
@@ -77,6 +77,21 @@ def test_memory_that_is_not_there(tmp_path: Path) -> None:
     host = facts.nms[0].host
     found = [one.code for one in check(replace(facts, machine=replace(FINE, host=host, memory_mb=4096)))]
     assert found == ["physical-memory"]
+
+
+def test_control_groups_v2_before_hadoop_knows_them(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path)
+    facts = replace(
+        read_files(Where(copy.yaml, copy.conf.nodemanagers[0], node=True)), machine=replace(FINE, cgroup="v2")
+    )
+    assert [one.severity for one in check(facts)] == [Severity.NOTE]
+    executor = "org.apache.hadoop.yarn.server.nodemanager.LinuxContainerExecutor"
+    put = {"yarn.nodemanager.container-executor.class": executor, "yarn.nodemanager.resource.cpu.enabled": "true"}
+    copy.change("nm1", "yarn-site.xml", put)
+    facts = replace(facts, nms=read_files(Where(copy.yaml, copy.conf.nodemanagers[0], node=True)).nms)
+    assert [(one.code, one.severity) for one in check(facts)] == [("cgroup-version", Severity.WARNING)]
+    newer = Live(nms=(Daemon("nodemanager", "n", "u", version="3.5.0"),))
+    assert [one.severity for one in check(replace(facts, live=newer))] == [Severity.NOTE]
 
 
 def test_this_machine_is_looked_at_and_what_is_not_is_said(tmp_path: Path) -> None:
