@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 
 from cluster.cluster import Cluster
 from cluster.kerberos import PRODUCT, REALM
-from cluster.spec import HostPort, NodeAddresses
+from cluster.spec import HostPort, NodeAddresses, RmAddresses
 from quicksilver.stack_security import StackSecurity
 from shell.errors import QuicksilverError
 from shell.tokens import Role
@@ -69,13 +69,26 @@ class Stack:
 
     @property
     def url(self) -> str:
-        """The proxy's REST."""
-        return self.proxy_rest.url.replace("http:", "https:" if self.security else "http:", 1)
+        """The proxy's REST; with high availability that of the active ResourceManager's."""
+        spec = self.cluster.spec
+        return self.url_of(self.cluster.active_rm() if spec.ha else spec.resource_managers[0])
+
+    def url_of(self, rm: RmAddresses) -> str:
+        """Return the REST of a ResourceManager's proxy."""
+        return self.rest_of(rm).url.replace("http:", "https:" if self.security else "http:", 1)
 
     @property
     def proxy_rest(self) -> HostPort:
-        """Where the proxy answers REST."""
+        """Where the (first) proxy answers REST."""
         return self.cluster.spec.master(_REST_OFFSET)
+
+    def rest_of(self, rm: RmAddresses) -> HostPort:
+        """Return where the proxy of a ResourceManager answers REST."""
+        return self.cluster.spec.master(_REST_OFFSET + self.cluster.spec.resource_managers.index(rm))
+
+    def proxy_name(self, rm: RmAddresses) -> str:
+        """Return the name of a ResourceManager's proxy in `processes`: proxy, or with high availability proxy-rm1."""
+        return f"proxy-{rm.id}" if rm.id else "proxy"
 
     def sidecar_rest(self, node: NodeAddresses) -> HostPort:
         """Return where a node's sidecar answers REST."""
@@ -102,25 +115,28 @@ class Stack:
             raise
 
     def start_proxy(self) -> None:
-        """Start the proxy's process."""
-        spec = self.cluster.spec
-        own = {
-            "upstream": str(spec.moved_scheduler),
-            "rest_listen": str(self.proxy_rest),
-            "store_url": f"sqlite:///{self.folder / 'proxy.db'}",
-        }
-        own |= self._login()
-        sections: dict[str, Any] = {"policies": self.policies, "proxy": own | self._proxy}
-        if self.security is not None:
-            sections["security"] = self.security.proxy()
-        config = self._write("proxy", sections)
-        self._spawn("proxy", ["proxy", "run", "--config", str(config), "--conf-dir", str(self.cluster.conf_dir)])
+        """Start the proxy's process, with high availability one for each ResourceManager."""
+        for rm in self.cluster.spec.resource_managers:
+            name = self.proxy_name(rm)
+            own = {
+                "upstream": str(rm.moved_scheduler),
+                "rest_listen": str(self.rest_of(rm)),
+                "store_url": f"sqlite:///{self.folder / name}.db",
+                **({"rm_id": rm.id} if rm.id else {}),
+                **self._login(),
+            }
+            sections: dict[str, Any] = {"policies": self.policies, "proxy": own | self._proxy}
+            if self.security is not None:
+                sections["security"] = self.security.proxy()
+            config = self._write(name, sections)
+            self._spawn(name, ["proxy", "run", "--config", str(config), "--conf-dir", str(self.cluster.conf_dir)])
 
     def start_sidecar(self, node: NodeAddresses) -> None:
         """Start the process of one node's sidecar."""
         number = self.cluster.spec.node_addresses.index(node)
+        urls = [self.url_of(rm) for rm in self.cluster.spec.resource_managers]
         own = {
-            "proxy_url": self.url,
+            **({"proxy_url": urls[0]} if len(urls) == 1 else {"proxy_urls": urls}),
             "rest_listen": str(self.sidecar_rest(node)),
             "state_dir": str(self.folder),
             **self._login(),

@@ -70,6 +70,8 @@ class Attempt:
         self._answered = True
         """Whether an answer came since the last request: only then something was not granted."""
         self._answers = 0
+        self._telling: frozenset[str] = frozenset()
+        """Ends in the last answer."""
 
     @property
     def app(self) -> AppView | None:
@@ -105,6 +107,7 @@ class Attempt:
         self._router.charge()
         self.registered_answer = answer.SerializeToString() if changed else body
         self.notebook.registered(self.registered_answer)
+        self._world.registered(self, now_s)
         return self.registered_answer if changed else None
 
     def on_not_registered(self, now_s: float) -> None:
@@ -122,6 +125,8 @@ class Attempt:
                 self._effect(DropHeld(live.node_id, live.id, reason))
             if live.kind is Kind.GUARANTEED or live.id in unseen:
                 self.live.pop(live.id)
+                if live.id in unseen:
+                    self._ends.silence(live.id)
             else:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:
@@ -137,6 +142,7 @@ class Attempt:
         self._router.blacklist.clear()
         self._last = self._open = self._resend = self._late = self.resync = None
         self._answered = True
+        self._telling = frozenset()
         self.promotion.clear()
         self._router.charge()
 
@@ -148,10 +154,14 @@ class Attempt:
         """Forget all of this attempt, and tell the sidecars to forget every start of it that they hold."""
         if self.finished:
             return
-        self.finished = True
         for live in self.live:
             if live.kind is Kind.QUEUEABLE and not live.is_started:
                 self._effect(DropHeld(live.node_id, live.id, reason))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget all of this attempt: another proxy goes on with it, and the sidecars keep what they hold."""
+        self.finished = True
         self._start_over()
         self.live.clear()
         self._ends.clear()
@@ -237,6 +247,9 @@ class Attempt:
         moved = self.resync is not None and self._go_on(request)
         last = self._last
         self._unseen = last is not None and last.repeats(request.response_id)
+        if self._telling and not self._unseen:
+            self._ends.unheard -= self._telling
+            self._telling = frozenset()
         if last is not None and self._unseen:
             self._late = last.late(request) if body != last.request else None
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
@@ -331,6 +344,7 @@ class Attempt:
         rewritten = answer.SerializeToString() if changed else None
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
+        self._telling = frozenset(ids.container_id_text(status.container_id) for status in ends)
         self._last = Answered(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
         if carries:
             self.notebook.answered(self._last, arrived.granted)
@@ -372,6 +386,26 @@ class Attempt:
     def ended(self, container_id: str) -> bool:
         """Tell whether a container's end was, or is being, told."""
         return container_id in self._ends
+
+    def settled(self, container_id: str) -> bool:
+        """Tell whether the application has confirmed a container's end, or there is none to be told."""
+        told = container_id not in self._ends.unheard and not self.hears_of(container_id)
+        came = self.registered_answer is not None or self._answers > 0
+        return self.finished or (told and came)
+
+    def inherits(self, container_id: str) -> bool:
+        """Tell whether a container is this attempt's and not known here: another proxy delivered it."""
+        known = self.hears_of(container_id) or container_id in self._ends
+        mine = self.registered_answer is not None and not self.finished and not self._void
+        return mine and not known and ids.attempt_of_container(container_id) == self.id
+
+    def inherit(self, live: Live) -> None:
+        """Go on with a container that was delivered before this proxy served the attempt."""
+        if live.killed is not None:
+            self._ends.killed_before(live)
+        else:
+            self.live.add(live)
+            self._router.charge()
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
         """Take in what a sidecar says of one of the containers."""

@@ -78,6 +78,9 @@ class ProxySettings(BaseModel):
     """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
     connect_timeout_s: float = Field(10.0, gt=0)
     """How long connecting to the ResourceManager may take."""
+    rm_probe_s: float = Field(1.0, gt=0, le=60)
+    """How often the proxy tries whether the ResourceManager's scheduler port accepts connections, and five times as
+    often while it does not; its own port is open just as long (own)."""
     handshake_timeout_s: float = Field(30.0, gt=0)
     """A connection that has not finished its handshake by then is closed."""
 

@@ -73,6 +73,9 @@ class Hub(Protocol):
     def upstream_reached(self) -> None:
         """Take in that the ResourceManager can be reached."""
 
+    def upstream_lost(self) -> None:
+        """Take in that the ResourceManager closed a connection."""
+
 
 class AmSide(asyncio.Protocol):
     """The accepted side of one connection; it owns the relay machine and dials the ResourceManager."""
@@ -133,6 +136,11 @@ class AmSide(asyncio.Protocol):
             self._upstream.write(data)
         self._unsent.clear()
         self._transport.resume_reading()
+
+    def close_unless_dialed(self) -> None:
+        """Break off while the ResourceManager is not reached yet."""
+        if self._upstream is None and self._transport is not None:
+            self._transport.abort()
 
     def _is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
@@ -278,6 +286,12 @@ class AmSide(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def upstream_lost(self) -> None:
+        """Close, as the ResourceManager's side is closed."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._hub.upstream_lost()
+        self.close()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
         hub = self._hub
@@ -337,7 +351,7 @@ class RmSide(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the application master's side with it."""
-        self._am.close()
+        self._am.upstream_lost()
 
 
 def most_connections(settings: ProxySettings) -> int:

@@ -17,11 +17,13 @@ from rm_proxy.budget import Budget, BudgetLimits, Order, Turned
 from rm_proxy.estimator import Estimator, Expectation, worked_s
 from rm_proxy.hints import bad_tags
 from rm_proxy.ids import app_of_attempt, app_of_container, attempt_of_container, is_earlier
+from rm_proxy.inheritance import ENDS, Inheritance
 from rm_proxy.live import Live
 from rm_proxy.nodes import Away, Node
 from rm_proxy.outlook import Outlook
 from rm_proxy.places import Places
 from rm_proxy.promoter import Promoter
+from rm_proxy.receipts import Receipts
 from rm_proxy.records import AppRecord
 from rm_proxy.requota import Requota
 from rm_proxy.takeover import TakeOver
@@ -81,6 +83,10 @@ class Coordinator(Places):
         self._promoted: dict[str, set[str]] = {}
         self._requota = Requota(self, self.attempts, self.mover.shed)
         self.outlook = Outlook(self._expects, self._living)
+        self.serving = True
+        """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
+        self._receipts = Receipts(self._settled)
+        self._inheritance = Inheritance(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
 
     # What YARN says
 
@@ -173,6 +179,34 @@ class Coordinator(Places):
         urgent, self._urgent = self._urgent, []
         return urgent
 
+    def registered(self, attempt: Attempt, now_s: float) -> None:
+        """Give an attempt that registered what the nodes hold of it."""
+        for node in self.nodes.values():
+            if node.report is not None:
+                self._inheritance.of_attempt(attempt, node.id, node.report, now_s)
+
+    def serve(self) -> None:
+        """Take in that application masters are let in."""
+        self.serving = True
+
+    def stand_by(self) -> None:
+        """Forget all attempts, their ResourceManager serves no more: whichever does next, its proxy learns anew.
+
+        Their tables are void, and what they hold is known to the nodes, who tell unconfirmed ends again.
+        """
+        self.serving = False
+        for attempt in self.attempts.values():
+            attempt.abandon()
+            self.takeover.touched[attempt.id] = attempt
+            self._use.charge(attempt.id, "", "", Resources())
+        self.attempts.clear()
+        self._of_app.clear()
+        self._acked.clear()
+        self._drops.clear()
+        self._promoted.clear()
+        self._receipts.clear()
+        self.takeover.forget()
+
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
         self._now_s = now_s
@@ -184,6 +218,8 @@ class Coordinator(Places):
             if now_s - node.reported_s > self.limits.report_fresh_s:
                 self.estimator.forget_node(node.id)
         self._capacity = None
+        if not self.serving:
+            return
         for attempt in self.attempts.values():
             if not attempt.finished:
                 attempt.guard(now_s)
@@ -211,8 +247,9 @@ class Coordinator(Places):
     def report(self, node_id: str, report: Report, now_s: float) -> Ack:
         """Take in a sidecar's report; events that were acknowledged before are not counted again."""
         node = self.nodes.setdefault(node_id, Node(node_id))
+        self._inheritance.of_report(node_id, report, now_s)
         for event in self.new_events(node_id, report):
-            self._on_event(event, now_s)
+            self._on_event(node_id, report.boot, event, now_s)
         for container_id in report.release:
             holder = self._holder(container_id)
             if holder is not None:
@@ -228,7 +265,7 @@ class Coordinator(Places):
         self._acked[node_id] = (report.boot, max(last, self._seen(node_id, report.boot)))
         drops = self.takeover.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
-            events_to=self._acked[node_id][1],
+            events_to=self._receipts.up_to(node_id, report.boot, self._acked[node_id][1], now_s),
             drop=list(drops),
             drop_reason=next(iter(drops.values()), ""),
             targets=self._targets(node_id, report, now_s),
@@ -236,6 +273,13 @@ class Coordinator(Places):
             drain=node.drain(),
             promoted=self._still_queueable(node_id, report),
         )
+
+    def observe(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Take in a report while standby: its events are for the proxy that serves."""
+        node = self.nodes.setdefault(node_id, Node(node_id))
+        node.confirm(report, now_s)
+        self._refresh(node, now_s)
+        return Ack(events_to=-1, active=False)
 
     def _targets(self, node_id: str, report: Report, now_s: float) -> Targets | None:
         """Return what the node is to keep to, with what lies ahead of the jobs there.
@@ -254,9 +298,14 @@ class Coordinator(Places):
         known = self._acked.get(node_id)
         return known[1] if known is not None and known[0] == boot else -1
 
-    def _on_event(self, event: ContainerEvent, now_s: float) -> None:
+    def _on_event(self, node_id: str, boot: str, event: ContainerEvent, now_s: float) -> None:
         if event.am and event.kind is EventKind.ENDED:
             self._master_gone(event.container_id, now_s)
+        heir = self.attempts.get(attempt_of_container(event.container_id))
+        if heir is not None:
+            self._inheritance.event(heir, event, node_id, now_s)
+        if event.kind in ENDS and not self._settled(event.container_id):
+            self._receipts.keep(node_id, boot, event.seq, event.container_id, now_s)
         attempt = self._holder(event.container_id)
         if attempt is None:
             return
@@ -267,6 +316,11 @@ class Coordinator(Places):
             self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
         self.takeover.touched[attempt.id] = attempt
+
+    def _settled(self, container_id: str) -> bool:
+        """Tell whether a container's end is over; that of an attempt which has not come here yet is not."""
+        holder = self._holder(container_id) or self.attempts.get(attempt_of_container(container_id))
+        return holder is not None and holder.settled(container_id)
 
     def _master_gone(self, container_id: str, now_s: float) -> None:
         attempt = self.attempts.get(attempt_of_container(container_id))

@@ -19,6 +19,9 @@ from shell.messages import ContainerEvent, EventKind
 REMEMBERED_ENDS: Final = 20_000
 """Ends that are remembered per attempt, so that each container gets exactly one completion."""
 
+REMEMBERED_KILLS: Final = 1000
+"""Kills of containers that were not known, per attempt, whose completions are awaited."""
+
 TOLD_WITHIN_S: Final = 3.0
 """How long a container's end by a stop waits for its sidecar to say that the stop was its own."""
 
@@ -49,6 +52,10 @@ class Ends:
         """Ends by a stop of which nobody has said yet whose it was, with the time."""
         self.fresh: dict[str, None] = {}
         """Ends since the attempt was last written down."""
+        self._killed_before: OrderedDict[str, Live] = OrderedDict()
+        """Containers that were killed before this proxy knew of them; their completions are still to come."""
+        self.unheard: set[str] = set()
+        """Containers whose end a sidecar told, and of which the application has not confirmed the completion yet."""
 
     def __contains__(self, container_id: str) -> bool:
         return container_id in self._ended
@@ -60,6 +67,8 @@ class Ends:
         self._made.clear()
         self._ended.clear()
         self._stopped.clear()
+        self._killed_before.clear()
+        self.unheard.clear()
 
     def is_untold(self, container_id: str) -> bool:
         """Tell whether a container is over, and the application is not told before it is known who stopped it."""
@@ -159,10 +168,12 @@ class Ends:
             if container_id in self._ended:
                 doubled.append(at)
                 continue
-            live = self._live.pop(container_id)
+            live = self._live.pop(container_id) or self._killed_before.pop(container_id, None)
             self._remember(container_id)
             if live is not None and live.may_be_held:
                 self._emit(DropHeld(live.node_id, live.id, "YARN ended it before it started"))
+            if live is not None and live.killed is not None:
+                self.unheard.add(container_id)
             if live is not None and _whose(status, live):
                 self._stopped[container_id] = _copied(status), live, now_s
                 doubled.append(at)
@@ -184,6 +195,7 @@ class Ends:
     def _tell_stopped(self, container_id: str, now_s: float) -> None:
         status, live, _ = self._stopped.pop(container_id)
         self._translate(status, live, now_s)
+        self.unheard.add(container_id)
         self._made.append(status)
 
     def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
@@ -213,7 +225,17 @@ class Ends:
         while len(self._ended) > REMEMBERED_ENDS:
             self._ended.popitem(last=False)
 
+    def silence(self, container_id: str) -> None:
+        """Have nothing told of a container that the application does not know."""
+        self._remember(container_id)
+
     # What happens at the nodes
+
+    def killed_before(self, live: Live) -> None:
+        """Take in that a container was killed which nobody here knew; its completion will be told as such."""
+        self._killed_before[live.id] = live
+        while len(self._killed_before) > REMEMBERED_KILLS:
+            self._killed_before.popitem(last=False)
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
         """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
@@ -269,6 +291,7 @@ class Ends:
         status.capability.memory = live.resources.memory_mb
         status.capability.virtual_cores = int(live.resources.vcores)
         self._made.append(status)
+        self.unheard.add(live.id)
         self._emit(Completed(CompletionRecord(live.id, self._app_id, exit_status, None, diagnostics, now_s, own=True)))
 
 

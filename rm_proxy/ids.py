@@ -54,6 +54,20 @@ def is_earlier(attempt_id: str, other_id: str) -> bool:
     return int(attempt_id.rpartition("_")[2]) < int(other_id.rpartition("_")[2])
 
 
+def container_id_proto(container_id: str) -> y.ContainerIdProto:
+    """Return the message of `container_[eNN_]T_N_A_C`; raises ValueError when it is no container id."""
+    parts = container_id.split("_")
+    if len(parts) not in (5, 6) or parts[0] != "container":
+        raise ValueError(f"{container_id!r} is no container id")
+    epoch = int(parts[1].removeprefix("e")) if len(parts) == 6 else 0
+    timestamp, app, attempt, number = (int(part) for part in parts[-4:])
+    proto = y.ContainerIdProto(id=epoch << 40 | number)
+    proto.app_attempt_id.attemptId = attempt
+    proto.app_attempt_id.application_id.id = app
+    proto.app_attempt_id.application_id.cluster_timestamp = timestamp
+    return proto
+
+
 def node_id_text(node: y.NodeIdProto) -> str:
     """Return `host:port`."""
     return f"{node.host}:{node.port}"

@@ -39,6 +39,7 @@ class ProxyMetrics:
         self.policed_left_mb.set(summary.left_mb)
 
     def _relay(self) -> None:
+        self.active = self._gauge("active", "1 while application masters are let in, 0 while the proxy is standby.")
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
         self.connections_opened = self._counter("connections_opened", "Connections of application masters accepted.")
         self.connections_refused = self._counter(

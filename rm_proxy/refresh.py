@@ -47,6 +47,7 @@ class Refresher:
         self._scheduler = AsyncIOScheduler()
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
+        self._rereading: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         """Start the clocks; everything is read once at once."""
@@ -62,6 +63,10 @@ class Refresher:
             )
         self._scheduler.start()
 
+    def soon(self) -> None:
+        """Read everything at once: another ResourceManager, or the same one started anew, is there."""
+        self._rereading = asyncio.get_running_loop().create_task(self.first())
+
     async def first(self) -> None:
         """Read everything once."""
         await asyncio.gather(self.nodes(), self.apps(), self.queues())
@@ -69,7 +74,7 @@ class Refresher:
     def close(self) -> None:
         """Stop the clocks and the threads."""
         self._scheduler.shutdown(wait=False)
-        for task in self._looking_up.values():
+        for task in (*self._looking_up.values(), *([self._rereading] if self._rereading else [])):
             task.cancel()
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._lookup_thread.shutdown(wait=False, cancel_futures=True)

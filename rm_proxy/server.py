@@ -24,6 +24,7 @@ from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide, most_connections
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
+from rm_proxy.door import Door
 from rm_proxy.doors import Doors
 from rm_proxy.draining import Drainer
 from rm_proxy.durations import kept
@@ -133,7 +134,8 @@ class Proxy:
         self.encrypted_s = 0.0
         """When an encrypted connection last passed unread; 0 never."""
         self._loop = asyncio.get_running_loop()
-        self._server: asyncio.Server | None = None
+        self.ha = conf.ha
+        self.door: Door | None = None
         self._rest: asyncio.Task[None] | None = None
 
     def _keepers(self) -> tuple[Keeper[Any], ...]:
@@ -168,7 +170,15 @@ class Proxy:
         await self.refresher.first()
         self.refresher.start()
         self.bypass.start()
-        self._server = await self._loop.create_server(lambda: AmSide(self), sock=listen, backlog=4096)
+        self.door = Door(
+            listen,
+            self.endpoints.upstream,
+            lambda: AmSide(self),
+            self._turned,
+            every_s=self.settings.rm_probe_s,
+            timeout_s=self.settings.connect_timeout_s,
+        )
+        await self.door.start()
         log.info(
             "proxy started",
             listen=str(self.endpoints.listen),
@@ -200,8 +210,8 @@ class Proxy:
 
     async def close(self) -> None:
         """Stop: no new connections, then REST, clocks, announcements and store."""
-        if self._server is not None:
-            self._server.close()
+        if self.door is not None:
+            self.door.close()
         for connection in list(self.open_connections):
             connection.close()
         self.refresher.close()
@@ -233,8 +243,35 @@ class Proxy:
         """Count a fault; app_id "" when it belongs to no application."""
         self.bypass.fault(kind, app_id)
 
+    def _turned(self, is_open: bool) -> None:
+        """Follow the ResourceManager: application masters are let in while it is there, and active."""
+        self.metrics.active.set(is_open)
+        if is_open:
+            self.upstream_reached()
+            self.coordinator.serve()
+            self.refresher.soon()
+            log.info("application masters are let in", upstream=str(self.endpoints.upstream))
+        elif self.ha:
+            self.coordinator.stand_by()
+            self.memory.keep_touched()
+            self.upstream_failed(ConnectionRefusedError("it is not active"))
+            log.info("standby: the ResourceManager behind is not active", upstream=str(self.endpoints.upstream))
+        else:
+            self.upstream_failed(ConnectionRefusedError("it refuses connections"))
+
+    def upstream_lost(self) -> None:
+        """Look whether the ResourceManager is still there: it closed a connection."""
+        if self.door is not None:
+            self.door.look_soon()
+
     def upstream_failed(self, error: OSError) -> None:
-        """Log an unreachable ResourceManager once."""
+        """Log an unreachable ResourceManager once, and refuse application masters if it refuses them."""
+        if isinstance(error, ConnectionRefusedError) and self.door is not None:
+            self.door.refused()
+        if self.ha:
+            for connection in list(self.open_connections):
+                connection.close_unless_dialed()  # the other ResourceManager may be active: no waiting for this one
+            return
         if self.upstream_down is None:
             log.error(
                 "the ResourceManager's scheduler cannot be reached",
@@ -365,6 +402,8 @@ class Proxy:
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
         self.metrics.reports.inc()
+        if not self.coordinator.serving:
+            return self.coordinator.observe(node_id, report, time.time())
         for event in self.coordinator.new_events(node_id, report):
             self.recorder.event(node_id, report.boot, event)
             self.metrics.container_events.labels(event.kind.value).inc()

@@ -47,6 +47,10 @@ class TakeOver:
             if live.promoted_s is not None:
                 self._world.promoted(live.node_id, live.id)
 
+    def forget(self) -> None:
+        """Forget who was taken over: another proxy goes on with them."""
+        self._restored.clear()
+
     def notes(self) -> Iterator[tuple[str, Note]]:
         """Yield what is to be written down of each attempt of which anything is."""
         for attempt in self._attempts.values():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from policies.section import Mode
@@ -17,6 +17,9 @@ from rm_proxy.live import Live
 from rm_proxy.nodes import Away
 from rm_proxy.records import CompletionRecord, DecisionRecord, GrantRecord
 from shell.messages import Grant
+
+if TYPE_CHECKING:
+    from rm_proxy.attempt import Attempt
 
 
 class World(Protocol):
@@ -84,6 +87,9 @@ class World(Protocol):
 
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None while it may, or nothing is known."""
+
+    def registered(self, attempt: Attempt, now_s: float) -> None:
+        """Take in that the ResourceManager registered an attempt: what the nodes hold of it already becomes its own."""
 
     def node_changed(self, node_id: str, usable: bool) -> None:
         """Take in a node's state as an answer of the ResourceManager told it."""

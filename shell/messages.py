@@ -88,8 +88,8 @@ class ContainerEvent(Message):
     cause: str = ""
     """Who wanted it, in one word.
 
-    For SHED: hold, full, drain, shed, steal, correct, quota, proxy; for KILLED: room, memory, proxy; for ENDED: the
-    container for which it was shrunk last.
+    For SHED: hold, full, drain, shed, steal, correct, quota, restart, proxy; for KILLED: room, memory, proxy; for
+    ENDED: the container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None
@@ -228,7 +228,7 @@ class Shed(Message):
 
     container_id: str
     cause: str
-    """steal, correct or quota."""
+    """steal, correct, quota or restart."""
     reason: str = ""
 
 
@@ -236,7 +236,9 @@ class Ack(Message):
     """The proxy's answer to a report."""
 
     events_to: int
-    """Events with a `seq` up to here are kept by the proxy and need not be sent again."""
+    """Events with a `seq` up to here are over for the proxy, and the application masters know what came of them."""
+    active: bool = True
+    """Whether the proxy serves application masters; what a standby answers means nothing else."""
     drop: list[str] = []
     drop_reason: str = ""
     targets: Targets | None = None

@@ -51,6 +51,9 @@ class SidecarSettings(BaseModel):
     """Where the proxy reaches the REST; default: http:// (https:// with TLS) and `rest_listen`."""
     proxy_url: str | None = None
     """Where the proxy takes reports; default: port 8390 of the ResourceManager's host."""
+    proxy_urls: list[str] = []
+    """With high availability, instead of `proxy_url`: where each ResourceManager's proxy takes reports; default: port
+    8390 of each ResourceManager's host."""
 
     state_dir: Path | None = None
     """Where the journal is kept, by which a restarted sidecar knows what ran and waited; default:
@@ -227,11 +230,14 @@ class SidecarSettings(BaseModel):
                     place=f"sidecar.{name}",
                     remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
                 )
-        for name, url in (("rest_url", self.rest_url), ("proxy_url", self.proxy_url)):
+        set_urls = [("rest_url", self.rest_url), ("proxy_url", self.proxy_url)]
+        for name, url in (*set_urls, *(("proxy_urls", url) for url in self.proxy_urls)):
             if url is not None and not url.startswith(f"{scheme}://"):
                 what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
                 raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
         rest = self.rest_listen or Address(public.host, REST_PORT)
+        set_by_admin = self.proxy_urls or ([self.proxy_url] if self.proxy_url else [])
+        urls = tuple(url.rstrip("/") for url in set_by_admin or _proxy_urls(conf, scheme))
         return Place(
             listen=listen,
             upstream=upstream,
@@ -239,7 +245,8 @@ class SidecarSettings(BaseModel):
             web_upstream=web_upstream,
             rest=rest,
             rest_url=(self.rest_url or f"{scheme}://{reachable(rest)}").rstrip("/"),
-            proxy_url=(self.proxy_url or _proxy_url(conf, scheme)).rstrip("/"),
+            proxy_url=urls[0],
+            proxy_urls=urls,
             node_id=self.node_id or str(public),
             public=public,
             capacity=self._capacity(conf),
@@ -286,6 +293,13 @@ class Place:
     """The NodeManager's address as others know it; None: that of `listen`."""
     nm_vcores: int = 0
     """What the NodeManager believes to have; 0 or less: it detects that by itself."""
+    proxy_urls: tuple[str, ...] = ()
+    """With high availability those of all proxies, `proxy_url` among them."""
+
+    @property
+    def proxies(self) -> tuple[str, ...]:
+        """Whom the sidecar reports to."""
+        return self.proxy_urls or (self.proxy_url,)
 
     @property
     def known_as(self) -> Address:
@@ -319,9 +333,10 @@ def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:
     return address
 
 
-def _proxy_url(conf: HadoopConf, scheme: str) -> str:
-    host = conf.rm_address("yarn.resourcemanager.scheduler.address").host
-    return f"{scheme}://{reachable(Address(host, PROXY_PORT))}"
+def _proxy_urls(conf: HadoopConf, scheme: str) -> list[str]:
+    rm_ids = conf.rm_ids() if conf.ha else [None]
+    hosts = [conf.rm_address("yarn.resourcemanager.scheduler.address", rm_id).host for rm_id in rm_ids]
+    return [f"{scheme}://{reachable(Address(host, PROXY_PORT))}" for host in dict.fromkeys(hosts)]
 
 
 def _amount(conf: HadoopConf, name: str, setting: str, default: int) -> int:

@@ -1,10 +1,14 @@
-"""Reports to the proxy: each second and on change; events stay until the proxy acknowledged them."""
+"""Reports to the proxies: each second and on change; events stay until the proxy that serves acknowledged them.
+
+With high availability each ResourceManager has a proxy, and all get every report: a standby knows the nodes when it
+becomes active. Only the active one's answers count, so that it finds every event of which the earlier one did nothing.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import quote
@@ -24,15 +28,37 @@ _EVENTS_PER_REPORT: Final = 1000
 _REMIND_S: Final = 60.0
 
 
+class _Line:
+    """The way to one proxy; its calls wait for nobody else's."""
+
+    def __init__(self, url: str, timeout_s: float, credentials: Credentials | None) -> None:
+        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
+        self.client = RestClient(url, timeout_s=timeout_s, remedy=remedy, credentials=credentials)
+        self.changed = asyncio.Event()
+        self.reachable: bool | None = None
+        self.active: bool | None = None
+        self.warned_s = -_REMIND_S
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix="report")
+
+    async def post(self, report: Report) -> Ack:
+        path = f"/v1/nodes/{quote(report.node_id, safe=':')}/report"
+        loop = asyncio.get_running_loop()
+        return Ack.model_validate(await loop.run_in_executor(self.thread, self.client.post, path, report))
+
+    def close(self) -> None:
+        self.thread.shutdown(wait=False, cancel_futures=True)
+        self.client.close()
+
+
 class Reporter:
-    """Sends what `build(events)` makes; `on_ack` gets each answer. All of it in one loop, the call in a thread.
+    """Sends what `build(events)` makes; `on_ack` gets each answer that counts. All of it in one loop, calls in threads.
 
     on_taken: gets the number up to which the proxy has the events, when it grew.
     """
 
     def __init__(
         self,
-        proxy_url: str,
+        proxy_urls: Sequence[str],
         settings: SidecarSettings,
         metrics: SidecarMetrics,
         build: Callable[[list[ContainerEvent]], Report],
@@ -41,18 +67,16 @@ class Reporter:
         on_taken: Callable[[int], None] = lambda seq: None,
     ) -> None:
         self.settings, self.metrics = settings, metrics
-        self.reachable: bool | None = None
-        """Whether the proxy took the last report; None before the first."""
-        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
-        self._client = RestClient(
-            proxy_url, timeout_s=settings.report_timeout_s, remedy=remedy, credentials=credentials
-        )
         self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
         self._events: deque[ContainerEvent] = deque()
         self._dropped = 0
-        self._changed = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="report")
-        self._warned_s = -_REMIND_S
+        self._lines = [_Line(url, settings.report_timeout_s, credentials) for url in proxy_urls]
+
+    @property
+    def reachable(self) -> bool | None:
+        """Whether a proxy took the last report; None before the first."""
+        told = [line.reachable for line in self._lines if line.reachable is not None]
+        return any(told) if told else None
 
     def add(self, event: ContainerEvent) -> None:
         """Keep an event and report soon."""
@@ -63,7 +87,7 @@ class Reporter:
                 log.error("the proxy takes no events: the oldest are dropped", kept=self.settings.events_max)
             self._dropped += 1
         self._events.append(event)
-        self._changed.set()
+        self.changed()
 
     def waiting(self) -> Iterable[ContainerEvent]:
         """Return the events that the proxy has not acknowledged."""
@@ -71,60 +95,70 @@ class Reporter:
 
     def changed(self) -> None:
         """Report soon."""
-        self._changed.set()
+        for line in self._lines:
+            line.changed.set()
 
     async def run(self) -> None:
         """Report until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for line in self._lines:
+                group.create_task(self._run(line), name=f"reports to {line.client.base_url}")
+
+    async def _run(self, line: _Line) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.settings.report_s):
-                    await self._changed.wait()
-                if self.reachable is False:
-                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to who answers
+                    await line.changed.wait()
+                if line.reachable is False or line.active is False:
+                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to who makes use of it
                 else:
                     await asyncio.sleep(self.settings.coalesce_s)
             except TimeoutError:
                 pass  # nothing changed: the report of each second
-            self._changed.clear()
-            await self.send()
+            line.changed.clear()
+            await self._send(line)
 
     async def send(self) -> bool:
-        """Send one report; return whether the proxy took it."""
+        """Send one report to each proxy; return whether one took it."""
+        return any(await asyncio.gather(*(self._send(line) for line in self._lines)))
+
+    async def _send(self, line: _Line) -> bool:
         events = [event for event, _ in zip(self._events, range(_EVENTS_PER_REPORT), strict=False)]
-        report = self._build(events)
-        path = f"/v1/nodes/{quote(report.node_id, safe=':')}/report"
-        loop = asyncio.get_running_loop()
         try:
-            ack = Ack.model_validate(await loop.run_in_executor(self._thread, self._client.post, path, report))
+            ack = await line.post(self._build(events))
         except (QuicksilverError, ValidationError) as error:
-            self._failed(error)
+            self._failed(line, error)
             return False
-        self._taken(ack)
+        self._taken(line, ack, events[-1].seq if events else -1)
         return True
 
     def close(self) -> None:
-        """Give the thread and its connections back."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._client.close()
+        """Give the threads and their connections back."""
+        for line in self._lines:
+            line.close()
 
-    def _taken(self, ack: Ack) -> None:
+    def _taken(self, line: _Line, ack: Ack, sent: int) -> None:
         self.metrics.reports.labels("taken").inc()
-        if self.reachable is not True:
-            log.info("the proxy takes our reports", proxy=self._client.base_url, events_dropped=self._dropped)
-        self.reachable, self._dropped = True, 0
+        if line.reachable is not True or line.active is not ack.active:
+            what = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
+            log.info(what, proxy=line.client.base_url, events_dropped=self._dropped)
+        line.reachable, line.active = True, ack.active
+        if not ack.active:
+            return
+        self._dropped = 0
         before = len(self._events)
         while self._events and self._events[0].seq <= ack.events_to:
             self._events.popleft()
         if len(self._events) < before:
             self._on_taken(ack.events_to)
-        if self._events and len(self._events) < before:
-            self._changed.set()  # there were more than one report takes
+            if self._events and self._events[-1].seq > sent:
+                line.changed.set()  # there are more than one report takes
         self._on_ack(ack)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, line: _Line, error: Exception) -> None:
         self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()
         now_s = asyncio.get_running_loop().time()
-        if self.reachable is not False or now_s - self._warned_s >= _REMIND_S:
+        if line.reachable is not False or now_s - line.warned_s >= _REMIND_S:
             log.warning("the proxy did not take a report", why=str(error), events_kept=len(self._events))
-            self._warned_s = now_s
-        self.reachable = False
+            line.warned_s = now_s
+        line.reachable = False

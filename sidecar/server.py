@@ -154,7 +154,7 @@ class Sidecar:
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
         self.minder = Minder(runtime, runtime.resizing, guard, gauge, self._guardian)
         self.runtime.reporter = Reporter(
-            self.place.proxy_url,
+            self.place.proxies,
             self.settings,
             self.metrics,
             self.report,
@@ -192,7 +192,7 @@ class Sidecar:
 
     def _side(self) -> Side:
         own = self.security.settings
-        named = own.proxy_names or [urlsplit(self.place.proxy_url).hostname or ""]
+        named = own.proxy_names or [urlsplit(url).hostname or "" for url in self.place.proxies]
         return Side(False, own.tls, frozenset(name.lower() for name in named), own.metrics_open)
 
     def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
@@ -355,7 +355,7 @@ class Sidecar:
             listen=str(place.listen),
             nodemanager=str(place.upstream),
             rest=place.rest_url,
-            proxy=place.proxy_url,
+            proxy=", ".join(place.proxies),
             memory_mb=place.capacity.memory_mb,
             vcores=place.capacity.vcores,
         )

@@ -374,6 +374,7 @@ def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) ->
     answer = client.post("/v1/nodes/n1:1/report", json=report(events=[event]))
     assert answer.json() == {
         "events_to": 7,
+        "active": True,
         "drop": ["container_x"],
         "drop_reason": "",
         "targets": None,

@@ -48,16 +48,35 @@ def holding(count: int = 1) -> Am:
 def test_events_count_once_by_boot_and_number() -> None:
     am = holding(2)
     world = am.world
-    ack = world.report(node_id(1), report(1, events=[event(1, EventKind.SHED, seq=1)]), 1.0)
-    assert ack.events_to == 1
+    world.report(node_id(1), report(1, events=[event(1, EventKind.SHED, seq=1)]), 1.0)
     assert len(am.attempt.live) == 1
     again = [event(1, EventKind.SHED, seq=1), event(2, EventKind.STARTED, seq=2)]
-    assert world.report(node_id(1), report(1, events=again), 2.0).events_to == 2
+    world.report(node_id(1), report(1, events=again), 2.0)
     am.asks()
     assert len(am.gets().completed_container_statuses) == 1
-    assert world.report(node_id(1), report(1, boot="c", events=[event(2, EventKind.KILLED, seq=1)]), 3.0).events_to == 1
+    world.report(node_id(1), report(1, boot="c", events=[event(2, EventKind.KILLED, seq=1)]), 3.0)
     live = am.attempt.live.get(cid(2))
     assert live is not None and live.killed == "room was needed"
+
+
+def test_an_end_is_acknowledged_once_the_application_has_confirmed_it_or_for_too_long_has_not() -> None:
+    am = holding(3)
+    world = am.world
+    events = [event(1, EventKind.SHED, seq=1), event(2, EventKind.STARTED, seq=2)]
+
+    def acked(at_s: float, boot: str = "b") -> int:
+        return world.report(node_id(1), report(1, boot=boot, events=events), at_s).events_to
+
+    assert acked(1.0) == 0
+    am.asks()
+    assert acked(2.0) == 0
+    assert len(am.gets().completed_container_statuses) == 1
+    assert acked(3.0) == 0  # the answer may be lost
+    am.asks()
+    assert acked(4.0) == 2
+    events = [event(3, EventKind.KILLED, seq=3), event(2, EventKind.KILLED, seq=4)]
+    assert acked(5.0) == 2  # the ResourceManager has not told the ends yet, which the kills explain
+    assert acked(70.0) == 4
 
 
 def test_durations_are_learnt_from_the_sidecars() -> None:

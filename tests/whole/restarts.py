@@ -1,0 +1,134 @@
+"""Jobs with held, running and waiting queueable containers, and a ResourceManager that dies under them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import requests
+
+from cluster import Cluster
+from cluster.spec import RmAddresses
+from quicksilver.stack import Stack
+from workloads import clients
+from workloads.clients import Client, Clients
+from workloads.distributed_shell import reported, start_shell
+from workloads.faults import checks
+from workloads.mapreduce import (
+    JobOptions,
+    RunningJob,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+
+SHELLS, MAPS = 8, 8
+TEXT = make_text(2000)
+ALL_MAPS_Q = {
+    "queues": "*",
+    "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
+    "quota": {"policy": "none"},
+}
+
+
+def poll(what: str, found: object, within_s: float) -> None:
+    """Wait until `found()` is true; raises AssertionError after `within_s`."""
+    assert callable(found)
+    deadline = time.monotonic() + within_s
+    while not found():
+        assert time.monotonic() < deadline, f"{what}: not within {within_s:g} s"
+        time.sleep(0.1)
+
+
+def states(stack: Stack, cluster: Cluster) -> dict[str, int]:
+    """Count the containers at all sidecars by kind and state."""
+    found: dict[str, int] = {}
+    for node in cluster.spec.node_addresses:
+        for container in requests.get(f"{stack.sidecar_rest(node).url}/v1/containers", timeout=5).json():
+            key = f"{container['kind']} {container['state']}"
+            found[key] = found.get(key, 0) + 1
+    return found
+
+
+@dataclass
+class Jobs:
+    """A MapReduce job and a distributed shell that run side by side."""
+
+    cluster: Cluster
+    job: RunningJob
+    shell: Client
+    target: str
+
+    def finish(self) -> None:
+        """Wait for both: all words counted, no attempt failed, every shell container ran."""
+        result = self.job.wait(timeout_s=150)
+        assert read_counts(self.cluster, self.target) == count_words(TEXT)
+        assert result.failed_attempts == 0
+        application = clients.application_id(self.shell.wait(timeout_s=150))
+        assert len(reported(self.cluster, application, SHELLS)) >= SHELLS
+
+
+@contextmanager
+def jobs(cluster: Cluster, stack: Stack, name: str) -> Iterator[Jobs]:
+    """Start both, and go on when queueable containers run and wait."""
+    source, target = "/restarts/input.txt", f"/restarts/{name}-{time.time_ns()}"
+    put_text(cluster, source, TEXT)
+    options = JobOptions(properties={"mapreduce.map.speculative": "false"})
+    with Clients() as started:
+        shell = started.add(start_shell(cluster, "GUARANTEED", SHELLS, sleep_s=7))
+        job = start_wordcount(cluster, source, target, maps=MAPS, options=options)
+        started.add(job.client)
+
+        def under_way() -> bool:
+            found = states(stack, cluster)
+            return found.get("Q running", 0) >= 2 and found.get("Q waiting", 0) >= 2
+
+        poll("queueable containers that run and that wait", under_way, 90)
+        yield Jobs(cluster, job, shell, target)
+
+
+def nothing_left(cluster: Cluster, stack: Stack) -> None:
+    """Check that neither YARN nor proxy nor sidecars hold anything, and that nothing was started twice."""
+    assert checks.leftovers(cluster, stack, groups="no-such-group") == []
+    assert checks.launched_twice(checks.node_logs(cluster)) == []
+
+
+class Recovery:
+    """Measures how long application masters went without an answer: from now to the next registration or grant."""
+
+    def __init__(self, stack: Stack, rms: tuple[RmAddresses, ...]) -> None:
+        """Begin now, before the ResourceManager is killed."""
+        self._urls = [stack.url_of(rm) for rm in rms]
+        self._before = self._registered()
+        self._since_s = time.monotonic()
+        self.took_s: list[float] = []
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _registered(self) -> float:
+        total = 0.0
+        for url in self._urls:
+            try:
+                text = requests.get(f"{url}/metrics", timeout=2).text
+            except requests.RequestException:
+                continue
+            name = 'quicksilver_proxy_calls_total{method="registerApplicationMaster"}'
+            total += sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
+        return total
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.1):
+            new = int(self._registered() - self._before) - len(self.took_s)
+            self.took_s += [time.monotonic() - self._since_s] * new
+
+    def stop(self) -> list[float]:
+        """Return the seconds after which each application master had registered anew."""
+        self._over.set()
+        self._thread.join()
+        return self.took_s
