@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -36,9 +36,8 @@ ALL_MAPS_Q = {
 }
 
 
-def poll(what: str, found: object, within_s: float) -> None:
+def poll(what: str, found: Callable[[], bool], within_s: float) -> None:
     """Wait until `found()` is true; raises AssertionError after `within_s`."""
-    assert callable(found)
     deadline = time.monotonic() + within_s
     while not found():
         assert time.monotonic() < deadline, f"{what}: not within {within_s:g} s"
@@ -94,7 +93,8 @@ def jobs(cluster: Cluster, stack: Stack, name: str) -> Iterator[Jobs]:
 
 def nothing_left(cluster: Cluster, stack: Stack) -> None:
     """Check that neither YARN nor proxy nor sidecars hold anything, and that nothing was started twice."""
-    assert checks.leftovers(cluster, stack, groups="no-such-group") == []
+    left = checks.leftovers(cluster, stack, groups="no-such-group")
+    assert not left, "\n".join(left)
     assert checks.launched_twice(checks.node_logs(cluster)) == []
 
 
