@@ -358,4 +358,5 @@ def most_connections(settings: ProxySettings) -> int:
     """Return how many connections of application masters may be open: each needs two files, REST needs some too."""
     wanted = 2 * settings.max_connections + settings.rest_connections
     spare = raise_open_files(wanted, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES
-    return settings.max_connections if spare >= wanted else max(1, min(settings.max_connections, spare // 3))
+    rest = min(settings.rest_connections, spare // 3)
+    return max(1, min(settings.max_connections, (spare - rest) // 2))

@@ -317,6 +317,7 @@ def test_methods_that_masters_invent_make_no_metrics() -> None:
 def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "raise_open_files", lambda *_: 1_000)
     settings = ProxySettings(max_connections=5_000, rest_connections=100)
-    assert most_connections(settings) == (1_000 - 200) // 3
+    assert most_connections(settings) == (1_000 - 200 - 100) // 2
+    assert most_connections(ProxySettings(max_connections=300)) == (800 - 266) // 2
     monkeypatch.setattr(connections, "raise_open_files", lambda *_: 100_000)
     assert most_connections(settings) == 5_000

@@ -1,0 +1,130 @@
+"""Bypass while jobs run: by order and by the settings, on and off again in the middle; nothing is stranded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+from click.testing import CliRunner
+
+from cluster.cluster import Cluster
+from quicksilver.cli import cli
+from quicksilver.stack import Stack
+from workloads.mapreduce import JobOptions, JobResult, count_words, make_text, put_text, read_counts, start_wordcount
+
+pytestmark = pytest.mark.hadoop
+TEXT = make_text(2000)
+OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
+MAPS_Q: dict[str, Any] = {
+    "queues": "*",
+    "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
+    "quota": {"policy": "none"},
+}
+NARROW = {"vcores": 1, "queue_max_length": 2}
+"""One Q runs at a node and two wait there; more are shed, and wanted again."""
+MAPS = 12
+
+
+@pytest.fixture(scope="module")
+def cluster(hadoop_cluster: Cluster) -> Cluster:
+    if not hadoop_cluster.spec.overlay:
+        hadoop_cluster.restart_yarn(overlay=True)
+    put_text(hadoop_cluster, "/whole/input.txt", TEXT)
+    return hadoop_cluster
+
+
+@pytest.fixture
+def stack(cluster: Cluster) -> Iterator[Stack]:
+    made = Stack(cluster, policies=MAPS_Q, sidecar=NARROW)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@dataclass
+class Turns:
+    """Called while a job runs: turns bypass on when Qs wait, and off again when none waits any more."""
+
+    stack: Stack
+    turn: Callable[[bool], None]
+    on_s: float | None = None
+    off_s: float | None = None
+    waited: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __call__(self) -> None:
+        if self.off_s is not None:
+            return
+        waiting = sum(node["queue_length"] for node in self.stack.get("/v1/nodes")["items"])
+        if self.on_s is None and waiting >= 3:
+            self.waited = waiting
+            self.turn(True)
+            self.on_s = time.time()
+            self.problems = self.stack.get("/v1/health")["problems"]
+        elif self.on_s is not None and not waiting and time.time() > self.on_s + 5:
+            self.off_s = time.time()
+            self.turn(False)
+
+
+def ordered(stack: Stack) -> Callable[[bool], None]:
+    def turn(on: bool) -> None:
+        done = CliRunner().invoke(cli, ["proxy", "bypass", "on" if on else "auto", "--url", stack.url])
+        assert done.exit_code == 0, done.output
+
+    return turn
+
+
+def by_settings(stack: Stack) -> Callable[[bool], None]:
+    def turn(on: bool) -> None:
+        file: Path = stack.folder / "proxy.yaml"
+        text = file.read_text()
+        assert text.count("policies:\n") == 1
+        mode = "policies:\n  mode: bypass\n"
+        file.write_text(text.replace("policies:\n", mode) if on else text.replace(mode, "policies:\n"))
+        done = CliRunner().invoke(cli, ["policy", "reload", "--url", stack.url])
+        assert done.exit_code == 0, done.output
+
+    return turn
+
+
+def wordcount(cluster: Cluster, maps: int, each: Callable[[], None] = lambda: None) -> JobResult:
+    target = f"/whole/bypass-{time.time_ns()}"
+    job = start_wordcount(cluster, "/whole/input.txt", target, maps=maps, options=OPTIONS).wait(240, each)
+    assert read_counts(cluster, target) == count_words(TEXT)
+    return job
+
+
+def granted(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = stack.get(f"/v1/decisions?app={job.application_id}&limit=1000")["items"]
+    return found
+
+
+@pytest.mark.parametrize("how", [ordered, by_settings])
+def test_bypass_in_the_middle_of_a_job(
+    cluster: Cluster, stack: Stack, how: Callable[[Stack], Callable[[bool], None]]
+) -> None:
+    turns = Turns(stack, how(stack))
+    job = wordcount(cluster, MAPS, turns)
+    assert turns.on_s is not None and turns.waited >= 3
+    assert job.failed_attempts == 0
+    made = granted(stack, job)
+    before = [d for d in made if d["granted_s"] <= turns.on_s]
+    meanwhile = [d for d in made if turns.on_s + 0.5 < d["granted_s"] < (turns.off_s or time.time())]
+    assert any(d["kind"] == "Q" for d in before)
+    assert meanwhile and {d["kind"] for d in meanwhile} == {"G"}, "what was wanted came as guaranteed"
+    if how is ordered:
+        assert any(problem.startswith("bypass (bypass): ordered") for problem in turns.problems)
+        text = requests.get(f"{stack.url}/metrics", timeout=10).text
+        assert 'quicksilver_proxy_bypass{reason="order"}' in text
+    if turns.off_s is None:
+        turns.turn(False)
+    again = wordcount(cluster, 2)
+    assert {d["kind"] for d in granted(stack, again) if d["priority"] == 20} == {"Q"}, "and it is as before"
+    assert again.failed_attempts == 0
