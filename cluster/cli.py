@@ -39,13 +39,13 @@ def cluster() -> None:
 @click.option("--plain", is_flag=True, help="Stock YARN, without the overlay in hadoop-conf/.")
 @click.option("--rm-recovery", is_flag=True, help="Running applications outlive a restart of the ResourceManager.")
 @click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper.")
+@click.option("--kerberos", is_flag=True, help="A secure cluster with a KDC of its own.")
+@click.option("--spnego", is_flag=True, help="With --kerberos: the web servers want a Kerberos login too.")
 @_dir
-def start(base_port: int, nodes: int, plain: bool, rm_recovery: bool, ha: bool, workdir: Path) -> None:
+def start(workdir: Path, plain: bool, **fields: int | bool) -> None:
     """Start ResourceManager, NodeManagers, HDFS and JobHistoryServer."""
     try:
-        spec = ClusterSpec(
-            workdir=workdir, base_port=base_port, nodes=nodes, overlay=not plain, rm_recovery=rm_recovery, ha=ha
-        )
+        spec = ClusterSpec.model_validate({"workdir": workdir, "overlay": not plain, **fields})
     except ValidationError as error:
         why = "; ".join(f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors())
         raise ClusterError(why) from error

@@ -133,6 +133,7 @@ def test_settings_for_another_hadoop_do_not_reach_ours(tmp_path: Path, monkeypat
     [
         (["status"], "no cluster was started here. Start one with: quicksilver cluster start --dir"),
         (["stop"], "no cluster was started here"),
+        (["start", "--spnego"], "spnego needs kerberos"),
         (["run", "fs", "-ls", "/"], "no cluster was started here"),
         (["start", "--base-port", "32700"], "must stay below 32768: choose a lower base_port"),
         (["start", "--nodes", "0"], "nodes: Input should be greater than or equal to 1"),
