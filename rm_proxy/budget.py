@@ -189,6 +189,12 @@ class Budget:
         turned = [turn for app_id, app in list(self._apps.items()) if (turn := self._of_app(app_id, app, now_s))]
         return turned + self._of_cluster(alive, now_s)
 
+    def look(self, app_id: str, now_s: float) -> list[Turned]:
+        """Do what is due for one application at once."""
+        app = self._apps.get(app_id) if self.order == "auto" else None
+        turn = self._of_app(app_id, app, now_s) if app is not None else None
+        return [turn] if turn is not None else []
+
     def _of_app(self, app_id: str, app: _App, now_s: float) -> Turned | None:
         count = app.faults.total(now_s)
         if app.phase is Phase.BYPASS:

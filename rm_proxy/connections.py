@@ -61,6 +61,9 @@ class Hub(Protocol):
     def faulted(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
 
+    def broken(self, attempt_id: str) -> None:
+        """Take in that our own code failed over an attempt."""
+
     def keep(self, attempt_id: str, note: Note) -> None:
         """Write down what changed of an attempt, before the bytes that it is about leave."""
 
@@ -195,6 +198,8 @@ class AmSide(asyncio.Protocol):
         attempt = self.relay.attempt
         if attempt is not None or kind is FaultKind.INTERNAL:
             self._hub.faulted(kind, attempt.app_id if attempt is not None else "")
+        if attempt is not None and kind is FaultKind.INTERNAL:
+            self._hub.broken(attempt.id)
         self.close()
 
     def _obey(self, commands: list[Command]) -> None:

@@ -372,6 +372,17 @@ class Coordinator(Places):
         """Take an admin's order: everything in bypass, nothing, or by the error budget."""
         self._turn(self.budget.command(order, now_s))
 
+    def broken(self, attempt_id: str, now_s: float) -> bool:
+        """Take in that our own code failed over an attempt, with a fault that was noted: nothing is sure of it now.
+
+        It goes to bypass and is taken over as if this process had begun anew. Returns whether it is taken over.
+        """
+        attempt = self.attempts.get(attempt_id)
+        if attempt is None or attempt.finished:
+            return False
+        self._turn(self.budget.look(attempt.app_id, now_s))
+        return self.takeover.renew(attempt_id)
+
     def _turn(self, turned: Iterable[Turned]) -> None:
         """Have the attempts decide anew on what they want: what was to be queueable goes guaranteed, or back."""
         for turn in turned:

@@ -264,6 +264,19 @@ class Proxy:
         if self.door is not None:
             self.door.look_soon()
 
+    def broken(self, attempt_id: str) -> None:
+        """Have an attempt over which our own code failed taken over as after a restart."""
+        try:
+            self.memory.keep_all()
+            renewed = self.coordinator.broken(attempt_id, time.time())
+        except Exception:
+            log.exception("an application master cannot be told to register anew", attempt=attempt_id)
+            return
+        if renewed:
+            log.warning(
+                "an application master is told to register anew, after a fault of the proxy", attempt=attempt_id
+            )
+
     def upstream_failed(self, error: OSError) -> None:
         """Log an unreachable ResourceManager once, and refuse application masters if it refuses them."""
         if isinstance(error, ConnectionRefusedError) and self.door is not None:

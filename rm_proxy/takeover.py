@@ -47,6 +47,25 @@ class TakeOver:
             if live.promoted_s is not None:
                 self._world.promoted(live.node_id, live.id)
 
+    def renew(self, attempt_id: str) -> bool:
+        """Take an attempt over from itself, after a fault of our own: it registers and asks anew.
+
+        Of what its machine knows only that is believed which is written down. Returns whether that is enough; else it
+        stays as it is. Raises whatever the broken machine raises.
+        """
+        broken = self._attempts[attempt_id]
+        note = broken.whole_note()
+        if note is None or not note.get("registered"):
+            return False
+        kept = Kept()
+        kept.take(note)
+        fresh = Attempt(attempt_id, self._world)
+        fresh.restore(kept)
+        self._attempts[attempt_id] = fresh
+        of_app = self._of_app[fresh.app_id]
+        of_app[of_app.index(broken)] = fresh
+        return True
+
     def forget(self) -> None:
         """Forget who was taken over: another proxy goes on with them."""
         self._restored.clear()

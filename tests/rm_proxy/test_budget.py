@@ -11,7 +11,7 @@ from rm_proxy.budget import MAX_APPS, SLICES, Budget, BudgetLimits, FaultKind, P
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.world import BudgetTurned, DropHeld, Refused
 from shell.messages import EventKind
-from tests.rm_proxy.yarn import APP, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
+from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
 
 LIMITS = BudgetLimits(window_s=60, app_faults=3, faults=5, apps=2, apps_ratio=0.5, quiet_s=100, trial_s=50)
 ALIVE = [f"application_1_{n:04}" for n in range(1, 5)]
@@ -351,3 +351,32 @@ def test_two_thousand_million_containers_cost_no_more_than_one(opportunistic: bo
     am.gets()
     (entry,) = am.attempt.entries
     assert entry.demand == many and entry.undecided == 0
+
+
+def test_after_a_fault_of_our_own_the_master_registers_and_asks_anew() -> None:
+    world = coordinator()
+    am = Am(world)
+    body = y.RegisterApplicationMasterResponseProto(queue="default")
+    am.attempt.on_registered(body.SerializeToString(), 0.0)
+    am.asks(row("*", 2))
+    am.gets(*(container(n, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values(), 1)))
+    am.asks(row("*", 3))
+    last = am.response_id
+    world.budget.note(FaultKind.INTERNAL, APP, 1.0)
+    assert world.broken(ATTEMPT, 1.0)
+    assert [e.turned.phase for e in world.take_effects() if isinstance(e, BudgetTurned)] == [Phase.BYPASS], "at once"
+    renewed = world.attempt(ATTEMPT)
+    assert renewed is not am.attempt and {live.id for live in renewed.live} == {cid(1), cid(2)}
+    assert renewed.refuses(last)
+    assert renewed.registration() is not None
+    am.attempt, am.response_id = renewed, 0
+    assert guaranteed(am.asks(row("*", 3))) == 3 and am.sent.response_id == last, "and is in bypass"
+    assert not [r for r in granted_rows(am.sent.ask).values() if r.num_containers]
+
+
+def test_without_a_registration_an_attempt_stays_as_it_is() -> None:
+    world = coordinator()
+    am = Am(world)
+    world.budget.note(FaultKind.INTERNAL, APP, 1.0)
+    assert not world.broken(ATTEMPT, 1.0) and world.attempt(ATTEMPT) is am.attempt
+    assert not world.broken("appattempt_1_0009_000001", 1.0)

@@ -86,6 +86,7 @@ class Hub:
         given = self.settings
         self.doors = Doors(given.max_connections, given.max_logins_per_host, given.max_unfinished_mb << 20)
         self.faults: list[tuple[FaultKind, str]] = []
+        self.renewed: list[str] = []
 
     def carry_out(self, effects: Iterable[Effect]) -> None: ...
 
@@ -101,6 +102,9 @@ class Hub:
     def refused(self, reason: str) -> float:
         labels = {"reason": reason}
         return self.metrics.registry.get_sample_value("quicksilver_proxy_connections_refused_total", labels) or 0.0
+
+    def broken(self, attempt_id: str) -> None:
+        self.renewed.append(attempt_id)
 
     async def start(self, stack: AsyncExitStack, stand_in: type[StandIn]) -> int:
         loop = asyncio.get_running_loop()
@@ -299,6 +303,7 @@ def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.M
 
     hub = whole(test)
     assert hub.faults == [(FaultKind.INTERNAL, "application_1700000000000_0001")]
+    assert hub.renewed == ["appattempt_1700000000000_0001_000001"]
 
 
 def test_methods_that_masters_invent_make_no_metrics() -> None:
