@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cluster.confdirs import overlay_root
@@ -172,6 +172,7 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="<>&-\r", exclud
 NAMES = st.sampled_from([BIND, "yarn.nodemanager.hostname", "yarn.x", "quicksilver.nodemanager.port", "a.b"])
 
 
+@settings(deadline=None)  # files are written
 @given(st.lists(st.tuples(BLANKS, NAMES, TEXTS, BLANKS, TEXTS), max_size=6), BLANKS, st.sampled_from(ROLES))
 def test_any_file_comes_back_byte_for_byte(
     tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, str, str, str, str]], end: str, role: Role

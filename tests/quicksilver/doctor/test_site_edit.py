@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quicksilver.doctor.site_edit import EMPTY, apply, layout
@@ -32,6 +32,7 @@ def test_what_is_put_is_there_and_the_rest_stays(
     assert after == {name: value for name, value in before.items() if name not in out} | put
 
 
+@settings(deadline=None)  # a file is written
 @given(PROPERTIES)
 def test_it_reads_what_hadoops_reader_reads(tmp_path_factory: pytest.TempPathFactory, put: dict[str, str]) -> None:
     file = tmp_path_factory.mktemp("site") / "yarn-site.xml"
