@@ -1,27 +1,36 @@
-"""What protobuf reads although it is not in order: strings that are not UTF-8, which it hands out as bytes."""
+"""What protobuf reads although it is not in order: strings that are not UTF-8, which it hands out as bytes, and
+messages without required fields, which cannot be written again."""
 
 from __future__ import annotations
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from hadoop_rpc.protos import yarn_pb2 as y
 
 
 def check_request(request: y.AllocateRequestProto) -> None:
     """Check the names in a request that are worked with. Raises DecodeError."""
+    _check_whole(request)
     for row in request.ask:
         _check(row.resource_name, "a resource name")
         _check(row.node_label_expression, "a node label")
-    for name in request.blacklist_request.blacklist_additions:
+    blacklist = request.blacklist_request
+    for name in (*blacklist.blacklist_additions, *blacklist.blacklist_removals):
         _check(name, "a name on the blacklist")
 
 
 def check_answer(answer: y.AllocateResponseProto) -> None:
     """Check the names in an answer that are worked with. Raises DecodeError."""
+    _check_whole(answer)
     for container in answer.allocated_containers:
         _check(container.nodeId.host, "a host")
     for report in answer.updated_nodes:
         _check(report.nodeId.host, "a host")
+
+
+def _check_whole(message: Message) -> None:
+    if not message.IsInitialized():
+        raise DecodeError("it lacks required fields")
 
 
 def _check(text: object, what: str) -> None:

@@ -8,13 +8,15 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
 from bench.fuzz.mutation import mutated_bytes, mutated_frame, mutated_message
-from bench.fuzz.targets import CLIENT_ID, OPENING, AmRelay, NodeGate, Step, Target
+from bench.fuzz.targets import CLIENT_ID, OPENING, AmRelay, NodeGate, NodeTracker, Step, Target
 from hadoop_rpc.connection import AM_PROTOCOL, NM_PROTOCOL, Call, ClientConnection, ServerConnection
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.protos import yarn_server_pb2 as s
+from sidecar.tracker import TRACKER_PROTOCOL
 
 RECORDINGS: Final = Path(__file__).parents[2] / "tests" / "data" / "hadoop_rpc"
 _PREAMBLE: Final = 7
@@ -85,6 +87,8 @@ class Sessions:
             yield from _bounded(_relay(target, self._recordings[rng.choice(_AM)], rng))
         elif isinstance(target, NodeGate):
             yield from _bounded(_gate(target, self._recordings[rng.choice(_NM)], rng))
+        elif isinstance(target, NodeTracker):
+            yield from _bounded(_tracker(target, rng))
         elif rng.random() < 0.2 or not all(self._pool.values()):
             yield from _bounded(_wire(list(self._recordings.values()), rng, self._pool))
         else:
@@ -272,6 +276,54 @@ def _gate(target: NodeGate, recording: Recording, rng: Random) -> Iterator[Step]
             )
             if rng.random() < 0.9:
                 yield "server", mutated_frame(raw, rng, tame=0.0) if rng.random() < wild else raw
+
+
+def _tracker(target: NodeTracker, rng: Random) -> Iterator[Step]:
+    """A NodeManager that registers and beats, and a ResourceManager that answers; without a login, as is usual."""
+    node, rm = ClientConnection(client_id=CLIENT_ID), ServerConnection()
+    rm.receive_data(OPENING)
+    yield "client", OPENING + node.context(TRACKER_PROTOCOL, "yarn")
+    wild = rng.choice((0.0, 0.0, 0.05))
+    while True:
+        method, message = _beat(rng) if rng.random() < 0.9 else _registration(rng)
+        body = message.SerializeToString()
+        changed = mutated_message(body, rng) if rng.random() < 0.6 else body
+        raw = node.call(method, TRACKER_PROTOCOL, changed)
+        yield "client", mutated_frame(raw, rng, tame=0.0) if rng.random() < wild else raw
+        for call in _calls(rm, target.to_rm):
+            answer = _size_answer(call.method, rng).SerializeToString()
+            changed = mutated_message(answer, rng) if rng.random() < 0.6 else answer
+            raw = rm.response(call, changed) if rng.random() < 0.95 else rm.error(call, _exception(rng), "so")
+            yield "server", mutated_frame(raw, rng, tame=0.0) if rng.random() < wild else raw
+
+
+def _registration(rng: Random) -> tuple[str, Message]:
+    message = s.RegisterNodeManagerRequestProto()
+    message.node_id.host, message.node_id.port = "node1", 8041
+    message.resource.memory, message.resource.virtual_cores = rng.choice((8192, 4096, 1, 0)), rng.choice((8, 4, 0))
+    return "registerNodeManager", message
+
+
+def _beat(rng: Random) -> tuple[str, Message]:
+    message = s.NodeHeartbeatRequestProto()
+    status = message.node_status
+    status.node_id.host, status.node_id.port = "node1", 8041
+    for _ in range(rng.choice((0, 1, 3))):
+        one = status.containersStatuses.add(state=rng.choice((y.C_RUNNING, y.C_COMPLETE)), diagnostics="")
+        one.container_id.CopyFrom(_container_id(rng.randrange(1, 40)))
+        one.executionType = rng.choice((y.OPPORTUNISTIC, y.GUARANTEED))
+        one.capability.memory, one.capability.virtual_cores = 1024, 1
+    return "nodeHeartbeat", message
+
+
+def _size_answer(method: str, rng: Random) -> Message:
+    registered = method == "registerNodeManager"
+    answer: s.RegisterNodeManagerResponseProto | s.NodeHeartbeatResponseProto = (
+        s.RegisterNodeManagerResponseProto() if registered else s.NodeHeartbeatResponseProto()
+    )
+    if rng.random() < 0.5:
+        answer.resource.memory, answer.resource.virtual_cores = rng.choice((8192, 4096, 0)), rng.choice((8, 4, 0))
+    return answer
 
 
 def _bodies(recording: Recording) -> list[tuple[str, bytes]]:

@@ -1,4 +1,4 @@
-"""What is fuzzed: the two ends of the wire, the proxy's relay and the sidecar's gate; one object is one connection.
+"""What is fuzzed: the two ends of the wire, and the relays of proxy, sidecar and tracker; one object is a connection.
 
 `feed` takes a step, the bytes of one side or an event beside them, and returns what came of it in a few words. Any
 exception that leaves it is a finding.
@@ -39,6 +39,8 @@ from sidecar.gate_events import (
     ToUpstream,
     UpstreamClosed,
 )
+from sidecar.tracker import FromNode, FromRm, Size, TrackerRelay
+from sidecar.tracker import ToRm as TrackerToRm
 
 Step = tuple[str, bytes]
 """Who (client, server, or an event's name) and what."""
@@ -206,7 +208,40 @@ class NodeGate:
         return Decided(cid, hold)
 
 
-TARGETS: Final[dict[str, Callable[[], Target]]] = {"wire": Wire, "relay": AmRelay, "gate": NodeGate}
+class NodeTracker:
+    """The relay between NodeManager and resource tracker, which hides 4 vcores and 4 GB."""
+
+    def __init__(self) -> None:
+        self.over = False
+        self.to_rm: list[bytes] = []
+        self.tracker = TrackerRelay(Size(4096, 4), max_frame_bytes=MAX_FRAME)
+
+    def feed(self, step: Step) -> str:
+        """Take bytes."""
+        who, data = step
+        self.to_rm.clear()
+        said = []
+        for command in self.tracker.handle(FromNode(data) if who == "client" else FromRm(data)):
+            said.append(type(command).__name__)
+            if isinstance(command, Garbage):
+                said.append(f"refused: {command.text}")
+                self.over = True
+            elif isinstance(command, TrackerToRm):
+                self.to_rm.append(command.data)
+        return " ".join(dict.fromkeys(said))
+
+    def kept_bytes(self) -> int:
+        """Return what unfinished frames keep, and an entry for each call that waits."""
+        tracker = self.tracker
+        return len(tracker._server._frames) + len(tracker._client._frames) + 100 * len(tracker._asked)
+
+
+TARGETS: Final[dict[str, Callable[[], Target]]] = {
+    "wire": Wire,
+    "relay": AmRelay,
+    "gate": NodeGate,
+    "tracker": NodeTracker,
+}
 
 
 @cache
