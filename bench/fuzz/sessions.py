@@ -147,6 +147,8 @@ def _login(recording: Recording, rng: Random) -> Iterator[Step]:
 def _relay(target: AmRelay, recording: Recording, rng: Random) -> Iterator[Step]:
     """An application master that asks and a ResourceManager that grants, both mutated."""
     yield from _login(recording, rng)
+    for who, raw in recording.rest[:2]:  # the registration
+        yield who, mutated_frame(raw, rng) if rng.random() < 0.05 else raw
     am, rm = ClientConnection(client_id=CLIENT_ID), ServerConnection()
     rm.receive_data(OPENING)
     recorded = [raw for who, raw in recording.rest if who == "client"]
@@ -158,12 +160,12 @@ def _relay(target: AmRelay, recording: Recording, rng: Random) -> Iterator[Step]
             yield "client", mutated_frame(rng.choice(recorded), rng, tame=1 - wild)
         else:
             body = _asks(rng, serial).SerializeToString()
-            changed = mutated_message(body, rng) if rng.random() < 0.5 else body
+            changed = mutated_message(body, rng) if rng.random() < 0.25 else body
             yield "client", am.call("allocate", AM_PROTOCOL, changed)
         for call in _calls(rm, target.to_rm):
             serial += 1
             answer, container = _grants(call, rng, serial, container)
-            changed = mutated_message(answer, rng) if rng.random() < 0.5 else answer
+            changed = mutated_message(answer, rng) if rng.random() < 0.25 else answer
             raw = rm.response(call, changed) if rng.random() < 0.97 else rm.error(call, _exception(rng), "so")
             yield "server", mutated_frame(raw, rng, tame=0.0) if rng.random() < wild else raw
         if rng.random() < 0.05 and answers:
@@ -268,7 +270,7 @@ def _gate(target: NodeGate, recording: Recording, rng: Random) -> Iterator[Step]
             yield "closed", b""
         for call in _calls(nm, target.to_nm):
             body = rng.choice(answer_bodies)
-            changed = mutated_message(body, rng) if rng.random() < 0.5 else body
+            changed = mutated_message(body, rng) if rng.random() < 0.25 else body
             raw = (
                 nm.response(call, changed)
                 if rng.random() < 0.9

@@ -234,8 +234,14 @@ def test_what_is_no_request_ends_the_connection_and_nothing_else() -> None:
             wire.call("allocate", body)
 
 
+def registered(wire: Wire) -> None:
+    call = wire.call("registerApplicationMaster", y.RegisterApplicationMasterRequestProto(host="h", rpc_port=1))
+    wire.answer(call, y.RegisterApplicationMasterResponseProto(queue="default"))
+
+
 def test_counts_in_the_millions_are_taken_back_at_once() -> None:
     wire = Wire(coordinator(ALL_G))
+    registered(wire)
     for number, count in enumerate((2**31 - 1, 1, 2**31 - 1, 0)):
         call = wire.call("allocate", asking(number, row("*", count)))
         wire.answer(call, y.AllocateResponseProto(response_id=number + 1))
@@ -258,6 +264,7 @@ def test_sizes_below_zero_and_beyond_all_bounds_break_nothing() -> None:
 
 def test_diagnostics_that_are_no_utf8_are_told_all_the_same() -> None:
     wire = Wire(coordinator())
+    registered(wire)
     call = wire.call("allocate", asking(0, row("*")))
     (asked,) = granted_rows(y.AllocateRequestProto.FromString(call.body).ask).values()
     wire.answer(call, y.AllocateResponseProto(response_id=1, allocated_containers=[container(1, 1, asked)]))
