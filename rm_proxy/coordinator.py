@@ -16,7 +16,7 @@ from rm_proxy.attempt import Attempt
 from rm_proxy.budget import Budget, BudgetLimits, Order, Turned
 from rm_proxy.estimator import Estimator, Expectation, worked_s
 from rm_proxy.hints import bad_tags
-from rm_proxy.ids import app_of_attempt, app_of_container, attempt_of_container, is_earlier
+from rm_proxy.ids import app_of_attempt, app_of_container, attempt_of_container
 from rm_proxy.inheritance import ENDS, Inheritance
 from rm_proxy.live import Live
 from rm_proxy.nodes import Away, Node
@@ -26,7 +26,7 @@ from rm_proxy.promoter import Promoter
 from rm_proxy.receipts import Receipts
 from rm_proxy.records import AppRecord
 from rm_proxy.requota import Requota
-from rm_proxy.takeover import TakeOver
+from rm_proxy.takeover import TakeOver, end_earlier
 from rm_proxy.targets import TargetSetter
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
@@ -165,10 +165,9 @@ class Coordinator(Places):
         attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
         others = self._of_app.setdefault(attempt.app_id, [])
         others.append(attempt)
-        for old in others:
-            if any(is_earlier(old.id, other.id) for other in others):
-                old.end("a newer attempt of the application started")
-                self._urgent += old.take_effects()
+        for old in end_earlier(others):
+            self._urgent += old.take_effects()
+            self.takeover.touched[old.id] = old
         record = self.records.get(attempt.app_id)
         if record is not None:
             attempt.notebook.app(record)

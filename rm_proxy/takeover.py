@@ -8,7 +8,7 @@ from typing import Final
 from policies.model import Kind
 from rm_proxy.attempt import Attempt
 from rm_proxy.grants import announcement
-from rm_proxy.ids import app_of_container
+from rm_proxy.ids import app_of_container, is_earlier
 from rm_proxy.notes import Kept, Note
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, Effect, World
@@ -42,7 +42,9 @@ class TakeOver:
         attempt = Attempt(attempt_id, self._world)
         attempt.restore(kept)
         self._attempts[attempt_id] = self._restored[attempt_id] = attempt
-        self._of_app.setdefault(attempt.app_id, []).append(attempt)
+        of_app = self._of_app.setdefault(attempt.app_id, [])
+        of_app.append(attempt)
+        end_earlier(of_app)
         for live in attempt.live:
             if live.promoted_s is not None:
                 self._world.promoted(live.node_id, live.id)
@@ -118,6 +120,14 @@ class TakeOver:
                 if _over(container.container_id, attempts):
                     drops[container.container_id] = GONE
         return drops
+
+
+def end_earlier(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """End those attempts of an application that are not its newest; returns them."""
+    earlier = [a for a in attempts if any(is_earlier(a.id, other.id) for other in attempts)]
+    for attempt in earlier:
+        attempt.end("a newer attempt of the application started")
+    return earlier
 
 
 def _over(container_id: str, attempts: Sequence[Attempt]) -> bool:

@@ -67,10 +67,10 @@ def _grant_routes(app: FastAPI, runtime: Runtime) -> None:
     async def grants(body: Grants) -> Response:
         """Take announcements of queueable containers, and forget those whose starts are not wanted any more."""
         now_s = time.time()
-        if body.drop:
-            runtime.tell(Dropped(tuple(body.drop), body.drop_reason, now_s))
         if body.grants:
             runtime.tell(Granted(tuple(body.grants), now_s))
+        if body.drop:  # of what was announced just now, maybe
+            runtime.tell(Dropped(tuple(body.drop), body.drop_reason, now_s))
         return Response(status_code=204)
 
     @app.post("/v1/drain", status_code=204)

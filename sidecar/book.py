@@ -30,6 +30,8 @@ class Book:
         self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes, bypass_limit)
         self.entries: dict[str, Entry] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
+        self.unwanted: dict[str, tuple[Grant, str, float]] = {}
+        """Announced, and dropped before their start came: with the reason and the time."""
         self.sessions: set[str] = set()
         """Attempts whose containers can be stopped."""
         self.free_physical_mb: int | None = None

@@ -173,8 +173,12 @@ class Node(TakeOver):
             self._out.append(Warn(oldest, f"more than {self.rules.announced_max} announced: the oldest is forgotten"))
 
     def _dropped(self, container_id: str, reason: str, now_s: float) -> None:
-        if self.announced.pop(container_id, None) is not None:
+        grant, _ = self.announced.pop(container_id, (None, 0.0))
+        if grant is not None:
             self._mark(container_id)
+            self.unwanted[container_id] = grant, reason or "dropped by the proxy", now_s
+            if len(self.unwanted) > self.rules.announced_max:
+                del self.unwanted[next(iter(self.unwanted))]
         entry = self.entries.get(container_id)
         if entry is not None and entry.phase is Phase.STARTING and entry.kind == QUEUEABLE:
             entry.kill_reason, entry.kill_cause = reason or "dropped by the proxy", "proxy"
@@ -208,6 +212,7 @@ class Node(TakeOver):
         """Hold what the proxy announced; the rest goes on waiting for an announcement."""
         grant, _ = self.announced.get(entry.id, (None, 0.0))
         if grant is None:
+            self._decide_unwanted(entry, now_s)
             return
         start = entry.start
         if not grant.app_id == start.app_id == app_of_attempt(start.attempt_id):
@@ -226,6 +231,14 @@ class Node(TakeOver):
         self.queue.add(Waiting(entry.view(), start.attempt_id, entry.until_s, len(entry.payload)))
         self._mark(entry.id)
         self._tell(entry, EventKind.HELD, "", now_s)
+
+    def _decide_unwanted(self, entry: Entry, now_s: float) -> None:
+        """Take a start that nobody waits for any more, as its application has been told its end; nothing starts."""
+        grant, reason, _ = self.unwanted.get(entry.id, (None, "", 0.0))
+        if grant is not None and grant.app_id == entry.start.app_id == app_of_attempt(entry.start.attempt_id):
+            entry.kind, entry.grant = QUEUEABLE, grant
+            self._out.append(Hold(entry.id))
+            self._finish(entry, EventKind.STOPPED, reason, now_s)
 
     def _refusal(self, entry: Entry) -> str | None:
         """Return why this start cannot be held at all."""
@@ -487,6 +500,8 @@ class Node(TakeOver):
                 break
             del self.announced[container_id]
             self._mark(container_id)
+        for container_id in [c for c, (*_, s) in self.unwanted.items() if s + self.rules.announce_keep_s <= now_s]:
+            del self.unwanted[container_id]
         self._forget_over(now_s)
 
     def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:

@@ -249,8 +249,10 @@ def test_drop_while_waiting_and_while_starting() -> None:
 def test_a_dropped_announcement_is_not_held() -> None:
     dropped = busy(1)
     dropped.handle(Dropped(("q8",), "released", 2))
-    assert dropped.handle(arrived("q8", 3)) == []
-    assert dropped.handle(Tick(4)) == [Forward("q8"), Watch("q8", APP)]
+    told_off = told(3, "q8", EventKind.STOPPED, 3, reason="released")
+    assert dropped.handle(arrived("q8", 3)) == [Hold("q8"), told_off]
+    assert "q8" not in dropped.entries
+    assert dropped.handle(Tick(4)) == []
 
 
 def test_unannounced_opportunistic_waits_for_its_grant_then_passes() -> None:

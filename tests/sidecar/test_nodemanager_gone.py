@@ -15,7 +15,9 @@ from sidecar.entry import is_earlier
 from sidecar.events import (
     Answered,
     Drain,
+    Dropped,
     Ended,
+    Forward,
     Granted,
     Hold,
     Kill,
@@ -27,6 +29,7 @@ from sidecar.events import (
     SessionLost,
     SessionUp,
     Settled,
+    Tick,
     Unwatch,
     Watch,
 )
@@ -104,6 +107,22 @@ def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
         (SessionUp(NEXT, 3), [told(6, "q9", EventKind.LOST, 3, reason=why, waited_s=1), Settled("q9")]),
         (Ended("q1", 4), [told(7, "q1", EventKind.ENDED, 4, ran_s=3), Unwatch("q1")]),
     )
+
+
+def test_a_start_that_comes_after_its_container_was_dropped_never_starts() -> None:
+    one = node(announce_keep_s=100)
+    one.handle(SessionUp(ATTEMPT, 0))
+    one.handle(Granted((grant("a"), grant("b")), 1))
+    one.handle(Dropped(("a", "b", "c"), "its application master is gone", 2))
+    gone = told(1, "a", EventKind.STOPPED, 3, reason="its application master is gone")
+    play(
+        one,
+        (arrived("a", 3), [Hold("a"), gone, Released(ATTEMPT)]),
+        (arrived("c", 3), []),  # never announced: Hadoop's own, or of a later announcement
+        (Tick(102), [Forward("c"), Watch("c", APP)]),
+        (arrived("b", 103), []),
+    )
+    assert not one.unwanted
 
 
 def test_the_room_of_a_dead_master_goes_to_none_of_its_own_starts() -> None:

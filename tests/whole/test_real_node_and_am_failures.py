@@ -441,5 +441,7 @@ def test_containers_of_distributed_shell_outlive_their_master(cluster: Cluster, 
     assert not started(stack, held)
     for cid in runs:
         told = stack.get(f"/v1/containers/{cid}")
-        assert [event["kind"] for event in told["events"]][-1] == "ended", told
-        assert told["completion"]["exit_status"] == 0
+        last = told["events"][-1]
+        made_room = last["kind"] == "killed" and "makes room" in last["reason"]  # for the second attempt's master
+        assert last["kind"] == "ended" or made_room, told
+        assert told["completion"]["exit_status"] == (-100 if made_room else 0)
