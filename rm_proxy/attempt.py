@@ -193,7 +193,8 @@ class Attempt:
 
         One without an answer yet (0) says all that the application master wants: nothing is missing.
         """
-        if self.astray or self.finished or self.registered_answer is not None or response_id == 0:
+        known = self.registered_answer is not None or self.allocates > 0 or response_id == 0
+        if self.astray or self.finished or known:
             return False
         self.astray = self._arrivals.astray = True
         return True

@@ -73,7 +73,7 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
     settings, policies = file.section("proxy", ProxySettings), file.policies()
     security = Security(file.security())
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-    from rm_proxy.server import run  # much to import; settings were checked before
+    from rm_proxy.process import run  # much to import; settings were checked before
 
     run(settings, policies, conf, str(file.path or ""), security)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from time import time
 from typing import Final, Protocol, cast
 
@@ -40,6 +40,8 @@ _SETTINGS: Final = {
     "host": "proxy.max_logins_per_host",
     "memory": "proxy.max_unfinished_mb",
 }
+FINISH_S: Final = 2.0
+"""How long calls on their way may take to be answered when the proxy stops."""
 
 
 class Hub(Protocol):
@@ -94,6 +96,8 @@ class AmSide(asyncio.Protocol):
         self._dialing: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._unsent: list[bytes] = []
+        self._finishing = False
+        self.gone = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse beyond the limits, else wait for the first bytes."""
@@ -214,6 +218,8 @@ class AmSide(asyncio.Protocol):
                     self._hub.carry_out(command.effects)
                 if self._transport is not None:
                     self._transport.write(command.data)
+                if self._finishing and not self.relay.outstanding:
+                    self.close()
             elif isinstance(command, Called):
                 self._count(command)
             elif type(command) is Noted:
@@ -286,6 +292,14 @@ class AmSide(asyncio.Protocol):
         if self._transport is not None:
             self._transport.resume_reading()
 
+    def finish(self) -> None:
+        """Take no more calls, and close when those on their way are answered."""
+        self._finishing = True
+        if not self.relay.outstanding:
+            self.close()
+        elif self._transport is not None:
+            self._transport.pause_reading()
+
     def close(self) -> None:
         """Close both sides, what is buffered is still sent."""
         if self._transport is not None:
@@ -304,11 +318,25 @@ class AmSide(asyncio.Protocol):
             hub.doors.leave(self._host, self._known)
             hub.doors.keeps(self._kept, 0)
         hub.open_connections.discard(self)
+        self.gone.set()
         hub.metrics.connections.set(len(hub.open_connections))
         if self._deadline is not None:
             self._deadline.cancel()
         if self._upstream is not None:
             self._upstream.close()
+
+
+async def finish_all(connections: Collection[AmSide]) -> None:
+    """Close connections once their calls are answered, within FINISH_S; the rest without."""
+    for connection in list(connections):
+        connection.finish()
+    waits = [asyncio.create_task(connection.gone.wait()) for connection in connections]
+    if waits:
+        await asyncio.wait(waits, timeout=FINISH_S)
+    for connection in list(connections):
+        connection.close()
+    for wait in waits:
+        wait.cancel()
 
 
 class RmSide(asyncio.Protocol):

@@ -131,6 +131,11 @@ class Relay:
         """How many bytes are kept of frames that are not there whole."""
         return self._am.kept_bytes + self._rm.kept_bytes
 
+    @property
+    def outstanding(self) -> bool:
+        """Whether calls wait for their answers."""
+        return bool(self._calls)
+
     def from_am(self, data: bytes, now_s: float) -> list[Command]:
         """Take bytes of the application master."""
         commands: list[Command] = []

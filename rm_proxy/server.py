@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
-from typing import Any, Final
+from typing import Any
 
-import uvloop
 from fastapi import FastAPI
 
 from policies.settings import Policies
@@ -21,7 +19,7 @@ from rm_proxy.api import create_app
 from rm_proxy.budget import FaultKind
 from rm_proxy.bypass import Bypass, kept_order
 from rm_proxy.config import Endpoints, ProxySettings
-from rm_proxy.connections import AmSide, most_connections
+from rm_proxy.connections import AmSide, finish_all, most_connections
 from rm_proxy.coordinator import Coordinator, Limits
 from rm_proxy.decisions import Decisions, Sampling
 from rm_proxy.door import Door
@@ -60,20 +58,15 @@ from rm_proxy.world import (
     ShadowFaulted,
 )
 from rm_proxy.yarn_rest import AUTO_UPDATE
-from shell import fdstore
 from shell.access import Side, protect
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
-from shell.reload import on_hangup
-from shell.rest import bound_socket, serve
+from shell.rest import serve
 from shell.security import OPEN, Security
 from shell.tokens import Role
 
 log = get_logger(__name__)
-SCHEDULER_SOCKET: Final = "proxy-scheduler"
-"""The names under which the proxy's sockets are kept while it restarts."""
-REST_SOCKET: Final = "proxy-rest"
 
 
 class Proxy:
@@ -209,11 +202,10 @@ class Proxy:
             log.error("nothing is promoted", why=off, remedy=remedy)
 
     async def close(self) -> None:
-        """Stop: no new connections, then REST, clocks, announcements and store."""
+        """Stop: no new connections or calls, then REST, clocks, announcements and store."""
         if self.door is not None:
             self.door.close()
-        for connection in list(self.open_connections):
-            connection.close()
+        await finish_all(self.open_connections)
         self.refresher.close()
         self.bypass.close()
         self.drainer.close()
@@ -444,37 +436,3 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
     timeout_s = conf.duration_s("mapreduce.task.timeout")
     off = "" if conf.boolean(AUTO_UPDATE) else f"{conf.place(AUTO_UPDATE)} is not true"
     return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off, settings.budget())
-
-
-def run(
-    settings: ProxySettings,
-    policies: Policies,
-    conf: HadoopConf,
-    policies_source: str = "",
-    security: Security = OPEN,
-) -> None:
-    """Run the proxy until SIGTERM or SIGINT; `policies_source` is the file that the policies were read from.
-
-    Raises QuicksilverError when an address cannot be bound or a setting is missing.
-    """
-    endpoints = settings.endpoints(conf)
-    security.allow(endpoints.rest_listen, "proxy.rest_listen")
-    listen = bound_socket(*endpoints.listen, name=SCHEDULER_SOCKET)
-    rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
-
-    async def serving() -> None:
-        await _until_signal(Proxy(settings, policies, conf, policies_source, security), listen, rest)
-
-    uvloop.run(serving())
-
-
-async def _until_signal(proxy: Proxy, listen: socket.socket, rest: socket.socket) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
-        loop.add_signal_handler(number, stop.set)
-    on_hangup(loop, proxy.reloader.reload)
-    await proxy.start(listen, rest)
-    fdstore.ready()
-    await stop.wait()
-    await proxy.close()
