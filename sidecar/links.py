@@ -27,6 +27,8 @@ class Link:
         """For the NodeManager, from before it was connected: uvloop reads once after a pause in connection_made."""
         self.lost = False
         """Whether the session was taken off the books."""
+        self.on_connected: Callable[[Link], None] = lambda link: None
+        """Called when both sockets are there."""
         self._tell = tell
         self._client_held: set[str] = set()
         self._upstream_held = False
@@ -132,6 +134,7 @@ class UpstreamSide(asyncio.Protocol):
         tcp = cast(asyncio.Transport, transport)
         tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
         self._link.upstream = tcp
+        self._link.on_connected(self._link)
         tcp.writelines(self._link.early)
         self._link.early.clear()
         self._link.release_client("connecting")

@@ -68,6 +68,7 @@ from sidecar.gate_events import (
     ToUpstream,
     UpstreamClosed,
 )
+from sidecar.handshakes import Handshakes, pass_on, taken
 from sidecar.journal import Journal
 from sidecar.kept import acked_line, event_line, line_of, served_line
 from sidecar.kill import stop_and_see_gone
@@ -114,6 +115,7 @@ class Runtime:
         self._stories: dict[str, Story] = {}
         self._draining = False
         self._waiters: dict[str, list[Link]] = {}
+        self._handshakes = Handshakes()
         self._own = OwnCalls(self.sessions, self.tell_gate)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -141,13 +143,18 @@ class Runtime:
             return None
         gate = Gate(self.node, self.meta, self.settings.max_frame_mb * _MB)
         link = Link(gate, self.tell_gate, self.settings.buffer_mb * _MB)
-        link.peer = peer
+        link.peer, link.on_connected = peer, self._handshakes.begin
         self.links.add(link)
         self.metrics.connections_opened.inc()
         loop = asyncio.get_running_loop()
         link.handshake_timer = loop.call_later(self.settings.handshake_timeout_s, self._handshake_late, link)
         self._spawn(self._connect(link))
         return link
+
+    def take_over_handshakes(self) -> None:
+        """Pass on what was in the middle of its handshake when the life before died."""
+        for name, client, upstream in taken():
+            self._spawn(pass_on(name, client, upstream))
 
     def ping(self) -> None:
         """Ping every kept session."""
@@ -277,6 +284,8 @@ class Runtime:
             self._obey_gate(link, command)
         if isinstance(event, UpstreamClosed):
             self._lost(link)
+        if not self.stopping:
+            self._handshakes.over(link)  # at the end the next process takes what is not over
         self._tidy(link)
 
     def _tidy(self, link: Link) -> None:

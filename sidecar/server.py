@@ -169,6 +169,7 @@ class Sidecar:
         on_hangup(loop, self.reload)
         self._settings.begin(time.time())
         self._recall()
+        runtime.take_over_handshakes()
         gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
         api = make_api(self.runtime, self.metrics, self.report, self.health)
         add_reload(api, "/v1/policies/reload", self.reload)

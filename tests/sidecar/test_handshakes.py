@@ -1,0 +1,116 @@
+"""Connections whose handshake was not over when the sidecar died: kept, taken over, given up when they are silent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from shell import fdstore
+from sidecar import handshakes
+from tests.sidecar.fakes import FakeAm, cid, start_request
+from tests.sidecar.test_server import run, until, world
+
+
+class Keeper:
+    """Takes what a process wants kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.sock.bind(str(path))
+        self.sock.setblocking(False)
+        self.kept: dict[str, list[int]] = {}
+        self.ever: list[str] = []
+
+    def read(self) -> dict[str, list[int]]:
+        """Take in what was said; return what is kept of handshakes."""
+        while True:
+            try:
+                data, numbers, _, _ = socket.recv_fds(self.sock, 4096, 10)
+            except BlockingIOError:
+                return {name: numbers for name, numbers in self.kept.items() if "handshake" in name}
+            fields = dict(line.split("=", 1) for line in data.decode().splitlines())
+            name = fields.get("FDNAME", "")
+            if "FDSTORE" in fields:
+                self.kept[name] = list(numbers)
+                self.ever.append(name)
+            elif "FDSTOREREMOVE" in fields:
+                for number in self.kept.pop(name, []):
+                    os.close(number)
+
+
+@pytest.fixture
+def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
+    made = Keeper(tmp_path / "notify")
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setattr(fdstore, "_inherited", None)
+    yield made
+    made.read()
+    for numbers in made.kept.values():
+        for number in numbers:
+            os.close(number)
+    made.sock.close()
+
+
+def test_a_connection_is_kept_while_its_handshake_lasts(tmp_path: Path, keeper: Keeper) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            silent = await asyncio.open_connection("127.0.0.1", w.port)
+            await until(lambda: len(keeper.read()) == 1)
+            (numbers,) = keeper.read().values()
+            peers = [socket.socket(fileno=os.dup(number)) for number in numbers]
+            assert peers[0].getpeername() == silent[1].get_extra_info("sockname")
+            assert peers[1].getpeername() == ("127.0.0.1", w.nm.port)
+            for peer in peers:
+                peer.close()
+            silent[1].close()
+            await until(lambda: not keeper.read())
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=False))
+            await am.close()
+            await until(lambda: not keeper.read())
+            assert len({name for name in keeper.ever if "handshake" in name}) == 2
+
+    run(story)
+
+
+def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
+    client, ours = socket.socketpair()
+    theirs, nodemanager = socket.socketpair()
+    name = "sidecar-handshake-1-1"
+    fdstore.hand_over(
+        [(name, ours.detach()), (name, theirs.detach()), ("sidecar-handshake-1-2", os.dup(client.fileno()))]
+    )
+    client.settimeout(5)
+    nodemanager.settimeout(5)
+
+    async def story() -> None:
+        async with world(tmp_path):
+            await asyncio.to_thread(client.sendall, b"proof")
+            assert await asyncio.to_thread(nodemanager.recv, 100) == b"proof"
+            await asyncio.to_thread(nodemanager.sendall, b"success")
+            assert await asyncio.to_thread(client.recv, 100) == b"success"
+            nodemanager.close()
+            assert await asyncio.to_thread(client.recv, 100) == b""
+
+    run(story)
+    client.close()
+
+
+def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handshakes, "SILENT_S", 0.05)
+    client, ours = socket.socketpair()
+    theirs, nodemanager = socket.socketpair()
+    client.settimeout(5)
+
+    async def story() -> None:
+        await handshakes.pass_on("n", ours, theirs)
+        assert await asyncio.to_thread(client.recv, 1) == b""
+
+    run(story)
+    client.close()
+    nodemanager.close()
