@@ -12,6 +12,7 @@ from rm_proxy import ids
 from rm_proxy.attempt import AWAY_S
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.exit_codes import by_the_system, translate
+from rm_proxy.notes import Kept
 from rm_proxy.world import DropHeld, Effect
 from shell.messages import ContainerEvent, EventKind
 from tests.rm_proxy.yarn import (
@@ -223,6 +224,25 @@ def test_an_attempt_that_comes_after_its_successor_holds_nothing() -> None:
     first = world.attempt(ATTEMPT)
     assert first.finished
     assert not second.finished
+
+
+@pytest.mark.parametrize("order", [(ATTEMPT, SECOND), (SECOND, ATTEMPT)])
+def test_of_two_attempts_that_a_proxy_restores_the_newer_one_lives(order: tuple[str, str]) -> None:
+    """It died after the second attempt had come, and before it wrote down that the first one was over."""
+    world, am = holding()
+    am.attempt.registered_answer = y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString()
+    notes = dict(world.takeover.whole_notes())
+    world.attempt(SECOND).on_registered(am.attempt.registered_answer or b"", 1.0)
+    notes[SECOND] = dict(world.takeover.whole_notes())[SECOND]
+    again = coordinator(nodes=1)
+    for attempt_id in order:
+        kept = Kept()
+        kept.take(notes[attempt_id])
+        again.takeover.restore(attempt_id, kept)
+    assert again.attempts[ATTEMPT].finished
+    assert not again.attempts[SECOND].finished
+    assert charged(again) == Resources()
+    assert drops(again.take_effects()) == [(cid(1), "a newer attempt of the application started")]
 
 
 def test_containers_that_outlive_their_master_are_the_next_ones_and_are_charged() -> None:
