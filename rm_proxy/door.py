@@ -5,7 +5,7 @@ the proxy in front of it, and application masters behave as they do without it. 
 instead, they would sleep for yarn.resourcemanager.connect.retry-interval.ms before they try again.
 
 The socket is shut, not closed: whoever keeps a copy of it over a restart (shell/fdstore.py) does not listen either, and
-it listens again without being bound anew.
+it listens again without being bound anew (its port must have been named: one that the kernel chose is lost).
 """
 
 from __future__ import annotations

@@ -1,0 +1,93 @@
+"""The proxy's port is open just while the ResourceManager's is."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+import uvloop
+
+from rm_proxy.door import Door
+from shell.address import Address
+from shell.rest import bound_socket
+
+
+class Polite(asyncio.Protocol):
+    """Takes a connection and closes it."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+async def until(found: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(5):
+        while not await found():  # noqa: ASYNC110 the other side is the kernel
+            await asyncio.sleep(0.005)
+
+
+def listening_socket() -> socket.socket:
+    """Return one bound to a port by its number, as the proxy is: one that the kernel chose would be lost."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    return bound_socket("127.0.0.1", port)
+
+
+async def lets_in(address: tuple[str, int]) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(*address)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True
+
+
+@pytest.mark.parametrize("run", [uvloop.run, asyncio.run])
+def test_it_follows_the_port_behind(run: Callable[[Awaitable[None]], None]) -> None:
+    turns: list[bool] = []
+
+    async def story() -> None:
+        behind = socket.create_server(("127.0.0.1", 0))
+        upstream = behind.getsockname()
+        listening = listening_socket()
+        copy, here = listening.dup(), listening.getsockname()
+        door = Door(listening, Address(*upstream), Polite, turns.append, every_s=0.05, timeout_s=5)
+        await door.start()
+        assert await lets_in(here)
+        for _ in range(2):
+            behind.close()
+            door.look_soon()
+
+            async def shut() -> bool:
+                return not await lets_in(here)
+
+            await until(shut)
+            assert not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+            behind = socket.create_server(upstream)
+            await until(lambda: lets_in(here))
+        door.refused()
+        assert not await lets_in(here)
+        door.close()
+        behind.close()
+        copy.close()
+
+    run(story())
+    assert turns == [True, False, True, False, True, False]
+
+
+def test_it_begins_shut_where_nobody_listens() -> None:
+    turns: list[bool] = []
+
+    async def story() -> None:
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            listening = listening_socket()
+            here = listening.getsockname()
+            door = Door(listening, Address(*nobody.getsockname()), Polite, turns.append, every_s=9, timeout_s=5)
+            await door.start()
+            assert not await lets_in(here)
+            door.close()
+
+    uvloop.run(story())
+    assert turns == [False]
