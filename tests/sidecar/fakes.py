@@ -258,7 +258,7 @@ class FakeProxy:
     def __init__(self) -> None:
         self.reports: list[Report] = []
         self.events: list[ContainerEvent] = []
-        self.away = False
+        self.away = self.standby = False
         self.drain: str | None = None
         self.app = FastAPI()
         self.app.post("/v1/nodes/{node_id}/report")(self._report)
@@ -268,6 +268,8 @@ class FakeProxy:
         if self.away:
             raise HTTPException(503)
         self.reports.append(report)
+        if self.standby:
+            return Ack(events_to=-1, active=False, drop=["never"])
         known = {event.seq for event in self.events}
         self.events += [event for event in report.events if event.seq not in known]
         return Ack(events_to=max((event.seq for event in report.events), default=0), drain=self.drain)

@@ -43,6 +43,16 @@ def test_everything_comes_from_the_nodemanagers_configuration(tmp_path: Path) ->
     assert place.local_dirs == (Path("/a/nm"), Path("/b/nm"))
 
 
+def test_with_high_availability_all_proxies_get_reports(tmp_path: Path) -> None:
+    ha = {"yarn.resourcemanager.ha.enabled": "true", "yarn.resourcemanager.ha.rm-ids": "a,b"}
+    hosts = {f"yarn.resourcemanager.hostname.{rm}": f"rm-{rm}" for rm in "ab"}
+    conf = load_hadoop_conf(conf_dir(tmp_path, OVERLAY | ha | hosts))
+    assert SidecarSettings().place(conf).proxies == ("http://rm-a:8390", "http://rm-b:8390")
+    chosen = SidecarSettings(proxy_urls=["http://x:1/", "http://y:2"])
+    assert chosen.place(conf).proxies == ("http://x:1", "http://y:2")
+    assert SidecarSettings(proxy_url="http://x:1").place(conf).proxies == ("http://x:1",)
+
+
 def test_the_nodemanager_has_its_public_name_in_kerberos(tmp_path: Path) -> None:
     conf = load_hadoop_conf(conf_dir(tmp_path, OVERLAY))
     assert SidecarSettings().place(conf).web_host == "node1"

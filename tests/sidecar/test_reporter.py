@@ -1,0 +1,71 @@
+"""Reports to several proxies: all know the node, the active one's answers count."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvloop
+
+from shell.messages import Ack, ContainerEvent, EventKind, Report
+from shell.rest import bound_socket, serve
+from sidecar.config import SidecarSettings
+from sidecar.metrics import SidecarMetrics
+from sidecar.reporter import Reporter
+from tests.sidecar.fakes import FakeProxy
+
+
+def build(events: list[ContainerEvent]) -> Report:
+    return Report(node_id="n:1", boot="b", seq=1, sidecar_url="http://n:2", memory_mb=1, vcores=1, events=events)
+
+
+def ended(seq: int) -> ContainerEvent:
+    return ContainerEvent(seq=seq, container_id=f"c{seq}", kind=EventKind.ENDED, at_s=0.0)
+
+
+@asynccontextmanager
+async def serving(*proxies: FakeProxy) -> AsyncIterator[list[str]]:
+    sockets = [bound_socket("127.0.0.1", 0) for _ in proxies]
+    urls = [f"http://127.0.0.1:{sock.getsockname()[1]}" for sock in sockets]
+    tasks = [asyncio.create_task(serve(proxy.app, sock)) for proxy, sock in zip(proxies, sockets, strict=True)]
+    try:
+        yield urls
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def test_events_stay_until_the_active_proxy_has_them() -> None:
+    first, second = FakeProxy(), FakeProxy()
+    acks: list[Ack] = []
+    taken: list[int] = []
+
+    async def story() -> None:
+        async with serving(first, second) as urls:
+            settings = SidecarSettings(report_timeout_s=5.0)
+            reporter = Reporter(urls, settings, SidecarMetrics(), build, acks.append, on_taken=taken.append)
+            first.standby = second.standby = True
+            reporter.add(ended(1))
+            assert await reporter.send()
+            assert [e.seq for e in reporter.waiting()] == [1]
+            assert (acks, taken) == ([], [])
+            second.standby = False
+            assert await reporter.send()
+            assert list(reporter.waiting()) == []
+            assert (len(acks), taken) == (1, [1])
+            second.away = True
+            reporter.add(ended(2))
+            assert await reporter.send()
+            assert reporter.reachable
+            assert [e.seq for e in reporter.waiting()] == [2]
+            first.standby = False
+            assert await reporter.send()
+            assert [e.seq for e in first.events] == [2]
+            first.away = True
+            assert not await reporter.send()
+            assert reporter.reachable is False
+            reporter.close()
+
+    uvloop.run(story())
