@@ -53,6 +53,10 @@ class SidecarMetrics:
 
     def _connections(self) -> None:
         self.connections = self._gauge("connections", "Connections of application masters that are open now.")
+        self.journal_failures = self._gauge("journal_failures", "Writes of the journal that failed since the start.")
+        self.taken_over = self._gauge(
+            "taken_over_containers", "Containers that were known from the journal at the start."
+        )
         self.sessions = self._gauge("sessions_kept", "NodeManager sessions kept open after their client closed.")
         self.certificate_ends_s = self._gauge(
             "certificate_ends_seconds", "When the certificate of REST ends, Unix time; NaN without one."

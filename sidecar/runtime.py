@@ -474,6 +474,7 @@ class Runtime:
         node, metrics = self.node, self.metrics
         metrics.connections.set(sum(1 for link in self.links if link.gate.client_open))
         metrics.sessions.set(len(self.sessions.kept()))
+        metrics.journal_failures.set(self.journal.failures if self.journal is not None else 0)
         metrics.queue_length.set(len(node.queue))
         metrics.queue_bytes.set(node.queue.bytes)
         for kind in (GUARANTEED, QUEUEABLE, FOREIGN):

@@ -277,6 +277,7 @@ class Sidecar:
             for event in memory.events.values():
                 reporter.add(event)
             log.info("taken over from before", containers=len(memory.entries), events=len(memory.events))
+            self.metrics.taken_over.set(len(memory.entries))
             runtime.tell(Restored(memory, time.time()))
         self._journal.renew()
 

@@ -42,6 +42,7 @@ class World:
     port: int
     rest: str
     local_dir: Path
+    running: asyncio.Task[None]
 
     async def grant(self, *serials: int, **more: Any) -> None:
         fields = {"app_id": APP, "attempt_id": ATTEMPT, "memory_mb": 1024, "vcores": 1, "max_hold_s": 60.0} | more
@@ -115,7 +116,7 @@ async def world(tmp_path: Path, *, extra: Any = (), web: bool = True, **settings
     if running.done():
         await running  # raises why
     try:
-        yield World(nm, proxy, sidecar, listen.port, f"http://{rest}", tmp_path)
+        yield World(nm, proxy, sidecar, listen.port, f"http://{rest}", tmp_path, running)
     finally:
         sidecar.stop()
         await asyncio.wait_for(running, 3)
@@ -501,5 +502,43 @@ def test_the_proxy_may_be_away(tmp_path: Path) -> None:
             assert max(event.seq for event in w.proxy.events) == 140
             assert "quicksilver_sidecar_events_dropped_total 0.0" not in (await w.get("/metrics")).text
             await am.close()
+
+    run(story)
+
+
+def test_a_second_life_tells_what_the_first_one_held_and_takes_over_what_runs(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            await w.grant(2, 3, 4)
+            am = await FakeAm.connect(w.port)
+            for serial in (2, 3, 4):
+                await am.start(start_request(cid(serial), opportunistic=True))
+            await until(lambda: w.nm.running == {cid(2), cid(3)} and w.proxy.kinds(cid(3)) == ["held", "started"])
+            (journal,) = (tmp_path / "state").iterdir()
+            left = journal.read_bytes()
+            first = w.sidecar
+            first.stop()
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "shed"])
+            await w.running
+            am.writer.close()
+            w.proxy.events = [event for event in w.proxy.events if event.kind != "shed"]
+            journal.write_bytes(left)  # as if it had been killed then
+            second = Sidecar(first.settings, first.place, Policies.load(None), first._nm_web.base_url)
+            running = asyncio.create_task(second.run())
+            await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
+            assert second.boot == first.boot
+            assert set(second.node.entries) == {cid(2), cid(3)}
+            am = await FakeAm.connect(w.port)
+            for serial in (3, 4):  # both were answered before; whoever repeats them is told the same
+                answer = await am.start(start_request(cid(serial), opportunistic=True))
+                assert [container_id(one) for one in answer.succeeded_requests] == [cid(serial)]
+            assert w.nm.running == {cid(2), cid(3)}
+            w.nm.end(cid(3))
+            await until(lambda: w.proxy.kinds(cid(3))[-1] == "ended")
+            text = (await w.get("/metrics")).text
+            assert "quicksilver_sidecar_taken_over_containers 3.0" in text
+            await am.close()
+            second.stop()
+            await asyncio.wait_for(running, 5)
 
     run(story)
