@@ -21,10 +21,14 @@ class Lazy:
     module: str
     attribute: str
     help: str
+    later: str = ""
+    """The module that its long-running command imports only when it runs."""
 
 
 COMMANDS: Final[dict[str, Lazy]] = {
-    "proxy": Lazy("rm_proxy.bypass_cli", "proxy", "The proxy in front of the ResourceManager's scheduler."),
+    "proxy": Lazy(
+        "rm_proxy.bypass_cli", "proxy", "The proxy in front of the ResourceManager's scheduler.", "rm_proxy.process"
+    ),
     "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
     "tracker": Lazy("sidecar.tracker_cli", "tracker", "The relay between a NodeManager and the resource tracker."),
     "keep": Lazy("quicksilver.keep", "keep", "Runs proxy or sidecar, holds its sockets, starts it again."),
@@ -55,8 +59,9 @@ COMMANDS: Final[dict[str, Lazy]] = {
 def load() -> None:
     """Import all that the command needs which this process was started for; its modules run nothing."""
     lazy = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
-    if lazy is not None:
-        importlib.import_module(lazy.module)
+    for module in (lazy.module, lazy.later) if lazy is not None else ():
+        if module:
+            importlib.import_module(module)
 
 
 class OneLineError(click.ClickException):

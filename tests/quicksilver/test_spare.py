@@ -84,3 +84,11 @@ def test_a_spare_that_died_is_not_waited_for_and_no_process_is_left() -> None:
         assert origin == "kept"
         left = [after, spare_of(keeping, after)]
     assert all(gone(pid) for pid in left)
+
+
+def test_a_spare_of_the_proxy_has_loaded_all_of_it() -> None:
+    code = "import sys; sys.argv = ['x', 'proxy', 'run']; from quicksilver.cli import load; load(); " + (
+        "print('rm_proxy.process' in sys.modules, 'sqlalchemy' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "True True\n"
