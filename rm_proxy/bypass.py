@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import Iterable
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,6 +21,7 @@ from rm_proxy.records import ChangeRecord
 from rm_proxy.rows import Row
 from rm_proxy.store import Store
 from rm_proxy.tables import Change
+from shell.http import PatientProtocol
 from shell.logs import get_logger
 
 MEASURE_S: Final = 0.25
@@ -47,6 +48,12 @@ class Bypass:
         """Count a fault; app_id "" when it belongs to no application."""
         self._metrics.faults.labels(kind.value).inc()
         self._coordinator.budget.note(kind, app_id, time.time())
+
+    def loop_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what nobody caught, and count it; but not what REST made of what came from outside."""
+        log.error("a fault in the event loop", what=context.get("message"), exc_info=context.get("exception"))
+        if not isinstance(context.get("protocol"), PatientProtocol):
+            self.fault(FaultKind.INTERNAL, "")
 
     def start(self) -> None:
         """Begin to measure how late the event loop does its work."""

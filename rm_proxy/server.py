@@ -152,7 +152,7 @@ class Proxy:
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
-        self._loop.set_exception_handler(self._on_fault)
+        self._loop.set_exception_handler(self.bypass.loop_fault)
         self.memory.recall(time.time())
         self.recorder.start()
         self.reloader.begin(time.time())
@@ -179,11 +179,6 @@ class Proxy:
             rest=str(self.endpoints.rest_listen),
             store=self.store.name,
         )
-
-    def _on_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        error = context.get("exception")
-        log.error("a fault in the event loop", what=context.get("message"), exc_info=error)
-        self.bypass.fault(FaultKind.INTERNAL, "")
 
     def _app(self) -> FastAPI:
         app = create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))

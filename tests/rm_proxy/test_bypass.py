@@ -21,6 +21,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.recorder import Recorder
 from rm_proxy.store import Store
 from rm_proxy.world import BudgetTurned
+from shell.http import PatientProtocol
 from tests.rm_proxy.yarn import APP, Am, coordinator, granted_rows, row
 
 
@@ -76,6 +77,18 @@ def test_an_order_is_told_kept_and_taken_up_again(store: Store) -> None:
     again.bypass.order("auto", "ann@host")
     again.bypass.restore(kept_order(store))
     assert again.bypass.info().order == "auto", "what was ordered since counts"
+
+
+def test_faults_of_the_event_loop_count_but_for_those_of_rest(store: Store) -> None:
+    whole = Whole(store)
+    loop = asyncio.new_event_loop()
+    rest = PatientProtocol.__new__(PatientProtocol)
+    with capture_logs() as logs:
+        whole.bypass.loop_fault(loop, {"message": "x", "exception": RuntimeError("a bug"), "protocol": rest})
+        assert not whole.sample("faults_total", kind="internal")
+        whole.bypass.loop_fault(loop, {"message": "x", "exception": RuntimeError("a bug")})
+    loop.close()
+    assert whole.sample("faults_total", kind="internal") == 1 and len(logs) == 2
 
 
 def test_lateness_is_measured(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
