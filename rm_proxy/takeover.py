@@ -66,6 +66,7 @@ class TakeOver:
         self._attempts[attempt_id] = fresh
         of_app = self._of_app[fresh.app_id]
         of_app[of_app.index(broken)] = fresh
+        broken.table.close()
         return True
 
     def forget(self) -> None:
