@@ -137,6 +137,11 @@ class Coordinator(Places):
         self._forget_old()
         return record
 
+    def unknown_app(self, app_id: str) -> None:
+        """Take in that the ResourceManager does not know an application: it restarted, and recovered nothing."""
+        for attempt in self._of_app.get(app_id, ()):
+            attempt.end("the ResourceManager does not know the application any more")
+
     def _forget_old(self) -> None:
         for app_id in list(self.records)[: max(0, len(self.records) - MAX_APPS)]:
             if all(attempt.finished for attempt in self._of_app.get(app_id, ())):

@@ -48,6 +48,8 @@ class Refresher:
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
         self._rereading: asyncio.Task[None] | None = None
+        self._unknown: set[str] = set()
+        """Applications of ours that YARN did not know the last time."""
 
     def start(self) -> None:
         """Start the clocks; everything is read once at once."""
@@ -131,9 +133,20 @@ class Refresher:
             task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
 
     async def _look_up(self, app_id: str) -> None:
-        record = await self._read("apps", self._lookup_thread, lambda: self._lookup.app(app_id))
+        found = await self._read("apps", self._lookup_thread, lambda: (self._lookup.app(app_id),))
+        if found is not None:
+            self._found(app_id, found[0])
+
+    def _found(self, app_id: str, record: AppRecord | None) -> None:
+        """Take in what YARN says of an application; one that it twice does not know did not outlive a restart."""
         if record is not None:
+            self._unknown.discard(app_id)
             self._known(record)
+        elif app_id in self._unknown:
+            self._unknown.discard(app_id)
+            self._coordinator.unknown_app(app_id)
+        else:
+            self._unknown.add(app_id)
 
     def _known(self, record: AppRecord) -> None:
         changed = self._coordinator.yarn_app(record)

@@ -128,6 +128,7 @@ class Proxy:
         """When an encrypted connection last passed unread; 0 never."""
         self._loop = asyncio.get_running_loop()
         self.ha = conf.ha
+        self.coordinator.serving = not self.ha  # until it is known whether the ResourceManager is the active one
         self.door: Door | None = None
         self._rest: asyncio.Task[None] | None = None
 

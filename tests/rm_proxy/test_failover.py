@@ -101,6 +101,15 @@ def test_masters_foreign_ones_other_attempts_and_what_is_over_are_not_taken_over
     assert len(am.attempt.live) == 0
 
 
+def test_an_application_that_yarn_knows_no_longer_holds_nothing() -> None:
+    am = successor()
+    tells(am, 2.0, there(1, ContainerState.STARTING), there(2, ContainerState.RUNNING))
+    am.world.unknown_app(APP)
+    drops = [effect.container_id for effect in am.world.take_effects() if isinstance(effect, DropHeld)]
+    assert drops == [cid(1)]
+    assert am.attempt.finished and len(am.attempt.live) == 0
+
+
 def test_a_standby_forgets_its_attempts_and_drops_nothing() -> None:
     am = successor()
     world = am.world
