@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from bench.standin import Master, StandIn
-from hadoop_rpc.connection import AM_PROTOCOL
+from hadoop_rpc.connection import AM_PROTOCOL, Response
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy import connections
@@ -326,3 +326,33 @@ def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPa
     assert most_connections(ProxySettings(max_connections=300)) == (800 - 266) // 2
     monkeypatch.setattr(connections, "raise_open_files", lambda *_: 100_000)
     assert most_connections(settings) == 5_000
+
+
+def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
+    async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
+        held: list[Callable[[], None]] = []
+        real, holds = rm.data_received, False
+
+        def received(stand_in: StandIn, data: bytes) -> None:
+            if holds:
+                held.append(lambda: real(stand_in, data))
+            else:
+                real(stand_in, data)
+
+        rm.data_received = received  # type: ignore[assignment, method-assign]
+        calling = await Master.connect("127.0.0.1", port)
+        quiet = await Master.connect("127.0.0.1", port, app=2)
+        assert (await calling.beat(), await quiet.beat()) == (1, 1)
+        holds = True
+        calling.ask()
+        await hub.until(lambda: bool(held))
+        stopped = asyncio.create_task(connections.finish_all(hub.open_connections))
+        assert await quiet.reader.read(1) == b"", "who has no call on its way is let go at once"
+        held.pop()()
+        assert isinstance(await calling.event(), Response)
+        assert await calling.reader.read(1) == b""
+        await stopped
+        calling.close()
+        quiet.close()
+
+    whole(test)
