@@ -20,6 +20,7 @@ from quicksilver.doctor.checks_nm import is_loopback
 from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
+from shell.address import Address
 from shell.errors import SettingsError
 from sidecar.journal import default_state_dir
 from sidecar.resizer.probe import choose
@@ -52,16 +53,22 @@ def look_here(facts: Facts, where: Where, offline: bool) -> Facts:
 
 
 def _is_here(facts: Facts) -> bool:
-    """Tell whether the proxy's scheduler address is one of this machine."""
-    public = public_scheduler(facts, facts.client.conf.rm_id() if facts.client else None)
-    if public is None:
-        return False
-    try:
-        addresses = {str(info[4][0]) for info in socket.getaddrinfo(public.host, None)}
-    except OSError:
-        return False
+    """Tell whether a proxy's scheduler address is one of this machine."""
+    addresses: set[str] = set()
+    for public in _public(facts):
+        try:
+            addresses |= {str(info[4][0]) for info in socket.getaddrinfo(public.host, None)}
+        except OSError:
+            continue  # a name that is not known here is not this machine's
     own = {address.address for card in psutil.net_if_addrs().values() for address in card}
     return any(address in own or is_loopback(address) for address in addresses)
+
+
+def _public(facts: Facts) -> list[Address]:
+    """Return where proxies listen: one, or with high availability one for each ResourceManager."""
+    conf = facts.client.conf if facts.client else None
+    ids: tuple[str | None, ...] = tuple(conf.rm_ids()) if conf is not None and conf.ha else (None,)
+    return [address for rm_id in ids if (address := public_scheduler(facts, rm_id)) is not None]
 
 
 def _secrets(facts: Facts) -> Iterator[Secret]:
@@ -89,7 +96,7 @@ def _mode(path: Path) -> int | None:
 
 
 def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> Machine:
-    running = _process("proxy", "run", port=_proxy_port(facts))
+    running = _process("proxy", "run", ports={address.port for address in _public(facts)})
     limit = None
     try:
         limit = running.rlimit(resource.RLIMIT_NOFILE)[0] if running else None
@@ -115,19 +122,14 @@ def _proxy_side(machine: Machine, facts: Facts, unchecked: list[Unchecked]) -> M
     )
 
 
-def _proxy_port(facts: Facts) -> int | None:
-    public = public_scheduler(facts, facts.client.conf.rm_id() if facts.client else None)
-    return public.port if public else None
-
-
-def _process(*words: str, port: int | None) -> psutil.Process | None:
-    """Return the process of quicksilver with these words in its command that listens on a port."""
+def _process(*words: str, ports: set[int]) -> psutil.Process | None:
+    """Return the process of quicksilver with these words in its command that listens on one of the ports."""
     for process in psutil.process_iter():
         try:
             line = process.cmdline()
             if not any("quicksilver" in part for part in line) or not set(words) <= set(line):
                 continue
-            if any(c.status == psutil.CONN_LISTEN and c.laddr.port == port for c in process.net_connections("tcp")):
+            if any(c.status == psutil.CONN_LISTEN and c.laddr.port in ports for c in process.net_connections("tcp")):
                 return process
         except psutil.Error:
             continue  # gone, or not ours to see
