@@ -23,7 +23,7 @@ from shell.masking import MASK
 from shell.tokens import Role, add_token
 
 certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
-READY_S = 60.0
+READY_S = 40.0
 
 
 def free_port() -> int:
@@ -140,6 +140,18 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(tmp_path)
 
 
+def connected(port: int) -> socket.socket:
+    """Return a connection to a port that opens once YARN was asked for the first time."""
+    deadline = time.monotonic() + READY_S
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 10)
+        except ConnectionRefusedError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def provoked(site: Site, proxy: subprocess.Popen[bytes]) -> list[str]:
     """Let all go wrong that may; return all that was answered and printed."""
     seen = []
@@ -168,7 +180,7 @@ def provoked(site: Site, proxy: subprocess.Popen[bytes]) -> list[str]:
         for file in ("broken.yaml", "tokens", "tls/proxy.key", "../proxy.yaml", "gone.yaml"):
             seen.append(site.call("POST", rest, "/v1/policies/reload", headers=bearer[Role.ADMIN], json={"file": file}))
     for port in ("am", "nm"):
-        with socket.create_connection(("127.0.0.1", site.port(port)), 10) as sock:
+        with connected(site.port(port)) as sock:
             sock.sendall(f"GET /{site.tokens[Role.ADMIN]} HTTP/1.1\r\n\r\n".encode())
             sock.settimeout(10)
             while sock.recv(4096):
@@ -189,7 +201,11 @@ def provoked(site: Site, proxy: subprocess.Popen[bytes]) -> list[str]:
 
 
 def test_no_secret_is_seen_whatever_goes_wrong(site: Site) -> None:
-    with site.running("proxy", "proxy.yaml") as proxy, site.running("sidecar", "node.yaml"):
+    with (
+        socket.create_server(("127.0.0.1", site.port("rm"))),  # without one the proxy takes no application masters
+        site.running("proxy", "proxy.yaml") as proxy,
+        site.running("sidecar", "node.yaml"),
+    ):
         site.ready("rest", "node_rest")
         seen = provoked(site, proxy)
         proxy_log = site.folder / "proxy.log"
