@@ -363,7 +363,7 @@ def test_an_unmanaged_master_hangs_up_and_comes_back_and_its_end_drops_what_wait
         mine.ask(9, 30.0)
         _, held = await settled(mine, stack, 0)
         await mine.hang_up()
-        await asyncio.to_thread(cluster.hadoop, "application", "-kill", mine.app_id)
+        await asyncio.to_thread(cluster.hadoop, "application", "application", "-kill", mine.app_id)
         killed_s = time.monotonic()
         await until(lambda: not held & states(stack, 0).keys(), 10)
         print(f"\nkilled -> held starts dropped: {time.monotonic() - killed_s:.2f} s")
