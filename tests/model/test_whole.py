@@ -255,6 +255,12 @@ class Whole(RuleBasedStateMachine):
     def policies_change(self, route: int, quota: int, place: int, moves: int, mode: str, promote: int) -> None:
         self.run.use(Policies.load(policies(route, quota, place, mode, promote, moves), registry()))
 
+    @rule(job=st.integers(0, 1), fault=st.sampled_from(FAULTS), again=st.booleans())
+    def own_code_fails(self, job: int, fault: Fault, again: bool) -> None:
+        """Over a request, or over its answer."""
+        self.run.heartbeat(self.am(job), fault, again)
+        self.run.own_fault(self.am(job))
+
     @rule(order=st.sampled_from(["on", "off", "auto"]))
     def bypass_is_ordered(self, order: Order) -> None:
         self.run.coordinator.bypass(order, self.run.now_s)

@@ -15,6 +15,7 @@ from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
 from rm_proxy import asks, ids, routing
+from rm_proxy.budget import FaultKind
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.notes import Kept, Note
 from rm_proxy.records import AppRecord
@@ -188,6 +189,18 @@ class Run:
             self.coordinator.takeover.restore(attempt_id, kept)
         self._tell_yarn()
         self.lose_effects = False
+
+    def own_fault(self, am: ApplicationMaster) -> None:
+        """The proxy's own code fails over an attempt: it is taken over as if the proxy had died."""
+        table = self.coordinator.attempts[am.attempt_id].table
+        self.leaks[am.number] += len(table.by_private) + len(table._parked_for)
+        self.broken[am.number] += len(am.wanted)
+        self.calm[am.number] = 0
+        self.wires.pop(am.number, None)
+        self._write(self.coordinator.takeover.notes())
+        self.coordinator.budget.note(FaultKind.INTERNAL, ids.app_of_attempt(am.attempt_id), self.now_s)
+        assert self.coordinator.broken(am.attempt_id, self.now_s)
+        self.carry_out(self.coordinator.take_effects())
 
     # allocate
 
