@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads bench-recovery bench-upgrades faults protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -66,6 +66,9 @@ bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridM
 
 faults: setup-test setup-spark ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m workloads.faults $(ARGS)
+
+fuzz: setup ## bytes out of form for the wire, both relays and the tracker's
+	@$(PYTHON) -m bench.fuzz $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
