@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Message(BaseModel):
-    """Base of all messages: unknown keys are errors, so that a misspelt one is found."""
+    """Base of what the two tell each other; keys of a newer one are passed over: they are upgraded one by one."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="ignore")
 
 
 class Grant(Message):
@@ -144,7 +144,7 @@ class ContainerReport(Message):
     """Whether it is an application master."""
 
 
-class Draining(Message):
+class Draining(Message, extra="forbid"):
     """Whether a node is to hold starts."""
 
     on: bool
@@ -250,7 +250,7 @@ class Ack(Message):
     """Containers that the ResourceManager made guaranteed."""
 
 
-class ReloadRequest(Message):
+class ReloadRequest(Message, extra="forbid"):
     """Who wants the settings read anew, and from which file."""
 
     who: str = Field("", max_length=100)

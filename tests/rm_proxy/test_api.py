@@ -385,11 +385,19 @@ def test_a_report_is_taken_and_acknowledged(client: TestClient, state: State) ->
     assert state.reports[0].events[0].kind is EventKind.HELD
 
 
+def test_what_a_newer_sidecar_says_besides_is_passed_over() -> None:
+    newer = report(extra=1, events=[{"seq": 1, "container_id": "c", "kind": "held", "at_s": 1, "new": 2}])
+    assert Report.model_validate(newer) == Report.model_validate(
+        report(events=[{k: v for k, v in newer["events"][0].items() if k != "new"}])
+    )
+    older = Ack.model_validate(Ack(events_to=3).model_dump() | {"new": True})
+    assert older == Ack(events_to=3)
+
+
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
         (report(vcores="many"), 422, "body.vcores: Input should be a valid number"),
-        (report(extra=1), 422, "body.extra: Extra inputs are not permitted"),
         (report(node_id="n2:1"), 422, "body.node_id: is n2:1, the path says n1:1"),
         (report(events=[{"seq": 1}]), 422, "body.events.0.container_id: Field required"),
         (report(limits=["x" * 100_000]), 413, "more than 100000 bytes"),
