@@ -21,7 +21,7 @@ from policies.model import Resources
 from policies.remaining import left_s
 
 LIMITED_S: Final = 600.0
-"""How long a container waits at least that does not fit the limit of queueable containers, whatever ends."""
+"""How long a container waits at least that does not fit, or not into the limit of queueable ones, whatever ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ class Room:
 def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list[float]:
     """Return when each of `waiting` (in the queue's order) starts, in seconds from now; the last one's is Tq.
 
-    A container that does not even fit when everything else is over starts then; one for which the limit of queueable
-    containers is too small, and all behind it, not before LIMITED_S.
+    A container that does not even fit when everything else is over (an application master, which is none of `running`,
+    has the room, or the limit of queueable containers is too small), and all behind it, not before LIMITED_S.
     """
     ends = [(job.remaining_s(), number, job) for number, job in enumerate(running)]
     heapq.heapify(ends)
@@ -76,7 +76,7 @@ def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list
         while ends and not room.takes(job.resources):
             at_s, _, over = heapq.heappop(ends)
             room = room.after(over)
-        if room.left_q is not None and not job.resources.fits(room.left_q):
+        if not room.takes(job.resources):
             at_s = max(at_s, LIMITED_S)
         room = room.less(job)
         heapq.heappush(ends, (at_s + job.expected_s, number, job))
@@ -88,11 +88,11 @@ def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list
 def remaining_s(room: Room, running: Iterable[Job], next_one: Resources) -> float:
     """Return Tr in seconds: 0 when `next_one` would start now, else the time until the first of `running` ends.
 
-    Where the limit of queueable containers is in its way only those of them that run can make room, and when none does,
+    Where the limit of queueable containers is in its way only those of them that run can make room; when none can,
     nothing is expected for LIMITED_S.
     """
     if room.takes(next_one):
         return 0.0
     limited = room.left_q is not None and not next_one.fits(room.left_q)
     ends = (job.remaining_s() for job in running if job.queueable or not limited)
-    return min(ends, default=LIMITED_S if limited else 0.0)
+    return min(ends, default=LIMITED_S)

@@ -189,7 +189,7 @@ def test_starts_by_example() -> None:
     running = [Job(ONE, 10), Job(ONE, 4)]
     assert starts_s(Room(Resources()), running, [Job(ONE, 3), Job(ONE, 1), Job(ONE, 1)]) == [4, 7, 8]
     assert starts_s(Room(ONE), running, [Job(ONE, 3), Job(Resources(2048, 2), 1)]) == [0, 4]
-    assert starts_s(Room(Resources()), [], [Job(ONE, 3), Job(ONE, 3)]) == [0, 3]
+    assert starts_s(Room(Resources()), [], [Job(ONE, 3), Job(ONE, 3)]) == [LIMITED_S, LIMITED_S + 3]
     guaranteed = [Job(ONE, 4, queueable=False)]
     assert starts_s(Room(Resources(), ONE), guaranteed, [Job(ONE, 3), Job(ONE, 1)]) == [4, 7]
     assert starts_s(Room(ONE, Resources(0, 0)), guaranteed, [Job(ONE, 3)]) == [LIMITED_S]
@@ -201,7 +201,7 @@ def test_remaining_by_example() -> None:
     assert remaining_s(Room(Resources()), mixed, ONE) == 4
     assert remaining_s(Room(ONE, Resources()), mixed, ONE) == 9
     assert remaining_s(Room(ONE, Resources()), mixed[:1], ONE) == LIMITED_S
-    assert remaining_s(Room(Resources()), [], ONE) == 0
+    assert remaining_s(Room(Resources()), [], ONE) == LIMITED_S
 
 
 sizes = st.builds(Resources, st.integers(1, 4096), st.integers(1, 4))

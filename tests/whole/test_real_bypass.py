@@ -25,8 +25,8 @@ MAPS_Q: dict[str, Any] = {
     "routes": [{"match": {"type": "MAPREDUCE", "priority": 10}, "policy": "only_g"}, {"policy": "only_q"}],
     "quota": {"policy": "none"},
 }
-NARROW = {"vcores": 1, "queue_max_length": 2}
-"""One Q runs at a node and two wait there; more are shed, and wanted again."""
+NARROW = {"vcores": 2, "queue_max_length": 2}
+"""Two run at a node, an application master may be one of them, and two wait there; more are shed, and wanted again."""
 MAPS = 12
 
 
