@@ -40,7 +40,7 @@ def proxy_settings(upstream: int, listen: int, rest: int, folder: Path, connecti
     return (
         f"proxy: {{listen: '127.0.0.1:{listen}', upstream: '127.0.0.1:{upstream}', rest_listen: '127.0.0.1:{rest}',\n"
         f"  rm_web: 'http://127.0.0.1:9', store_url: 'sqlite:///{folder / 'proxy.db'}', rest_connections: 100,\n"
-        f"  state_dir: '{folder}', handshake_timeout_s: 600, max_connections: {connections}}}\n"
+        f"  state_dir: '{folder}', handshake_timeout_s: 600, rm_probe_s: 60, max_connections: {connections}}}\n"
     )
 
 
@@ -125,7 +125,7 @@ async def measure(proxy: Running, silent: int, known: int) -> dict[str, Any]:
     served = await Master.connect("127.0.0.1", proxy.port)
     await served.register()
     alone = await beats(served, _BEATS)
-    before = rss_mb(proxy.process.pid)
+    before, dialed_before = rss_mb(proxy.process.pid), StandIn.opened
     with ExitStack() as stack:
         for number in range(silent):
             address = ("127.0.0.1", proxy.port)
@@ -143,7 +143,7 @@ async def measure(proxy: Running, silent: int, known: int) -> dict[str, Any]:
     return {
         "silent": silent,
         "logged_in": known,
-        "upstream_of_silent": dialed - 1,
+        "upstream_of_silent": dialed - dialed_before,
         "kb_per_silent": round((after_silent - before) * 1024 / max(1, silent), 1),
         "kb_per_logged_in": round((after_known - after_silent) * 1024 / max(1, known), 1),
         "rss_mb": [before, after_silent, after_known],

@@ -132,6 +132,7 @@ def test_rows_come_back_from_the_store_the_latest_first(store: Store) -> None:
 
 
 def test_reading_without_tables_says_so(tmp_path: Any) -> None:
+    (tmp_path / "p.db").touch()
     empty = Store(f"sqlite:///{tmp_path / 'p.db'}")
     with pytest.raises(StoreUnavailableError, match="no such table: durations"):
         kept(empty)

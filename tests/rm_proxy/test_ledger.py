@@ -198,6 +198,7 @@ def test_it_adds_up_like_a_loop_over_the_rows(store: Store) -> None:
 
 
 def test_a_store_that_is_out_is_said(tmp_path: Path) -> None:
+    (tmp_path / "empty.db").touch()
     store = Store(f"sqlite:///{tmp_path / 'empty.db'}")
     with pytest.raises(StoreUnavailableError, match="no such table"):
         Ledger(store).rows(Scope("app"), limit=1)

@@ -200,6 +200,7 @@ def test_a_node_that_comes_back_has_its_weeks() -> None:
 
 
 def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
+    (tmp_path / "p.db").touch()
     store = Store(f"sqlite:///{tmp_path / 'p.db'}")
     with pytest.raises(StoreUnavailableError, match="no such table: node_use"):
         kept_use(store)

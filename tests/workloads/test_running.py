@@ -136,7 +136,7 @@ def test_a_port_that_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 def test_sigterm_ends_the_work_as_ctrl_c_does() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), environment._interruptible():
+    with pytest.raises(KeyboardInterrupt), environment.interruptible():
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(5)
     assert signal.getsignal(signal.SIGTERM) is before
