@@ -139,8 +139,8 @@ def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) 
         half.close()
     assert metric(stack, "quicksilver_proxy_protocol_errors_total") >= 4
     log = stack.log("proxy").read_text()
-    assert "wrong version 8" in log
     assert "looks like HTTP" in log
+    assert log.count("bytes out of form") == 1  # the others within a minute are counted
 
 
 def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
@@ -149,15 +149,16 @@ def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster,
     made.folder = tmp_path
     made.start_proxy()
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
+        deadline = time.monotonic() + 30
+        problems: list[str] = []
+        while not problems and time.monotonic() < deadline:
             try:
-                assert rubbish(cluster.spec.scheduler, b"hrpc\x09\x00\xdf") == b""
-                break
-            except ConnectionRefusedError:
+                problems = [one for one in made.get("/v1/health")["problems"] if "cannot be reached" in one]
+            except requests.ConnectionError:
                 time.sleep(0.2)
-        problems = made.get("/v1/health")["problems"]
-        assert any("cannot be reached" in problem for problem in problems), problems
+        assert len(problems) == 1
+        with pytest.raises(ConnectionRefusedError):  # as the ResourceManager itself would
+            rubbish(cluster.spec.scheduler, b"hrpc\x09\x00\xdf")
         assert f"upstream={unused}" in made.log("proxy").read_text()
     finally:
         made.stop()
