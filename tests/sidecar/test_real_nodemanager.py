@@ -28,7 +28,7 @@ class Real:
 
     def settings(self, proxy_url: str, **more: object) -> str:
         listen = self.url.removeprefix("http://")
-        fields = {"rest_listen": listen, "proxy_url": proxy_url, "reserve_mb": 0} | more
+        fields = {"rest_listen": listen, "proxy_url": proxy_url, "reserve_mb": 0, "state_dir": self.folder} | more
         return "".join(f"  {name}: {value}\n" for name, value in fields.items())
 
     @property
