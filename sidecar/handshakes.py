@@ -35,8 +35,10 @@ class Handshakes:
         """Have the sockets of a link kept, where there is a keeper."""
         if link.client is None or link.upstream is None or link.gate.opened:
             return
-        name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         sockets = [transport.get_extra_info("socket") for transport in (link.client, link.upstream)]
+        if None in sockets:  # it was closed before the NodeManager was reached
+            return
+        name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
             if fdstore.store(name, *sockets):
                 self._names[link] = name

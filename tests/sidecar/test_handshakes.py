@@ -114,3 +114,20 @@ def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     run(story)
     client.close()
     nodemanager.close()
+
+
+def test_who_is_closed_before_the_nodemanager_is_reached_is_not_kept(
+    tmp_path: Path, keeper: Keeper, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            for _ in range(20):
+                reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+                writer.write(b"GET / HTTP/1.1\r\n\r\n")
+                assert await reader.read() == b""
+                writer.close()
+            await until(lambda: not w.sidecar.runtime.links)
+
+    run(story)
+    assert [one for one in caplog.records if one.name == "asyncio"] == []
+    assert keeper.read() == {}

@@ -395,12 +395,17 @@ def in_state(stack: Stack, state: str) -> set[str]:
 
 
 def kill_master(cluster: Cluster, stack: Stack) -> tuple[set[str], set[str]]:
-    """Kill the master as soon as starts are held; return what was held, and what ran."""
+    """Kill the master when starts are held; return what was held, and what ran.
+
+    The ResourceManager keeps for the next attempt what a NodeManager's heartbeat told it that runs.
+    """
 
     def found() -> tuple[int, set[str]] | None:
         cid, pid = master_pid(cluster, stack)
         runs = in_state(stack, "running") - {cid}
-        return (pid, runs) if pid and runs and in_state(stack, "waiting") else None
+        log = cluster.log("resourcemanager").read_text()
+        known = all(f"{one} Container Transitioned from ACQUIRED to RUNNING" in log for one in runs)
+        return (pid, runs) if pid and runs and known and in_state(stack, "waiting") else None
 
     pid, runs = eventually(found, 60)
     held = in_state(stack, "waiting")
