@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
@@ -22,6 +22,8 @@ from shell.logs import get_logger
 
 T = TypeVar("T")
 log = get_logger(__name__)
+UNKNOWN_S: Final = 180.0
+"""A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
 
 class Refresher:
@@ -48,8 +50,8 @@ class Refresher:
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
         self._rereading: asyncio.Task[None] | None = None
-        self._unknown: set[str] = set()
-        """Applications of ours that YARN did not know the last time."""
+        self._unknown_since_s: dict[str, float] = {}
+        """Applications of ours that YARN does not know, with the first time (monotonic)."""
 
     def start(self) -> None:
         """Start the clocks; everything is read once at once."""
@@ -138,15 +140,13 @@ class Refresher:
             self._found(app_id, found[0])
 
     def _found(self, app_id: str, record: AppRecord | None) -> None:
-        """Take in what YARN says of an application; one that it twice does not know did not outlive a restart."""
+        """Take in what YARN says of an application; one unknown for UNKNOWN_S did not outlive a restart."""
         if record is not None:
-            self._unknown.discard(app_id)
+            self._unknown_since_s.pop(app_id, None)
             self._known(record)
-        elif app_id in self._unknown:
-            self._unknown.discard(app_id)
+        elif time.monotonic() - self._unknown_since_s.setdefault(app_id, time.monotonic()) >= UNKNOWN_S:
+            self._unknown_since_s.pop(app_id)
             self._coordinator.unknown_app(app_id)
-        else:
-            self._unknown.add(app_id)
 
     def _known(self, record: AppRecord) -> None:
         changed = self._coordinator.yarn_app(record)

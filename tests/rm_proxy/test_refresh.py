@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
 import uvloop
 from fastapi import FastAPI, HTTPException
 
+from rm_proxy import refresh
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.refresh import Refresher
@@ -15,7 +17,7 @@ from shell.rest import bound_socket, serve
 from tests.rm_proxy.yarn import Am, coordinator
 
 
-def test_an_application_is_over_when_yarn_twice_does_not_know_it() -> None:
+def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     app = FastAPI()
     away = False
 
@@ -38,7 +40,8 @@ def test_an_application_is_over_when_yarn_twice_does_not_know_it() -> None:
             am.world, cast(Any, None), ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None
         )
         over = []
-        for away in (False, True, False):  # noqa: B007 the REST above reads it
+        for away, unknown_s in ((False, 60.0), (False, 60.0), (True, 0.0), (False, 0.0)):  # noqa: B007 read above
+            monkeypatch.setattr(refresh, "UNKNOWN_S", unknown_s)
             await refresher.apps()
             over.append(am.attempt.finished)
         refresher.start()
@@ -47,4 +50,4 @@ def test_an_application_is_over_when_yarn_twice_does_not_know_it() -> None:
         await asyncio.gather(task, return_exceptions=True)
         return over
 
-    assert uvloop.run(story()) == [False, False, True]
+    assert uvloop.run(story()) == [False, False, False, True]
