@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -14,7 +14,10 @@ setup-test:
 demo: setup ## the same MapReduce job on plain YARN and through quicksilver, compared
 	@$(PYTHON) -m quicksilver demo
 
-test: setup-test ## all tests, on a real Hadoop cluster where they need one
+test: setup-test ## the tests, on a real Hadoop cluster where they need one
+	$(PYTHON) -m pytest -m "not long"
+
+test-all: setup-test ## with those too that show the same without a policy, and a benchmark from end to end
 	$(PYTHON) -m pytest
 
 test-fast: setup-test ## the tests that start neither Hadoop nor a database

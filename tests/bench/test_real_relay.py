@@ -9,7 +9,7 @@ import pytest
 
 from cluster.testing import free_base_port
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.long]
 
 
 def test_the_last_line_has_every_figure(tmp_path: Path) -> None:

@@ -106,7 +106,7 @@ def granted(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("how", [ordered, by_settings])
+@pytest.mark.parametrize("how", [ordered, pytest.param(by_settings, marks=pytest.mark.long)])
 def test_bypass_in_the_middle_of_a_job(
     cluster: Cluster, stack: Stack, how: Callable[[Stack], Callable[[bool], None]]
 ) -> None:

@@ -22,6 +22,8 @@ from workloads.nm_log import Life, most_at_once, read_lives
 from workloads.records import Watch, application_of
 
 pytestmark = pytest.mark.hadoop
+LONG = pytest.mark.long
+"""What happens without the policy."""
 NODES, VCORES = 3, 2
 BASE: Mapping[str, Any] = {
     "queues": "*",
@@ -125,7 +127,7 @@ def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
     assert 0 < watch.opportunistic_at_rm <= 3
 
 
-@pytest.mark.parametrize(("order", "first"), [("job_submission", "older"), ("fifo", "younger")])
+@pytest.mark.parametrize(("order", "first"), [("job_submission", "older"), pytest.param("fifo", "younger", marks=LONG)])
 def test_reordering_starts_the_older_job_first(cluster: Cluster, order: str, first: str) -> None:
     async def run() -> tuple[list[Task], list[Task]]:
         async with job(cluster, "older") as older:
@@ -157,7 +159,7 @@ TO_THE_FIRST: Mapping[str, Any] = {"policy": "topk_wait", "settings": {"k": 1, "
 """Placed where the application asked for, however long the wait there is."""
 
 
-@pytest.mark.parametrize("shed", [SHED, {"policy": "none"}])
+@pytest.mark.parametrize("shed", [SHED, pytest.param({"policy": "none"}, marks=LONG)])
 def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, shed: Mapping[str, Any]) -> None:
     async def run() -> list[Task]:
         async with job(cluster, "loaded") as mine:
@@ -185,7 +187,7 @@ HISTORY: Mapping[str, Any] = {"policy": "history", "settings": {"peak_ratio": 0.
 SLOTS_OF_A_WEEK = 672
 
 
-@pytest.mark.parametrize("police", [HISTORY, {"policy": "none"}])
+@pytest.mark.parametrize("police", [HISTORY, pytest.param({"policy": "none"}, marks=LONG)])
 def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
     cluster: Cluster, police: Mapping[str, Any]
 ) -> None:
@@ -235,7 +237,7 @@ def running(cluster: Cluster, tasks: list[Task]) -> list[Life]:
 STEAL: Mapping[str, Any] = {"policy": "hawk", "settings": {}}
 
 
-@pytest.mark.parametrize("steal", [STEAL, {"policy": "none"}])
+@pytest.mark.parametrize("steal", [STEAL, pytest.param({"policy": "none"}, marks=LONG)])
 def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any]) -> None:
     """Long tasks hold the first node, short ones wait behind them, and the two others have nothing to do."""
 
@@ -264,7 +266,7 @@ def test_stealing_fills_an_idle_node(cluster: Cluster, steal: Mapping[str, Any])
         assert len(before) == len(short)
 
 
-@pytest.mark.parametrize("policy", ["apollo", "none"])
+@pytest.mark.parametrize("policy", ["apollo", pytest.param("none", marks=LONG)])
 def test_correction_moves_what_would_wait_longer_than_was_expected(cluster: Cluster, policy: str) -> None:
     """What runs on the first node was expected to be over long ago; the two others have nothing to do."""
 
