@@ -122,6 +122,7 @@ class Stack:
                 "upstream": str(rm.moved_scheduler),
                 "rest_listen": str(self.rest_of(rm)),
                 "store_url": f"sqlite:///{self.folder / name}.db",
+                "state_dir": str(self.folder),
                 **({"rm_id": rm.id} if rm.id else {}),
                 **self._login(),
             }

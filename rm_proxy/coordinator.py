@@ -169,6 +169,8 @@ class Coordinator(Places):
             return known
         attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
         others = self._of_app.setdefault(attempt.app_id, [])
+        for live in (live for old in others for live in old.live if live.killed is not None):
+            attempt.inherit(live)  # its end may be told to this one
         others.append(attempt)
         for old in end_earlier(others):
             self._urgent += old.take_effects()

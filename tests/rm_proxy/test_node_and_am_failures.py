@@ -263,6 +263,21 @@ def test_containers_that_outlive_their_master_are_the_next_ones_and_are_charged(
     assert live.killed == "makes room for g"
 
 
+def test_the_next_attempt_hears_why_a_container_of_the_first_one_was_killed() -> None:
+    """It made room for the next attempt's own master, and its end is told to that one."""
+    world, _ = holding()
+    says(world, event(2, EventKind.KILLED, 3, reason="makes room for its next master"))
+    second = world.attempt(SECOND)
+    second.on_registered(y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString(), 5.0)
+    second.on_allocate(y.AllocateRequestProto(response_id=0).SerializeToString(), 6.0)
+    answer = y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(2, -105)])
+    told = second.on_answer(answer.SerializeToString(), 6.0)
+    assert told is not None
+    (end,) = y.AllocateResponseProto.FromString(told).completed_container_statuses
+    assert end.exit_status == -102
+    assert "makes room for its next master" in end.diagnostics
+
+
 def test_attempts_of_containers() -> None:
     assert ids.attempt_of_container(MASTER) == ATTEMPT
     assert ids.attempt_of_container(f"container_e07_{TIMESTAMP}_0001_02_000001") == SECOND

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,20 @@ class TrueEnds:
         self._stop.set()
         self._thread.join()
 
+    def _pid_files(self) -> list[Path]:
+        """Return those that are there; folders that go meanwhile are passed over."""
+        walked = os.walk(self._private)
+        return [Path(folder, name) for folder, _, names in walked for name in names if name.endswith(".pid")]
+
     def _run(self) -> None:
         alive: dict[str, int] = {}
         while not self._stop.wait(_POLL_S):
-            for path in self._private.glob("application_*/container_*/container_*.pid"):
-                text = path.read_text().strip() if path.stem not in alive and path.stem not in self.at_s else ""
-                if text.isdigit():
-                    alive[path.stem] = int(text)
+            for path in self._pid_files():
+                if path.stem not in alive and path.stem not in self.at_s:
+                    with suppress(FileNotFoundError):  # it ended between two looks
+                        text = path.read_text().strip()
+                        if text.isdigit():
+                            alive[path.stem] = int(text)
             for container, pid in list(alive.items()):
                 if _over(pid):
                     self.at_s[container] = time.time()

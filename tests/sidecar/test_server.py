@@ -396,9 +396,11 @@ def test_rest_errors_have_one_form(tmp_path: Path) -> None:
             missing = await w.get("/v1/containers/container_1_0001_01_000001")
             assert missing.status_code == 404
             assert missing.json()["error"]["code"] == "unknown-container"
-            bad = await asyncio.to_thread(requests.post, w.rest + "/v1/grants", json={"grant": []}, timeout=5)
+            bad = await asyncio.to_thread(
+                requests.post, w.rest + "/v1/grants", json={"grants": [{"container_id": 3}]}, timeout=5
+            )
             assert bad.status_code == 422
-            assert "grant" in bad.json()["error"]["message"]
+            assert "grants.0" in bad.json()["error"]["message"]
             node = (await w.get("/v1/node")).json()
             assert (node["memory_mb"], node["vcores"], node["draining"]) == (2048, 2.0, False)
 
