@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Final, TypeVar
 
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -110,7 +111,9 @@ class Refresher:
             self._known(record)
         running = {record.id for record in apps}
         ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
-        for app_id in ours - running:
+        missing = ours - running
+        self._unknown_since_s = {app_id: at_s for app_id, at_s in self._unknown_since_s.items() if app_id in missing}
+        for app_id in missing:
             await self._look_up(app_id)
 
     async def queues(self) -> None:
@@ -144,7 +147,7 @@ class Refresher:
         if record is not None:
             self._unknown_since_s.pop(app_id, None)
             self._known(record)
-        elif time.monotonic() - self._unknown_since_s.setdefault(app_id, time.monotonic()) >= UNKNOWN_S:
+        elif monotonic() - self._unknown_since_s.setdefault(app_id, monotonic()) >= UNKNOWN_S:
             self._unknown_since_s.pop(app_id)
             self._coordinator.unknown_app(app_id)
 
