@@ -1,0 +1,1 @@
+"""A large YARN cluster on one machine: a real ResourceManager, emulated NodeManagers and application masters."""

@@ -1,0 +1,105 @@
+"""What the parts of the emulated cluster tell each other: jobs go in, records come out. Times are seconds."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+MAP = 0
+REDUCE = 1
+
+Umbilical = Callable[[str, Literal["began", "done"], float], None]
+"""What the process in a container tells its master, in the same process: container id, kind, when (seconds).
+
+MapReduce's masters hear of a task's end over their umbilical, before the ResourceManager does."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task: `duration_s` is what it is said to take; a straggler takes `slow_times` as long."""
+
+    duration_s: float
+    stage: int = MAP
+    hosts: tuple[str, ...] = ()
+    """Where its input lies; empty: anywhere."""
+    slow_times: float = 1.0
+
+    @property
+    def runs_s(self) -> float:
+        """How long its process really runs."""
+        return self.duration_s * self.slow_times
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One job: it arrives `arrives_s` after the run began."""
+
+    number: int
+    arrives_s: float
+    klass: str
+    tasks: tuple[TaskSpec, ...]
+    queue: str = "default"
+    user: str = "bench"
+    told_s: float | None = None
+    """The mean task duration that quicksilver is told by a tag, with whatever error; None: nothing is told."""
+    memory_mb: int = 1024
+    name: str = ""
+
+
+@dataclass(slots=True)
+class TaskRecord:
+    """What became of one task. Moments are on the run's clock; `lost_s` is run time of attempts that were killed."""
+
+    job: int
+    index: int
+    wanted_s: float
+    granted_s: float | None = None
+    started_s: float | None = None
+    ended_s: float | None = None
+    attempts: int = 0
+    killed: int = 0
+    lost_s: float = 0.0
+    node: str = ""
+    opportunistic: bool = False
+
+
+@dataclass(slots=True)
+class JobRecord:
+    """What became of one job."""
+
+    number: int
+    klass: str
+    submitted_s: float
+    registered_s: float | None = None
+    ended_s: float | None = None
+    tasks: list[TaskRecord] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Sample:
+    """The cluster at one second: containers running and queued at nodes, and slots that a running one holds."""
+
+    at_s: float
+    running: int
+    queued: int
+    used_slots: int
+
+
+@dataclass(slots=True)
+class RunResult:
+    """One run of one workload under one competitor."""
+
+    competitor: str
+    workload: str
+    seed: int
+    nodes: int
+    slots: int
+    began_s: float
+    window_s: float
+    jobs: list[JobRecord] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+    kills: int = 0
+    work_lost_s: float = 0.0
+    cpu_s: dict[str, float] = field(default_factory=dict)
+    rss_mb: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
