@@ -7,6 +7,7 @@ becomes active. Only the active one's answers count, so that it finds every even
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,49 +29,69 @@ _EVENTS_PER_REPORT: Final = 1000
 _REMIND_S: Final = 60.0
 
 
-class _Line:
+class Line(ABC):
     """The way to one proxy; its calls wait for nobody else's."""
 
-    def __init__(self, url: str, timeout_s: float, credentials: Credentials | None) -> None:
-        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
-        self.client = RestClient(url, timeout_s=timeout_s, remedy=remedy, credentials=credentials)
+    def __init__(self, url: str) -> None:
+        self.url = url
         self.changed = asyncio.Event()
         self.reachable: bool | None = None
         self.active: bool | None = None
         self.warned_s = -_REMIND_S
-        self.thread = ThreadPoolExecutor(1, thread_name_prefix="report")
 
+    @abstractmethod
     async def post(self, report: Report) -> Ack:
-        path = f"/v1/nodes/{quote(report.node_id, safe=':')}/report"
-        loop = asyncio.get_running_loop()
-        return Ack.model_validate(await loop.run_in_executor(self.thread, self.client.post, path, report))
+        """Return the proxy's answer to a report. Raises QuicksilverError, ValidationError."""
 
+    @abstractmethod
     def close(self) -> None:
-        self.thread.shutdown(wait=False, cancel_futures=True)
-        self.client.close()
+        """Give back what the line holds."""
+
+
+class RestLine(Line):
+    """A line whose calls are made in a thread of its own."""
+
+    def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
+        super().__init__(url)
+        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
+        self._client = RestClient(url, timeout_s=timeout_s, remedy=remedy, credentials=credentials)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="report")
+
+    async def post(self, report: Report) -> Ack:  # noqa: D102
+        loop = asyncio.get_running_loop()
+        path = report_path(report.node_id)
+        return Ack.model_validate(await loop.run_in_executor(self._thread, self._client.post, path, report))
+
+    def close(self) -> None:  # noqa: D102
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+
+def report_path(node_id: str) -> str:
+    """Return where a proxy takes a node's reports."""
+    return f"/v1/nodes/{quote(node_id, safe=':')}/report"
 
 
 class Reporter:
-    """Sends what `build(events)` makes; `on_ack` gets each answer that counts. All of it in one loop, calls in threads.
+    """Sends what `build(events)` makes; `on_ack` gets each answer that counts. All of it in one loop.
 
     on_taken: gets the number up to which the proxy has the events, when it grew.
     """
 
     def __init__(
         self,
-        proxy_urls: Sequence[str],
+        lines: Sequence[Line],
         settings: SidecarSettings,
         metrics: SidecarMetrics,
         build: Callable[[list[ContainerEvent]], Report],
         on_ack: Callable[[Ack], None],
-        credentials: Credentials | None = None,
         on_taken: Callable[[int], None] = lambda seq: None,
     ) -> None:
         self.settings, self.metrics = settings, metrics
         self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
         self._events: deque[ContainerEvent] = deque()
         self._dropped = 0
-        self._lines = [_Line(url, settings.report_timeout_s, credentials) for url in proxy_urls]
+        self._lines = list(lines)
 
     @property
     def reachable(self) -> bool | None:
@@ -102,9 +123,9 @@ class Reporter:
         """Report until cancelled."""
         async with asyncio.TaskGroup() as group:
             for line in self._lines:
-                group.create_task(self._run(line), name=f"reports to {line.client.base_url}")
+                group.create_task(self._run(line), name=f"reports to {line.url}")
 
-    async def _run(self, line: _Line) -> None:
+    async def _run(self, line: Line) -> None:
         while True:
             try:
                 async with asyncio.timeout(self.settings.report_s):
@@ -122,7 +143,7 @@ class Reporter:
         """Send one report to each proxy; return whether one took it."""
         return any(await asyncio.gather(*(self._send(line) for line in self._lines)))
 
-    async def _send(self, line: _Line) -> bool:
+    async def _send(self, line: Line) -> bool:
         events = [event for event, _ in zip(self._events, range(_EVENTS_PER_REPORT), strict=False)]
         try:
             ack = await line.post(self._build(events))
@@ -137,11 +158,11 @@ class Reporter:
         for line in self._lines:
             line.close()
 
-    def _taken(self, line: _Line, ack: Ack, sent: int) -> None:
+    def _taken(self, line: Line, ack: Ack, sent: int) -> None:
         self.metrics.reports.labels("taken").inc()
         if line.reachable is not True or line.active is not ack.active:
             what = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
-            log.info(what, proxy=line.client.base_url, events_dropped=self._dropped)
+            log.info(what, proxy=line.url, events_dropped=self._dropped)
         line.reachable, line.active = True, ack.active
         if not ack.active:
             return
@@ -155,7 +176,7 @@ class Reporter:
                 line.changed.set()  # there are more than one report takes
         self._on_ack(ack)
 
-    def _failed(self, line: _Line, error: Exception) -> None:
+    def _failed(self, line: Line, error: Exception) -> None:
         self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()
         now_s = asyncio.get_running_loop().time()
         if line.reachable is not False or now_s - line.warned_s >= _REMIND_S:

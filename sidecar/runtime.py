@@ -14,7 +14,7 @@ from shell.address import Address
 from shell.dial import dial
 from shell.limits import Seldom
 from shell.logs import get_logger
-from shell.messages import EventKind
+from shell.messages import Ack, EventKind
 from sidecar.calls import ServicesMeta
 from sidecar.config import SidecarSettings
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE
@@ -22,6 +22,7 @@ from sidecar.events import (
     Answered,
     Arrived,
     Command,
+    Drain,
     Dropped,
     Ended,
     Event,
@@ -38,6 +39,7 @@ from sidecar.events import (
     SessionUp,
     Settled,
     StopAsked,
+    Targeted,
     Tell,
     Tick,
     Unwatch,
@@ -220,6 +222,17 @@ class Runtime:
         if self.journal is not None:
             self.journal.write([acked_line(seq)])
 
+    def told(self, ack: Ack) -> None:
+        """Take in what the proxy answered to a report."""
+        now_s = time.time()
+        if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
+            self.tell(Drain(bool(ack.drain), ack.drain, now_s, "yarn"))
+            self.reporter.changed()
+        if ack.drop:
+            self.tell(Dropped(tuple(ack.drop), ack.drop_reason, now_s))
+        if ack.targets is not None or ack.shed or ack.promoted:
+            self.tell(Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
+
     def _arm(self) -> None:
         deadline_s = self.node.deadline_s()
         if self._timer is not None:
@@ -246,16 +259,18 @@ class Runtime:
 
     # Connections
 
+    async def reach(self, link: Link) -> None:
+        """Connect a link to the NodeManager. Raises OSError."""
+        await asyncio.get_running_loop().create_connection(lambda: UpstreamSide(link), *self.upstream)
+
     async def _connect(self, link: Link) -> None:
-        loop = asyncio.get_running_loop()
-
-        async def connect() -> None:
-            await loop.create_connection(lambda: UpstreamSide(link), *self.upstream)
-
         timeout_s = self.settings.connect_timeout_s
         try:
             if not await dial(
-                connect, timeout_s=timeout_s, refused=self._nm_refused, wanted=lambda: link.gate.client_open
+                lambda: self.reach(link),
+                timeout_s=timeout_s,
+                refused=self._nm_refused,
+                wanted=lambda: link.gate.client_open,
             ):
                 return
         except OSError as error:

@@ -25,7 +25,7 @@ from shell.access import Side, protect
 from shell.errors import QuicksilverError
 from shell.limits import raise_open_files
 from shell.logs import get_logger
-from shell.messages import Ack, ContainerEvent, ReloadAnswer, ReloadRequest, Report
+from shell.messages import ContainerEvent, ReloadAnswer, ReloadRequest, Report
 from shell.reload import Audit, How, Reloader, on_hangup
 from shell.reload_api import add_reload
 from shell.rest import RestClient, bound_socket, serve
@@ -34,7 +34,7 @@ from shell.tokens import Role
 from shell.version import version
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
-from sidecar.events import Drain, Dropped, Ended, NodeManagerState, Physical, Retuned, Targeted
+from sidecar.events import Drain, Ended, NodeManagerState, Physical, Retuned
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
 from sidecar.journal import Journal, default_state_dir
@@ -50,7 +50,7 @@ from sidecar.pressure import Gauge
 from sidecar.redirect import Redirect
 from sidecar.relay import TcpRelay
 from sidecar.reload import takeable
-from sidecar.reporter import Reporter
+from sidecar.reporter import Reporter, RestLine
 from sidecar.resizer.probe import Chosen
 from sidecar.resizing import Resizing
 from sidecar.runtime import Runtime
@@ -153,15 +153,9 @@ class Sidecar:
         gauge = Gauge()
         guard = MemoryGuard(settings.guard_rules(gauge.read().total_mb))
         self.minder = Minder(runtime, runtime.resizing, guard, gauge, self._guardian)
-        self.runtime.reporter = Reporter(
-            self.place.proxies,
-            self.settings,
-            self.metrics,
-            self.report,
-            self._acknowledged,
-            self.security.credentials(Role.NODE),
-            runtime.acknowledged,
-        )
+        credentials = security.credentials(Role.NODE)
+        lines = [RestLine(url, settings.report_timeout_s, credentials) for url in self.place.proxies]
+        self.runtime.reporter = Reporter(lines, settings, self.metrics, self.report, runtime.told, runtime.acknowledged)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
@@ -444,15 +438,6 @@ class Sidecar:
             self.node_id = node_id
 
     # What the machine and the proxy ask
-
-    def _acknowledged(self, ack: Ack) -> None:
-        if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
-            self.runtime.tell(Drain(bool(ack.drain), ack.drain, time.time(), "yarn"))
-            self.runtime.reporter.changed()
-        if ack.drop:
-            self.runtime.tell(Dropped(tuple(ack.drop), ack.drop_reason, time.time()))
-        if ack.targets is not None or ack.shed or ack.promoted:
-            self.runtime.tell(Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), time.time()))
 
     def _oom_score(self, container_id: str) -> int:
         entry = self.node.entries.get(container_id)

@@ -12,7 +12,7 @@ from shell.messages import Ack, ContainerEvent, EventKind, Report
 from shell.rest import bound_socket, serve
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
-from sidecar.reporter import Reporter
+from sidecar.reporter import Reporter, RestLine
 from tests.sidecar.fakes import FakeProxy
 
 
@@ -45,7 +45,8 @@ def test_events_stay_until_the_active_proxy_has_them() -> None:
     async def story() -> None:
         async with serving(first, second) as urls:
             settings = SidecarSettings(report_timeout_s=5.0)
-            reporter = Reporter(urls, settings, SidecarMetrics(), build, acks.append, on_taken=taken.append)
+            lines = [RestLine(url, settings.report_timeout_s) for url in urls]
+            reporter = Reporter(lines, settings, SidecarMetrics(), build, acks.append, on_taken=taken.append)
             first.standby = second.standby = True
             reporter.add(ended(1))
             assert await reporter.send()
