@@ -1,0 +1,161 @@
+"""What is compared, as data: settings of the ResourceManager, of the masters' asks, and of quicksilver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+Site = Mapping[str, str]
+Section = Mapping[str, Any]
+
+_CAPACITY: Final = "yarn.scheduler.capacity."
+_CLASSES: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler."
+_OPPORTUNISTIC: Final = "yarn.resourcemanager.opportunistic-container-allocation."
+_QUEUING: Final = "yarn.resourcemanager.nm-container-queuing."
+
+TUNED: Final[Site] = {
+    f"{_CAPACITY}per-node-heartbeat.maximum-offswitch-assignments": "100",
+    f"{_CAPACITY}schedule-asynchronously.enable": "true",
+}
+"""What admins set for short tasks: as shipped a node gets one container for anywhere per heartbeat."""
+FAIR: Final[Site] = {
+    "yarn.resourcemanager.scheduler.class": f"{_CLASSES}fair.FairScheduler",
+    "yarn.scheduler.fair.assignmultiple": "true",
+    "yarn.scheduler.fair.dynamic.max.assign": "true",
+    "yarn.scheduler.fair.sizebasedweight": "false",
+}
+"""dynamic.max.assign gives a node up to half of its free room per heartbeat."""
+STEERED: Final[Site] = {
+    f"{_OPPORTUNISTIC}enabled": "true",
+    f"{_OPPORTUNISTIC}nodes-used": "0",
+    f"{_QUEUING}load-comparator": "QUEUE_WAIT_TIME",
+}
+"""What hadoop-conf/resourcemanager sets, but for its addresses and promotion."""
+
+
+def _central(comparator: str, least: int, most: int) -> dict[str, str]:
+    """Return the settings of Hadoop's own opportunistic containers; queue limits in containers."""
+    return {
+        f"{_OPPORTUNISTIC}enabled": "true",
+        f"{_QUEUING}load-comparator": comparator,
+        f"{_QUEUING}min-queue-length": str(least),
+        f"{_QUEUING}max-queue-length": str(most),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Competitor:
+    """One way to run the same jobs."""
+
+    name: str
+    kind: Literal["only_g", "opportunistic", "quicksilver"]
+    note: str
+    yarn_site: Site = field(default_factory=dict)
+    scheduler_site: Site = field(default_factory=dict)
+    """Of capacity-scheduler.xml."""
+    opportunistic_percent: int = 0
+    """Of the tasks that masters themselves ask for as opportunistic: mapreduce.job.num-opportunistic-maps-percent."""
+    nm_queue_length: int = 0
+    """yarn.nodemanager.opportunistic-containers-max-queue-length."""
+    policies: Section | None = None
+    """That section of quicksilver.yaml; None without quicksilver."""
+    extra: int = 0
+    """Containers beside the cores that a node may have shrunk (Q of Kairos)."""
+
+    @property
+    def quicksilver(self) -> bool:
+        """Whether proxy and sidecars take part."""
+        return self.policies is not None
+
+
+def _stock(name: str, note: str, **more: Any) -> Competitor:
+    return Competitor(name, "only_g", note, **more)
+
+
+_QUEUE_LENGTH: Final = 10_000
+"""At a NodeManager under quicksilver, whose queue is the sidecar's: far above what ever waits."""
+
+
+def _own(
+    name: str, note: str, comparator: str = "QUEUE_LENGTH", percent: int = 100, least: int = 5, most: int = 15
+) -> Competitor:
+    return Competitor(
+        name,
+        "opportunistic",
+        note,
+        _central(comparator, least, most),
+        TUNED,
+        opportunistic_percent=percent,
+        nm_queue_length=most,
+    )
+
+
+MERCURY: Final[Section] = {
+    "queues": "*",
+    "routes": [{"policy": "only_q"}],
+    "place": {"policy": "topk_wait"},
+    "order": {"policy": "job_submission"},
+    "shed": {"policy": "mean_sigma"},
+    "quota": {"policy": "none"},
+    "preempt": {"policy": "kill_newest"},
+}
+"""Mercury as in §4: topk_wait, job_submission and mean_sigma with their defaults. The quota is off, as in the paper:
+the default one lets no more wait than the queue may use."""
+
+
+def _mercury(name: str, note: str, extra: int = 0, **changed: Any) -> Competitor:
+    return Competitor(
+        name,
+        "quicksilver",
+        note,
+        STEERED,
+        TUNED,
+        nm_queue_length=_QUEUE_LENGTH,
+        policies=dict(MERCURY) | changed,
+        extra=extra,
+    )
+
+
+_HYBRID: Final = [{"policy": "hybrid_gq", "settings": {"td_s": 10.0, "pq": 70.0}}]
+_EXTRA: Final = 4
+
+ALL: Final = (
+    _stock("only_g_shipped", "Capacity Scheduler as shipped"),
+    _stock("only_g_tuned", "the same with 100 off-switch assignments, asynchronous scheduling", scheduler_site=TUNED),
+    _stock("only_g_fair", "Fair Scheduler, assignmultiple with dynamic.max.assign", yarn_site=FAIR),
+    _own("opportunistic", "Hadoop's own: all opportunistic, QUEUE_LENGTH, limits of 5 to 15 as shipped"),
+    _own(
+        "opportunistic_resources",
+        "the same by QUEUE_LENGTH_THEN_RESOURCES",
+        "QUEUE_LENGTH_THEN_RESOURCES",
+    ),
+    _own("opportunistic_deep", "the same by QUEUE_LENGTH with queues of up to 1000", least=1000, most=1000),
+    _own("opportunistic_half", "Hadoop's own: half of the tasks opportunistic", percent=50),
+    _mercury("quicksilver_only_g", "through quicksilver, all guaranteed", routes=[{"policy": "only_g"}]),
+    _mercury("quicksilver_only_q", "through quicksilver, all queueable, shedding and reordering"),
+    _mercury(
+        "quicksilver_only_q_plain",
+        "the same without shedding and reordering",
+        shed={"policy": "none"},
+        order={"policy": "fifo"},
+    ),
+    _mercury("quicksilver_hybrid", "<10sec-70%-Q of Mercury, shedding and reordering", routes=_HYBRID),
+    _mercury(
+        "quicksilver_hybrid_plain",
+        "<10sec-70%-Q without shedding and reordering",
+        routes=_HYBRID,
+        shed={"policy": "none"},
+        order={"policy": "fifo"},
+    ),
+    _mercury(
+        "quicksilver_las",
+        "all queueable, least attained service (Kairos): placed by variance, shrunk in place of waiting",
+        _EXTRA,
+        place={"policy": "variance"},
+        preempt={"policy": "las", "settings": {"quantum_s": 1.0, "extra": _EXTRA}},
+    ),
+)
+BY_NAME: Final = {competitor.name: competitor for competitor in ALL}
+OWN_OPPORTUNISTIC: Final = ("opportunistic", "opportunistic_resources", "opportunistic_deep")
+"""Of these the goals take the best by tasks per second, chosen after the first round."""
