@@ -141,19 +141,21 @@ class Cluster:
                 )
             launcher = self._prepare(progress)
             hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
-            history = daemons.history_daemon(self.spec, self.conf)
+            history = daemons.history_daemons(self.spec, self.conf)
             kdc = daemons.kdc_daemons(self.spec, self.conf)
-            self._check_ports([*kdc, *hdfs, history, *yarn])
+            self._check_ports([*kdc, *hdfs, *history, *yarn])
             try:
                 self._spawn(kdc, progress)
                 self._wait(kdc, progress)
                 self._spawn(yarn, progress)
-                self._format_hdfs(launcher, progress)
+                if hdfs:
+                    self._format_hdfs(launcher, progress)
                 self._spawn(hdfs, progress)
                 self._wait(hdfs, progress)
-                self._spawn([history], progress)
-                self._wait([history, *yarn], progress)
-                daemons.make_hdfs_folders(self.spec, getpass.getuser())
+                self._spawn(history, progress)
+                self._wait([*history, *yarn], progress)
+                if hdfs:
+                    daemons.make_hdfs_folders(self.spec, getpass.getuser())
             except BaseException:
                 self._stop_all()
                 raise
@@ -314,7 +316,7 @@ class Cluster:
 
     def _daemons(self) -> dict[str, Daemon]:
         hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
-        others = [*daemons.kdc_daemons(self.spec, self.conf), daemons.history_daemon(self.spec, self.conf)]
+        others = [*daemons.kdc_daemons(self.spec, self.conf), *daemons.history_daemons(self.spec, self.conf)]
         return {daemon.name: daemon for daemon in [*others, *hdfs, *yarn]}
 
     def _process(self, name: str) -> processes.ProcessId:

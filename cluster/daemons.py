@@ -49,7 +49,9 @@ def kdc_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
 
 
 def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
-    """Return NameNode and DataNode."""
+    """Return NameNode and DataNode; nothing when there is only an RM."""
+    if spec.rm_only:
+        return []
     namenode = Daemon(
         "namenode",
         "org.apache.hadoop.hdfs.server.namenode.NameNode",
@@ -69,8 +71,12 @@ def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
     return [namenode, datanode]
 
 
-def history_daemon(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
-    """Return the JobHistoryServer. Started before HDFS is up it would wait for 10 s."""
+def history_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
+    """Return the JobHistoryServer, nothing when there is only an RM. Started before HDFS is up it would wait 10 s."""
+    return [] if spec.rm_only else [_history(spec, conf)]
+
+
+def _history(spec: ClusterSpec, conf: ConfDirs) -> Daemon:
     return Daemon(
         JOBHISTORY,
         "org.apache.hadoop.mapreduce.v2.hs.JobHistoryServer",

@@ -84,6 +84,8 @@ class ClusterSpec(BaseModel):
     """Everything the cluster writes lies in here: configurations, logs, HDFS, state."""
     base_port: int = Field(18000, ge=1024)
     nodes: int = Field(3, ge=1, le=100)
+    rm_only: bool = False
+    """The ResourceManager alone: no NodeManager, HDFS or JobHistoryServer is started, whatever `nodes` says."""
     overlay: bool = True
     """Merge hadoop-conf/ into the plain configuration; jobs then need the proxy and the sidecars to run."""
     tracker_relay: bool = False
@@ -129,6 +131,8 @@ class ClusterSpec(BaseModel):
                 f"base_port {self.base_port} with {self.nodes} nodes needs ports up to {self.last_port}; "
                 f"they must stay below {LAST_FIXED_PORT + 1}: choose a lower base_port"
             )
+        if self.rm_only and (self.kerberos or self.ha):
+            raise ValueError("rm_only goes neither with kerberos nor with ha: leave it out")
         if self.spnego and not self.kerberos:
             raise ValueError("spnego needs kerberos: set both")
         if not self.queues or sum(self.queues.values()) != 100:
@@ -230,7 +234,7 @@ class ClusterSpec(BaseModel):
     @property
     def node_addresses(self) -> tuple[NodeAddresses, ...]:
         """The nodes' addresses, node 1 first: hosts 127.0.0.11, 127.0.0.12 and so on."""
-        return tuple(self._node(number) for number in range(1, self.nodes + 1))
+        return () if self.rm_only else tuple(self._node(number) for number in range(1, self.nodes + 1))
 
     def _node(self, number: int) -> NodeAddresses:
         host = f"127.0.0.{10 + number}"

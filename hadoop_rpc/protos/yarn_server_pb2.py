@@ -25,21 +25,33 @@ _sym_db = _symbol_database.Default()
 from hadoop_rpc.protos import yarn_pb2 as hadoop__rpc_dot_protos_dot_yarn__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hadoop_rpc/protos/yarn_server.proto\x12\x0bhadoop.yarn\x1a\x1chadoop_rpc/protos/yarn.proto\"\x90\x01\n\x0fNodeStatusProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12\x13\n\x0bresponse_id\x18\x02 \x01(\x05\x12=\n\x12\x63ontainersStatuses\x18\x03 \x03(\x0b\x32!.hadoop.yarn.ContainerStatusProto\"\xe2\x01\n\x1fRegisterNodeManagerRequestProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12,\n\x08resource\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x34\n\x10physicalResource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x30\n\nnodeStatus\x18\x0c \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\"m\n RegisterNodeManagerResponseProto\x12\x1b\n\x13\x64iagnostics_message\x18\x05 \x01(\t\x12,\n\x08resource\x18\x08 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\"N\n\x19NodeHeartbeatRequestProto\x12\x31\n\x0bnode_status\x18\x01 \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\"_\n\x1aNodeHeartbeatResponseProto\x12\x13\n\x0bresponse_id\x18\x01 \x01(\x05\x12,\n\x08resource\x18\x0e \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#hadoop_rpc/protos/yarn_server.proto\x12\x0bhadoop.yarn\x1a\x1chadoop_rpc/protos/yarn.proto\"/\n\x0eMasterKeyProto\x12\x0e\n\x06key_id\x18\x01 \x01(\x05\x12\r\n\x05\x62ytes\x18\x02 \x01(\x0c\"h\n\x15NodeHealthStatusProto\x12\x17\n\x0fis_node_healthy\x18\x01 \x01(\x08\x12\x15\n\rhealth_report\x18\x02 \x01(\t\x12\x1f\n\x17last_health_report_time\x18\x03 \x01(\x03\"\xfd\x01\n\"OpportunisticContainersStatusProto\x12!\n\x19running_opport_containers\x18\x01 \x01(\x05\x12\x1a\n\x12opport_memory_used\x18\x02 \x01(\x03\x12\x19\n\x11opport_cores_used\x18\x03 \x01(\x05\x12 \n\x18queued_opport_containers\x18\x04 \x01(\x05\x12\x19\n\x11wait_queue_length\x18\x05 \x01(\x05\x12!\n\x19\x65stimated_queue_wait_time\x18\x06 \x01(\x05\x12\x1d\n\x15opport_queue_capacity\x18\x07 \x01(\x05\"\xa8\x02\n\x0fNodeStatusProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12\x13\n\x0bresponse_id\x18\x02 \x01(\x05\x12=\n\x12\x63ontainersStatuses\x18\x03 \x03(\x0b\x32!.hadoop.yarn.ContainerStatusProto\x12<\n\x10nodeHealthStatus\x18\x04 \x01(\x0b\x32\".hadoop.yarn.NodeHealthStatusProto\x12X\n\x1fopportunistic_containers_status\x18\t \x01(\x0b\x32/.hadoop.yarn.OpportunisticContainersStatusProto\"\xac\x03\n\x16NMContainerStatusProto\x12\x33\n\x0c\x63ontainer_id\x18\x01 \x01(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\x12\x39\n\x0f\x63ontainer_state\x18\x02 \x01(\x0e\x32 .hadoop.yarn.ContainerStateProto\x12,\n\x08resource\x18\x03 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12,\n\x08priority\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.PriorityProto\x12\x18\n\x0b\x64iagnostics\x18\x05 \x01(\t:\x03N/A\x12\x1d\n\x15\x63ontainer_exit_status\x18\x06 \x01(\x05\x12\x15\n\rcreation_time\x18\x07 \x01(\x03\x12\x0f\n\x07version\x18\t \x01(\x05\x12\x42\n\rexecutionType\x18\n \x01(\x0e\x32\x1f.hadoop.yarn.ExecutionTypeProto:\nGUARANTEED\x12!\n\x15\x61llocation_request_id\x18\x0b \x01(\x03:\x02-1\"\x88\x03\n\x1fRegisterNodeManagerRequestProto\x12)\n\x07node_id\x18\x01 \x01(\x0b\x32\x18.hadoop.yarn.NodeIdProto\x12\x11\n\thttp_port\x18\x03 \x01(\x05\x12,\n\x08resource\x18\x04 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x12\n\nnm_version\x18\x05 \x01(\t\x12?\n\x12\x63ontainer_statuses\x18\x06 \x03(\x0b\x32#.hadoop.yarn.NMContainerStatusProto\x12<\n\x13runningApplications\x18\x07 \x03(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x34\n\x10physicalResource\x18\t \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12\x30\n\nnodeStatus\x18\x0c \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\"\xc5\x02\n RegisterNodeManagerResponseProto\x12?\n\x1a\x63ontainer_token_master_key\x18\x01 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x38\n\x13nm_token_master_key\x18\x02 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x30\n\nnodeAction\x18\x03 \x01(\x0e\x32\x1c.hadoop.yarn.NodeActionProto\x12\x15\n\rrm_identifier\x18\x04 \x01(\x03\x12\x1b\n\x13\x64iagnostics_message\x18\x05 \x01(\t\x12\x12\n\nrm_version\x18\x06 \x01(\t\x12,\n\x08resource\x18\x08 \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\"\xf8\x01\n\x19NodeHeartbeatRequestProto\x12\x31\n\x0bnode_status\x18\x01 \x01(\x0b\x32\x1c.hadoop.yarn.NodeStatusProto\x12J\n%last_known_container_token_master_key\x18\x02 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x43\n\x1elast_known_nm_token_master_key\x18\x03 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x17\n\x0ftokenSequenceNo\x18\x08 \x01(\x03\"Y\n\x1a\x43ontainerQueuingLimitProto\x12\x18\n\x10max_queue_length\x18\x01 \x01(\x05\x12!\n\x19max_queue_wait_time_in_ms\x18\x02 \x01(\x05\"\xaf\x05\n\x1aNodeHeartbeatResponseProto\x12\x13\n\x0bresponse_id\x18\x01 \x01(\x05\x12?\n\x1a\x63ontainer_token_master_key\x18\x02 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x38\n\x13nm_token_master_key\x18\x03 \x01(\x0b\x32\x1b.hadoop.yarn.MasterKeyProto\x12\x30\n\nnodeAction\x18\x04 \x01(\x0e\x32\x1c.hadoop.yarn.NodeActionProto\x12<\n\x15\x63ontainers_to_cleanup\x18\x05 \x03(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\x12@\n\x17\x61pplications_to_cleanup\x18\x06 \x03(\x0b\x32\x1f.hadoop.yarn.ApplicationIdProto\x12\x1d\n\x15nextHeartBeatInterval\x18\x07 \x01(\x03\x12\x1b\n\x13\x64iagnostics_message\x18\x08 \x01(\t\x12G\n containers_to_be_removed_from_nm\x18\t \x03(\x0b\x32\x1d.hadoop.yarn.ContainerIdProto\x12,\n\x08resource\x18\x0e \x01(\x0b\x32\x1a.hadoop.yarn.ResourceProto\x12H\n\x17\x63ontainer_queuing_limit\x18\x0f \x01(\x0b\x32\'.hadoop.yarn.ContainerQueuingLimitProto\x12\x39\n\x14\x63ontainers_to_update\x18\x11 \x03(\x0b\x32\x1b.hadoop.yarn.ContainerProto\x12\x17\n\x0ftokenSequenceNo\x18\x13 \x01(\x03*7\n\x0fNodeActionProto\x12\n\n\x06NORMAL\x10\x00\x12\n\n\x06RESYNC\x10\x01\x12\x0c\n\x08SHUTDOWN\x10\x02')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hadoop_rpc.protos.yarn_server_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NODESTATUSPROTO']._serialized_start=83
-  _globals['_NODESTATUSPROTO']._serialized_end=227
-  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_start=230
-  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_end=456
-  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_start=458
-  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_end=567
-  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_start=569
-  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_end=647
-  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_start=649
-  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_end=744
+  _globals['_NODEACTIONPROTO']._serialized_start=2978
+  _globals['_NODEACTIONPROTO']._serialized_end=3033
+  _globals['_MASTERKEYPROTO']._serialized_start=82
+  _globals['_MASTERKEYPROTO']._serialized_end=129
+  _globals['_NODEHEALTHSTATUSPROTO']._serialized_start=131
+  _globals['_NODEHEALTHSTATUSPROTO']._serialized_end=235
+  _globals['_OPPORTUNISTICCONTAINERSSTATUSPROTO']._serialized_start=238
+  _globals['_OPPORTUNISTICCONTAINERSSTATUSPROTO']._serialized_end=491
+  _globals['_NODESTATUSPROTO']._serialized_start=494
+  _globals['_NODESTATUSPROTO']._serialized_end=790
+  _globals['_NMCONTAINERSTATUSPROTO']._serialized_start=793
+  _globals['_NMCONTAINERSTATUSPROTO']._serialized_end=1221
+  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_start=1224
+  _globals['_REGISTERNODEMANAGERREQUESTPROTO']._serialized_end=1616
+  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_start=1619
+  _globals['_REGISTERNODEMANAGERRESPONSEPROTO']._serialized_end=1944
+  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_start=1947
+  _globals['_NODEHEARTBEATREQUESTPROTO']._serialized_end=2195
+  _globals['_CONTAINERQUEUINGLIMITPROTO']._serialized_start=2197
+  _globals['_CONTAINERQUEUINGLIMITPROTO']._serialized_end=2286
+  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_start=2289
+  _globals['_NODEHEARTBEATRESPONSEPROTO']._serialized_end=2976
 # @@protoc_insertion_point(module_scope)

@@ -9,6 +9,7 @@ from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from hadoop_rpc.protos import yarn_pb2 as _yarn_pb2
 import builtins as _builtins
 import sys
@@ -21,6 +22,107 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class _NodeActionProto:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NodeActionProtoEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeActionProto.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NORMAL: _NodeActionProto.ValueType  # 0
+    RESYNC: _NodeActionProto.ValueType  # 1
+    SHUTDOWN: _NodeActionProto.ValueType  # 2
+
+class NodeActionProto(_NodeActionProto, metaclass=_NodeActionProtoEnumTypeWrapper): ...
+
+NORMAL: NodeActionProto.ValueType  # 0
+RESYNC: NodeActionProto.ValueType  # 1
+SHUTDOWN: NodeActionProto.ValueType  # 2
+Global___NodeActionProto: _TypeAlias = NodeActionProto  # noqa: Y015
+
+@_typing.final
+class MasterKeyProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_ID_FIELD_NUMBER: _builtins.int
+    BYTES_FIELD_NUMBER: _builtins.int
+    key_id: _builtins.int
+    bytes: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        key_id: _builtins.int | None = ...,
+        bytes: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "key_id", b"key_id"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes", b"bytes", "key_id", b"key_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MasterKeyProto: _TypeAlias = MasterKeyProto  # noqa: Y015
+
+@_typing.final
+class NodeHealthStatusProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IS_NODE_HEALTHY_FIELD_NUMBER: _builtins.int
+    HEALTH_REPORT_FIELD_NUMBER: _builtins.int
+    LAST_HEALTH_REPORT_TIME_FIELD_NUMBER: _builtins.int
+    is_node_healthy: _builtins.bool
+    health_report: _builtins.str
+    last_health_report_time: _builtins.int
+    def __init__(
+        self,
+        *,
+        is_node_healthy: _builtins.bool | None = ...,
+        health_report: _builtins.str | None = ...,
+        last_health_report_time: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["health_report", b"health_report", "is_node_healthy", b"is_node_healthy", "last_health_report_time", b"last_health_report_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["health_report", b"health_report", "is_node_healthy", b"is_node_healthy", "last_health_report_time", b"last_health_report_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeHealthStatusProto: _TypeAlias = NodeHealthStatusProto  # noqa: Y015
+
+@_typing.final
+class OpportunisticContainersStatusProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUNNING_OPPORT_CONTAINERS_FIELD_NUMBER: _builtins.int
+    OPPORT_MEMORY_USED_FIELD_NUMBER: _builtins.int
+    OPPORT_CORES_USED_FIELD_NUMBER: _builtins.int
+    QUEUED_OPPORT_CONTAINERS_FIELD_NUMBER: _builtins.int
+    WAIT_QUEUE_LENGTH_FIELD_NUMBER: _builtins.int
+    ESTIMATED_QUEUE_WAIT_TIME_FIELD_NUMBER: _builtins.int
+    OPPORT_QUEUE_CAPACITY_FIELD_NUMBER: _builtins.int
+    running_opport_containers: _builtins.int
+    opport_memory_used: _builtins.int
+    opport_cores_used: _builtins.int
+    queued_opport_containers: _builtins.int
+    wait_queue_length: _builtins.int
+    estimated_queue_wait_time: _builtins.int
+    opport_queue_capacity: _builtins.int
+    def __init__(
+        self,
+        *,
+        running_opport_containers: _builtins.int | None = ...,
+        opport_memory_used: _builtins.int | None = ...,
+        opport_cores_used: _builtins.int | None = ...,
+        queued_opport_containers: _builtins.int | None = ...,
+        wait_queue_length: _builtins.int | None = ...,
+        estimated_queue_wait_time: _builtins.int | None = ...,
+        opport_queue_capacity: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["estimated_queue_wait_time", b"estimated_queue_wait_time", "opport_cores_used", b"opport_cores_used", "opport_memory_used", b"opport_memory_used", "opport_queue_capacity", b"opport_queue_capacity", "queued_opport_containers", b"queued_opport_containers", "running_opport_containers", b"running_opport_containers", "wait_queue_length", b"wait_queue_length"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["estimated_queue_wait_time", b"estimated_queue_wait_time", "opport_cores_used", b"opport_cores_used", "opport_memory_used", b"opport_memory_used", "opport_queue_capacity", b"opport_queue_capacity", "queued_opport_containers", b"queued_opport_containers", "running_opport_containers", b"running_opport_containers", "wait_queue_length", b"wait_queue_length"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___OpportunisticContainersStatusProto: _TypeAlias = OpportunisticContainersStatusProto  # noqa: Y015
+
 @_typing.final
 class NodeStatusProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -28,38 +130,105 @@ class NodeStatusProto(_message.Message):
     NODE_ID_FIELD_NUMBER: _builtins.int
     RESPONSE_ID_FIELD_NUMBER: _builtins.int
     CONTAINERSSTATUSES_FIELD_NUMBER: _builtins.int
+    NODEHEALTHSTATUS_FIELD_NUMBER: _builtins.int
+    OPPORTUNISTIC_CONTAINERS_STATUS_FIELD_NUMBER: _builtins.int
     response_id: _builtins.int
     @_builtins.property
     def node_id(self) -> _yarn_pb2.NodeIdProto: ...
     @_builtins.property
     def containersStatuses(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ContainerStatusProto]: ...
+    @_builtins.property
+    def nodeHealthStatus(self) -> Global___NodeHealthStatusProto: ...
+    @_builtins.property
+    def opportunistic_containers_status(self) -> Global___OpportunisticContainersStatusProto: ...
     def __init__(
         self,
         *,
         node_id: _yarn_pb2.NodeIdProto | None = ...,
         response_id: _builtins.int | None = ...,
         containersStatuses: _abc.Iterable[_yarn_pb2.ContainerStatusProto] | None = ...,
+        nodeHealthStatus: Global___NodeHealthStatusProto | None = ...,
+        opportunistic_containers_status: Global___OpportunisticContainersStatusProto | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["node_id", b"node_id", "response_id", b"response_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["nodeHealthStatus", b"nodeHealthStatus", "node_id", b"node_id", "opportunistic_containers_status", b"opportunistic_containers_status", "response_id", b"response_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["containersStatuses", b"containersStatuses", "node_id", b"node_id", "response_id", b"response_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["containersStatuses", b"containersStatuses", "nodeHealthStatus", b"nodeHealthStatus", "node_id", b"node_id", "opportunistic_containers_status", b"opportunistic_containers_status", "response_id", b"response_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeStatusProto: _TypeAlias = NodeStatusProto  # noqa: Y015
 
 @_typing.final
+class NMContainerStatusProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTAINER_ID_FIELD_NUMBER: _builtins.int
+    CONTAINER_STATE_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    DIAGNOSTICS_FIELD_NUMBER: _builtins.int
+    CONTAINER_EXIT_STATUS_FIELD_NUMBER: _builtins.int
+    CREATION_TIME_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    EXECUTIONTYPE_FIELD_NUMBER: _builtins.int
+    ALLOCATION_REQUEST_ID_FIELD_NUMBER: _builtins.int
+    container_state: _yarn_pb2.ContainerStateProto.ValueType
+    diagnostics: _builtins.str
+    container_exit_status: _builtins.int
+    creation_time: _builtins.int
+    version: _builtins.int
+    executionType: _yarn_pb2.ExecutionTypeProto.ValueType
+    allocation_request_id: _builtins.int
+    @_builtins.property
+    def container_id(self) -> _yarn_pb2.ContainerIdProto: ...
+    @_builtins.property
+    def resource(self) -> _yarn_pb2.ResourceProto: ...
+    @_builtins.property
+    def priority(self) -> _yarn_pb2.PriorityProto: ...
+    def __init__(
+        self,
+        *,
+        container_id: _yarn_pb2.ContainerIdProto | None = ...,
+        container_state: _yarn_pb2.ContainerStateProto.ValueType | None = ...,
+        resource: _yarn_pb2.ResourceProto | None = ...,
+        priority: _yarn_pb2.PriorityProto | None = ...,
+        diagnostics: _builtins.str | None = ...,
+        container_exit_status: _builtins.int | None = ...,
+        creation_time: _builtins.int | None = ...,
+        version: _builtins.int | None = ...,
+        executionType: _yarn_pb2.ExecutionTypeProto.ValueType | None = ...,
+        allocation_request_id: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["allocation_request_id", b"allocation_request_id", "container_exit_status", b"container_exit_status", "container_id", b"container_id", "container_state", b"container_state", "creation_time", b"creation_time", "diagnostics", b"diagnostics", "executionType", b"executionType", "priority", b"priority", "resource", b"resource", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocation_request_id", b"allocation_request_id", "container_exit_status", b"container_exit_status", "container_id", b"container_id", "container_state", b"container_state", "creation_time", b"creation_time", "diagnostics", b"diagnostics", "executionType", b"executionType", "priority", b"priority", "resource", b"resource", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NMContainerStatusProto: _TypeAlias = NMContainerStatusProto  # noqa: Y015
+
+@_typing.final
 class RegisterNodeManagerRequestProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_ID_FIELD_NUMBER: _builtins.int
+    HTTP_PORT_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    NM_VERSION_FIELD_NUMBER: _builtins.int
+    CONTAINER_STATUSES_FIELD_NUMBER: _builtins.int
+    RUNNINGAPPLICATIONS_FIELD_NUMBER: _builtins.int
     PHYSICALRESOURCE_FIELD_NUMBER: _builtins.int
     NODESTATUS_FIELD_NUMBER: _builtins.int
+    http_port: _builtins.int
+    nm_version: _builtins.str
     @_builtins.property
     def node_id(self) -> _yarn_pb2.NodeIdProto: ...
     @_builtins.property
     def resource(self) -> _yarn_pb2.ResourceProto: ...
+    @_builtins.property
+    def container_statuses(self) -> _containers.RepeatedCompositeFieldContainer[Global___NMContainerStatusProto]: ...
+    @_builtins.property
+    def runningApplications(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ApplicationIdProto]: ...
     @_builtins.property
     def physicalResource(self) -> _yarn_pb2.ResourceProto: ...
     @_builtins.property
@@ -68,13 +237,17 @@ class RegisterNodeManagerRequestProto(_message.Message):
         self,
         *,
         node_id: _yarn_pb2.NodeIdProto | None = ...,
+        http_port: _builtins.int | None = ...,
         resource: _yarn_pb2.ResourceProto | None = ...,
+        nm_version: _builtins.str | None = ...,
+        container_statuses: _abc.Iterable[Global___NMContainerStatusProto] | None = ...,
+        runningApplications: _abc.Iterable[_yarn_pb2.ApplicationIdProto] | None = ...,
         physicalResource: _yarn_pb2.ResourceProto | None = ...,
         nodeStatus: Global___NodeStatusProto | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["http_port", b"http_port", "nm_version", b"nm_version", "nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_statuses", b"container_statuses", "http_port", b"http_port", "nm_version", b"nm_version", "nodeStatus", b"nodeStatus", "node_id", b"node_id", "physicalResource", b"physicalResource", "resource", b"resource", "runningApplications", b"runningApplications"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -84,20 +257,37 @@ Global___RegisterNodeManagerRequestProto: _TypeAlias = RegisterNodeManagerReques
 class RegisterNodeManagerResponseProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    CONTAINER_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    NM_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    NODEACTION_FIELD_NUMBER: _builtins.int
+    RM_IDENTIFIER_FIELD_NUMBER: _builtins.int
     DIAGNOSTICS_MESSAGE_FIELD_NUMBER: _builtins.int
+    RM_VERSION_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    nodeAction: Global___NodeActionProto.ValueType
+    rm_identifier: _builtins.int
     diagnostics_message: _builtins.str
+    rm_version: _builtins.str
+    @_builtins.property
+    def container_token_master_key(self) -> Global___MasterKeyProto: ...
+    @_builtins.property
+    def nm_token_master_key(self) -> Global___MasterKeyProto: ...
     @_builtins.property
     def resource(self) -> _yarn_pb2.ResourceProto: ...
     def __init__(
         self,
         *,
+        container_token_master_key: Global___MasterKeyProto | None = ...,
+        nm_token_master_key: Global___MasterKeyProto | None = ...,
+        nodeAction: Global___NodeActionProto.ValueType | None = ...,
+        rm_identifier: _builtins.int | None = ...,
         diagnostics_message: _builtins.str | None = ...,
+        rm_version: _builtins.str | None = ...,
         resource: _yarn_pb2.ResourceProto | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["diagnostics_message", b"diagnostics_message", "resource", b"resource"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["container_token_master_key", b"container_token_master_key", "diagnostics_message", b"diagnostics_message", "nm_token_master_key", b"nm_token_master_key", "nodeAction", b"nodeAction", "resource", b"resource", "rm_identifier", b"rm_identifier", "rm_version", b"rm_version"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["diagnostics_message", b"diagnostics_message", "resource", b"resource"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["container_token_master_key", b"container_token_master_key", "diagnostics_message", b"diagnostics_message", "nm_token_master_key", b"nm_token_master_key", "nodeAction", b"nodeAction", "resource", b"resource", "rm_identifier", b"rm_identifier", "rm_version", b"rm_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -108,39 +298,112 @@ class NodeHeartbeatRequestProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_STATUS_FIELD_NUMBER: _builtins.int
+    LAST_KNOWN_CONTAINER_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    LAST_KNOWN_NM_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    TOKENSEQUENCENO_FIELD_NUMBER: _builtins.int
+    tokenSequenceNo: _builtins.int
     @_builtins.property
     def node_status(self) -> Global___NodeStatusProto: ...
+    @_builtins.property
+    def last_known_container_token_master_key(self) -> Global___MasterKeyProto: ...
+    @_builtins.property
+    def last_known_nm_token_master_key(self) -> Global___MasterKeyProto: ...
     def __init__(
         self,
         *,
         node_status: Global___NodeStatusProto | None = ...,
+        last_known_container_token_master_key: Global___MasterKeyProto | None = ...,
+        last_known_nm_token_master_key: Global___MasterKeyProto | None = ...,
+        tokenSequenceNo: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["node_status", b"node_status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_known_container_token_master_key", b"last_known_container_token_master_key", "last_known_nm_token_master_key", b"last_known_nm_token_master_key", "node_status", b"node_status", "tokenSequenceNo", b"tokenSequenceNo"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_status", b"node_status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["last_known_container_token_master_key", b"last_known_container_token_master_key", "last_known_nm_token_master_key", b"last_known_nm_token_master_key", "node_status", b"node_status", "tokenSequenceNo", b"tokenSequenceNo"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___NodeHeartbeatRequestProto: _TypeAlias = NodeHeartbeatRequestProto  # noqa: Y015
 
 @_typing.final
+class ContainerQueuingLimitProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_QUEUE_LENGTH_FIELD_NUMBER: _builtins.int
+    MAX_QUEUE_WAIT_TIME_IN_MS_FIELD_NUMBER: _builtins.int
+    max_queue_length: _builtins.int
+    max_queue_wait_time_in_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        max_queue_length: _builtins.int | None = ...,
+        max_queue_wait_time_in_ms: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["max_queue_length", b"max_queue_length", "max_queue_wait_time_in_ms", b"max_queue_wait_time_in_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_queue_length", b"max_queue_length", "max_queue_wait_time_in_ms", b"max_queue_wait_time_in_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContainerQueuingLimitProto: _TypeAlias = ContainerQueuingLimitProto  # noqa: Y015
+
+@_typing.final
 class NodeHeartbeatResponseProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RESPONSE_ID_FIELD_NUMBER: _builtins.int
+    CONTAINER_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    NM_TOKEN_MASTER_KEY_FIELD_NUMBER: _builtins.int
+    NODEACTION_FIELD_NUMBER: _builtins.int
+    CONTAINERS_TO_CLEANUP_FIELD_NUMBER: _builtins.int
+    APPLICATIONS_TO_CLEANUP_FIELD_NUMBER: _builtins.int
+    NEXTHEARTBEATINTERVAL_FIELD_NUMBER: _builtins.int
+    DIAGNOSTICS_MESSAGE_FIELD_NUMBER: _builtins.int
+    CONTAINERS_TO_BE_REMOVED_FROM_NM_FIELD_NUMBER: _builtins.int
     RESOURCE_FIELD_NUMBER: _builtins.int
+    CONTAINER_QUEUING_LIMIT_FIELD_NUMBER: _builtins.int
+    CONTAINERS_TO_UPDATE_FIELD_NUMBER: _builtins.int
+    TOKENSEQUENCENO_FIELD_NUMBER: _builtins.int
     response_id: _builtins.int
+    nodeAction: Global___NodeActionProto.ValueType
+    nextHeartBeatInterval: _builtins.int
+    diagnostics_message: _builtins.str
+    tokenSequenceNo: _builtins.int
+    @_builtins.property
+    def container_token_master_key(self) -> Global___MasterKeyProto: ...
+    @_builtins.property
+    def nm_token_master_key(self) -> Global___MasterKeyProto: ...
+    @_builtins.property
+    def containers_to_cleanup(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ContainerIdProto]: ...
+    @_builtins.property
+    def applications_to_cleanup(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ApplicationIdProto]: ...
+    @_builtins.property
+    def containers_to_be_removed_from_nm(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ContainerIdProto]: ...
     @_builtins.property
     def resource(self) -> _yarn_pb2.ResourceProto: ...
+    @_builtins.property
+    def container_queuing_limit(self) -> Global___ContainerQueuingLimitProto: ...
+    @_builtins.property
+    def containers_to_update(self) -> _containers.RepeatedCompositeFieldContainer[_yarn_pb2.ContainerProto]: ...
     def __init__(
         self,
         *,
         response_id: _builtins.int | None = ...,
+        container_token_master_key: Global___MasterKeyProto | None = ...,
+        nm_token_master_key: Global___MasterKeyProto | None = ...,
+        nodeAction: Global___NodeActionProto.ValueType | None = ...,
+        containers_to_cleanup: _abc.Iterable[_yarn_pb2.ContainerIdProto] | None = ...,
+        applications_to_cleanup: _abc.Iterable[_yarn_pb2.ApplicationIdProto] | None = ...,
+        nextHeartBeatInterval: _builtins.int | None = ...,
+        diagnostics_message: _builtins.str | None = ...,
+        containers_to_be_removed_from_nm: _abc.Iterable[_yarn_pb2.ContainerIdProto] | None = ...,
         resource: _yarn_pb2.ResourceProto | None = ...,
+        container_queuing_limit: Global___ContainerQueuingLimitProto | None = ...,
+        containers_to_update: _abc.Iterable[_yarn_pb2.ContainerProto] | None = ...,
+        tokenSequenceNo: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "response_id", b"response_id"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["container_queuing_limit", b"container_queuing_limit", "container_token_master_key", b"container_token_master_key", "diagnostics_message", b"diagnostics_message", "nextHeartBeatInterval", b"nextHeartBeatInterval", "nm_token_master_key", b"nm_token_master_key", "nodeAction", b"nodeAction", "resource", b"resource", "response_id", b"response_id", "tokenSequenceNo", b"tokenSequenceNo"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["resource", b"resource", "response_id", b"response_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applications_to_cleanup", b"applications_to_cleanup", "container_queuing_limit", b"container_queuing_limit", "container_token_master_key", b"container_token_master_key", "containers_to_be_removed_from_nm", b"containers_to_be_removed_from_nm", "containers_to_cleanup", b"containers_to_cleanup", "containers_to_update", b"containers_to_update", "diagnostics_message", b"diagnostics_message", "nextHeartBeatInterval", b"nextHeartBeatInterval", "nm_token_master_key", b"nm_token_master_key", "nodeAction", b"nodeAction", "resource", b"resource", "response_id", b"response_id", "tokenSequenceNo", b"tokenSequenceNo"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

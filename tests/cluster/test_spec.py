@@ -10,13 +10,13 @@ from pydantic import ValidationError
 
 from cluster import ClusterSpec
 from cluster.confdirs import ConfDirs
-from cluster.daemons import hdfs_daemons, history_daemon, yarn_daemons
+from cluster.daemons import hdfs_daemons, history_daemons, yarn_daemons
 from cluster.ports import Listen
 
 
 def listens(spec: ClusterSpec) -> list[Listen]:
     conf = ConfDirs(spec)
-    daemons = [*hdfs_daemons(spec, conf), history_daemon(spec, conf), *yarn_daemons(spec, conf)]
+    daemons = [*hdfs_daemons(spec, conf), *history_daemons(spec, conf), *yarn_daemons(spec, conf)]
     return [listen for daemon in daemons for listen in daemon.listens]
 
 
@@ -37,6 +37,17 @@ def test_the_overlay_frees_what_proxy_and_sidecars_listen_on() -> None:
     assert [n.rpc for n in plain.node_addresses] == [n.rpc for n in overlay.node_addresses]
 
 
+def test_the_resource_manager_alone_has_no_other_daemon() -> None:
+    spec = ClusterSpec(rm_only=True, overlay=False)
+    assert {listen.address for listen in listens(spec)} == {
+        spec.rm_client,
+        spec.scheduler,
+        spec.resource_tracker,
+        spec.rm_admin,
+        spec.rm_web,
+    }
+
+
 def test_nodes_have_a_loopback_address_each() -> None:
     spec = ClusterSpec(base_port=18000)
     assert [str(node.rpc) for node in spec.node_addresses] == [
@@ -54,6 +65,7 @@ def test_nodes_have_a_loopback_address_each() -> None:
         ({"base_port": 80}, "greater than or equal to 1024"),
         ({"nodes": 0}, "greater than or equal to 1"),
         ({"queues": {"default": 60}}, "queues: capacities must add up to 100, not 60"),
+        ({"rm_only": True, "ha": True}, "rm_only goes neither with kerberos nor with ha"),
         ({"colour": "red"}, "Extra inputs are not permitted"),
     ],
 )
