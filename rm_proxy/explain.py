@@ -49,6 +49,7 @@ _CAUSES: Final = {
     "full": "a full queue",
     "drain": "draining",
     "shed": "the shed policy",
+    "police": "the police policy",
     "steal": "the steal policy",
     "correct": "the correct policy",
     "quota": "a lowered quota",

@@ -105,19 +105,26 @@ class Book:
         beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
         return free + Resources(0, min(self.rules.extra_vcores, beyond))
 
-    def left_for_queueable(self) -> Resources | None:
-        """Return what the proxy's limit leaves to further queueable containers; None without a limit.
+    def whole_for_queueable(self) -> Resources | None:
+        """Return what the proxy's limit allows all queueable containers together; None without a limit.
 
-        It may be below 0: what runs is not killed for it. Where containers share the cores only memory is limited.
+        Where containers share the cores only memory is limited.
         """
         targets = self.targets
         if targets is None or targets.limit_q_mb is None:
             return None
-        used = self.used(QUEUEABLE, FOREIGN)
         vcores = math.inf
         if targets.limit_q_vcores is not None and self.rules.count_vcores and not self.rules.shares_cpu:
-            vcores = targets.limit_q_vcores - used.vcores
-        return Resources(targets.limit_q_mb - used.memory_mb, vcores)
+            vcores = targets.limit_q_vcores
+        return Resources(targets.limit_q_mb, vcores)
+
+    def left_for_queueable(self) -> Resources | None:
+        """Return what the proxy's limit leaves to further queueable containers; None without a limit.
+
+        It may be below 0: what runs is not killed for it.
+        """
+        whole = self.whole_for_queueable()
+        return None if whole is None else whole - self.used(QUEUEABLE, FOREIGN)
 
     def targets_until_s(self) -> float | None:
         """Return when the targets are too old to hold; None when there are none, or they limit nothing."""
@@ -149,13 +156,17 @@ class Book:
     def _beyond_share(self, need: Resources) -> str:
         """Return why a container does not fit what is left to queueable ones; "" when it does."""
         left = self.left_for_queueable()
-        if left is None or self.targets is None or self.counted(need).fits(left):
+        if left is None or self.counted(need).fits(left):
             return ""
+        return f"waits for {self.beyond(need, left)}"
+
+    def beyond(self, need: Resources, left: Resources) -> str:
+        """Say that `need` is more than `left` of what the proxy's limit allows."""
         wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
         if left.vcores < math.inf:
             wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
-        why = f" ({self.targets.limit_reason})" if self.targets.limit_reason else ""
-        return f"waits for the share left to queueables: {wanted} wanted, {there} left{why}"
+        reason = self.targets.limit_reason if self.targets is not None else ""
+        return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
 
     def expect(self, news: Iterable[Expected]) -> None:
         """Take in how long tasks are expected to run by now, those that run and wait here."""

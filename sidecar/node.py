@@ -434,6 +434,7 @@ class Node(TakeOver):
             self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
         for container_id in event.promoted:
             self._promote(container_id, event.now_s)
+        self._shed_beyond_share(event.now_s)
         self._shed_excess(event.now_s)
 
     def _promote(self, container_id: str, now_s: float) -> None:
@@ -450,6 +451,16 @@ class Node(TakeOver):
         self.last_queueable_s = now_s
         if not self.needs_session(entry.start.attempt_id):
             self._out.append(Released(entry.start.attempt_id))
+
+    def _shed_beyond_share(self, now_s: float) -> None:
+        """Shed what could not start here even if no other queueable container ran: it would wait for the limit."""
+        whole = self.whole_for_queueable()
+        if whole is None:
+            return
+        for waiting in self.queue.in_order(now_s):
+            need = self.entries[waiting.view.id].start.resources
+            if not self.counted(need).fits(whole):
+                self._give_up(waiting.view.id, EventKind.SHED, self.beyond(need, whole), now_s, "police")
 
     def _shed_excess(self, now_s: float) -> None:
         """Shed what waits beyond the targets, at most once a second."""

@@ -275,3 +275,15 @@ def test_a_waiting_one_says_what_it_waits_for(limit_mb: int) -> None:
     whys = [c.why for c in containers(four, 0) if c.state == "waiting"]
     assert len(whys) == 3 - min(3, limit_mb // 1024)
     assert all("waits for the share left to queueables" in why for why in whys)
+
+
+def test_what_is_more_than_the_whole_limit_waits_nowhere_else() -> None:
+    """`police` leaves less than one of them wants: they would wait for the limit, however empty the node gets."""
+    commands = queue(2).handle(targeted(0, limit_q_mb=1023, limit_q_vcores=1.0, limit_reason="history: all used"))
+    events = [c.event for c in commands if isinstance(c, Tell)]
+    why = "the share left to queueables: 1024 MB, 1 vcores wanted, 1023 MB, 1 vcores left (history: all used)"
+    assert [(e.container_id, e.kind, e.cause, e.reason) for e in events] == [
+        (name, EventKind.SHED, "police", why) for name in ("q1", "q2")
+    ]
+    assert queue(2).handle(targeted(0, limit_q_mb=1024, limit_q_vcores=0.5))  # too few vcores
+    assert shed(queue(2).handle(targeted(0, limit_q_mb=1024, limit_q_vcores=1.0))) == []  # they wait for each other

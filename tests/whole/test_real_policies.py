@@ -206,7 +206,11 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
             tasks = mine.ask(9, 6.0)
             await mine.until(lambda: len(running(cluster, tasks)) >= NODES, 20)
             await asyncio.sleep(1.5)
-            peak = mine.ask(NODES, 3.0, priority=5)
+            peak = [
+                task  # of sizes of their own, so that each is asked for at a node of its own
+                for number in range(NODES)
+                for task in mine.ask(1, 3.0, priority=5, hosts=(host(cluster, number),), memory_mb=256 * (1 + number))
+            ]
             await mine.until_done()
             return tasks, peak
 
