@@ -88,8 +88,8 @@ class ContainerEvent(Message):
     cause: str = ""
     """Who wanted it, in one word.
 
-    For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, proxy; for KILLED: room, memory, proxy; for
-    ENDED: the container for which it was shrunk last.
+    For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, proxy; for KILLED: room, memory, proxy;
+    for ENDED: the container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None

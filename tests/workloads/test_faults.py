@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cluster.spec import HostPort
-from workloads.faults import checks, plan
+from workloads.faults import causes, checks, plan
 from workloads.faults.jobs import Lane, Outcome, started
 from workloads.faults.toxic import Between, Toxics
 
@@ -150,3 +150,36 @@ def test_a_lane_ends_with_the_job_that_runs_and_keeps_what_failed() -> None:
         ("mapreduce-1", True, ""),
         ("mapreduce-2", False, "OSError: broken"),
     ]
+
+
+LOST = "[2026-11-21 20:04:57.299]Container exited with a non-zero exit code 154\n"
+BROKEN = (
+    "Container launch failed for container_1 : java.io.IOException: Failed on local exception: java.io.EOFException"
+)
+
+
+def because(text: str, *faults: tuple[str, str, float], node: str = "node1") -> str:
+    """Return what explains an attempt that ended at second 100. faults: kind, target, when."""
+    failure = causes.Failure("attempt_1", "container_1", node, 90.0, 100.0, text)
+    return causes.as_on_stock(failure, [{"kind": k, "target": t, "at_s": at} for k, t, at in faults])
+
+
+def test_a_launch_lost_with_its_nodemanager_is_as_on_stock() -> None:
+    assert because(LOST, (plan.KILL_NM, "node1", 92.0)) == "kill NodeManager node1, 8.0 s before"
+    assert because(LOST, (plan.KILL_NM, "node2", 92.0)) == ""
+    assert because(LOST, (plan.KILL_NM, "node1", 101.0)) == ""
+    assert because(LOST, (plan.KILL_NM, "node1", 40.0)) == ""
+    assert because(LOST, (plan.KILL_SIDECAR, "node1", 92.0)) == ""
+    assert because("exit code 1", (plan.KILL_NM, "node1", 92.0)) == ""
+
+
+def test_a_handshake_that_the_network_cut_is_as_on_stock_unless_a_sidecar_died_too() -> None:
+    cut = (plan.CUT, "AM-node1", 98.0)
+    assert because(BROKEN, cut) == "cut AM-node1, 2.0 s before"
+    assert because(BROKEN, (plan.CUT, "node1-NM", 99.0)) == "cut node1-NM, 1.0 s before"
+    assert because(BROKEN, (plan.KILL_NM, "node1", 99.0)) == "kill NodeManager node1, 1.0 s before"
+    assert because(BROKEN, cut, (plan.KILL_SIDECAR, "node1", 97.0)) == ""
+    assert because(BROKEN, cut, (plan.KILL_BOTH, "node1", 97.0)) == ""
+    assert because(BROKEN, cut, node="node2") == because(BROKEN, cut, node="") == ""
+    assert because(BROKEN, (plan.CUT, "AM-node1", 80.0)) == ""
+    assert because("Error: Java heap space", cut) == ""

@@ -20,7 +20,7 @@ from cluster.spec import HostPort, NodeAddresses
 from quicksilver.stack import Stack
 from workloads.clients import Progress
 from workloads.environment import Progresses, interruptible, one_line_errors
-from workloads.faults import checks, plan
+from workloads.faults import causes, checks, plan
 from workloads.faults.inject import Injector
 from workloads.faults.jobs import MAPREDUCE, SHELL, SPARK, Jobs, Lane, Outcome
 from workloads.faults.toxic import Between, Toxics
@@ -163,13 +163,16 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         if any(lane.is_alive() for lane in lanes):
             left.append("a job does not end")
         logs = checks.node_logs(cluster)
+        faults = [one.as_dict() for one in injector.done]
+        failures = [causes.explained(failure, faults) for outcome in outcomes for failure in outcome.failures]
         return {
             "faults": len(injector.done),
             "by_kind": dict(Counter(one.fault.kind for one in injector.done)),
             "jobs": len(outcomes),
             "jobs_by_kind": dict(Counter(outcome.kind for outcome in outcomes)),
             "jobs_failed": [outcome.as_dict() for outcome in outcomes if not outcome.ok],
-            "mapreduce_failed_attempts": [failure for outcome in outcomes for failure in outcome.failures],
+            "mapreduce_failed_attempts": [f.as_dict() for f in failures if not f.as_stock],
+            "mapreduce_failed_as_stock": [f.as_dict() for f in failures if f.as_stock],
             "mapreduce_killed_attempts": sum(outcome.killed_attempts for outcome in outcomes),
             "containers_launched": checks.launches(logs),
             "launched_twice": checks.launched_twice(logs),
@@ -178,7 +181,7 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
             "proxy": None if stack is None else _counts(stack),
             "faults_s": round(faults_s, 1),
             "all_jobs": [outcome.as_dict() for outcome in outcomes],
-            "all_faults": [one.as_dict() for one in injector.done],
+            "all_faults": faults,
         }
 
 

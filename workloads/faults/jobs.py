@@ -18,6 +18,7 @@ from shell.errors import QuicksilverError
 from workloads import clients, mapreduce, spark
 from workloads.distributed_shell import shell_arguments
 from workloads.errors import JobFailedError
+from workloads.faults.causes import Failure
 from workloads.history import History
 from workloads.mapreduce import JobOptions
 from workloads.rest import get_json
@@ -45,7 +46,7 @@ class Outcome:
     failed_attempts: int = 0
     """Task attempts that MapReduce counted as failed."""
     killed_attempts: int = 0
-    failures: list[str] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
     """What MapReduce says of each failed attempt."""
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,15 +140,25 @@ class Jobs:
         outcome.ok = not wrong
         outcome.why = "" if outcome.ok else f"{len(wrong)} words wrong"
 
-    def _failures(self, job: str) -> list[str]:
+    def _failures(self, job: str) -> list[Failure]:
         web = self._cluster.spec.jobhistory_web.url
         base = f"{web}/ws/v1/history/mapreduce/jobs/{job}/tasks"
+        names = {str(node.web): node.name for node in self._cluster.spec.node_addresses}
         found = []
         for task in (get_json(base).get("tasks") or {}).get("task", []):
             answer = get_json(f"{base}/{task['id']}/attempts")
             for attempt in (answer.get("taskAttempts") or {}).get("taskAttempt", []):
                 if attempt["state"] == "FAILED":
-                    found.append(f"{attempt['id']} in {attempt['assignedContainerId']}: {attempt['diagnostics']}")
+                    found.append(
+                        Failure(
+                            attempt=attempt["id"],
+                            container=attempt["assignedContainerId"],
+                            node=names.get(attempt["nodeHttpAddress"], ""),
+                            began_s=attempt["startTime"] / 1000,
+                            ended_s=attempt["finishTime"] / 1000,
+                            text=attempt["diagnostics"],
+                        )
+                    )
         return found
 
 
