@@ -1,4 +1,8 @@
-"""What the parts of the emulated cluster tell each other: jobs go in, records come out. Times are seconds."""
+"""What the parts of the emulated cluster tell each other: jobs go in, records come out.
+
+Times are seconds. Moments (`now_s`, `*_s` of records, `at_s`, `began_s`) are readings of time.monotonic(); `arrives_s`
+alone counts from the begin of the run.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,7 +12,9 @@ MAP = 0
 REDUCE = 1
 
 Umbilical = Callable[[str, Literal["began", "done"], float], None]
-"""What the process in a container tells its master, in the same process: container id, kind, when (seconds).
+"""What the process in a container tells its master, in the same process: container id, kind, when (time.monotonic()).
+
+The id is the text that rm_proxy.ids.container_id_text gives.
 
 MapReduce's masters hear of a task's end over their umbilical, before the ResourceManager does."""
 
@@ -47,7 +53,7 @@ class JobSpec:
 
 @dataclass(slots=True)
 class TaskRecord:
-    """What became of one task. Moments are on the run's clock; `lost_s` is run time of attempts that were killed."""
+    """What became of one task; `lost_s` is run time of its attempts that did not come to their end."""
 
     job: int
     index: int
