@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
+from starlette.types import Scope
 
 from rm_proxy.api_kept import kept_routes
 from rm_proxy.api_models import (
@@ -52,6 +54,7 @@ from rm_proxy.explain import tell
 from rm_proxy.history import History, Wanted
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.records import DecisionRecord
+from rm_proxy.report_route import ReportRoute
 from shell.access import check_url
 from shell.messages import Ack, Draining, ReloadAnswer, ReloadRequest, Report
 from shell.reload import How, said_by
@@ -136,6 +139,7 @@ def create_app(
         responses=_ERRORS,
     )
     install_error_handlers(app)
+    app.add_middleware(ReportRoute, take=partial(_take, state))
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     made = (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state))
     for routes in (*made, kept_routes(state), bypass_routes(state)):
@@ -147,6 +151,13 @@ def create_app(
         return Response(state.metrics.exposition(), media_type=CONTENT_TYPE)
 
     return app
+
+
+def _take(state: ProxyState, node_id: str, report: Report, scope: Scope) -> Ack:
+    """Take a report in. Raises ApiError, also where its sidecar's address is not of its host."""
+    if NAMES in scope:
+        check_url(report.sidecar_url, node_id, scope[NAMES])
+    return state.report(node_id, report)
 
 
 def _page(items: Sequence[T], limit: int, offset: int) -> Page[T]:
@@ -175,9 +186,7 @@ def _node_routes(state: ProxyState) -> APIRouter:
         if report.node_id != node_id:
             fault = {"loc": ("body", "node_id"), "msg": f"is {report.node_id}, the path says {node_id}"}
             raise RequestValidationError([fault])
-        if NAMES in request.scope:
-            check_url(report.sidecar_url, node_id, request.scope[NAMES])
-        return state.report(node_id, report)
+        return _take(state, node_id, report, request.scope)
 
     @router.post("/nodes/{node_id}/drain", status_code=204, summary="Empty a node, or let it take containers again")
     async def drain(node_id: NodeId, body: Draining, request: Request) -> Response:
