@@ -1,0 +1,1 @@
+"""A benchmark's result as one self-contained page, and as Markdown: data in, text out."""

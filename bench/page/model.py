@@ -1,0 +1,148 @@
+"""The words of a page: sections of text, tables and plots, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value, and the interval in which it lies (95 % where nothing else is said). Raises ValueError for a bad one."""
+
+    value: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Look at the order."""
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.low} <= {self.value} <= {self.high} does not hold")
+
+
+Value: TypeAlias = str | int | float | Estimate | None
+"""A cell; None is what was not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """What an axis says, its unit included. A logarithmic one leaves out what is not above 0."""
+
+    label: str
+    log: bool = False
+    most: float | None = None
+    """The end of the axis, where the data shall not choose it (1.0 for a share)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line. x, y: equally many finite numbers; low, high: the interval about each y, or empty.
+
+    name: its entry in the legend, which gives it the same colour all over the page. Raises ValueError for a bad one.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    low: Sequence[float] = ()
+    high: Sequence[float] = ()
+    dashed: bool = False
+
+    def __post_init__(self) -> None:
+        """Look at lengths and numbers."""
+        lengths = {len(self.x), len(self.y)} | {len(one) for one in (self.low, self.high) if len(one)}
+        if len(lengths) != 1 or bool(len(self.low)) != bool(len(self.high)):
+            raise ValueError(f"series {self.name!r}: x, y, low and high have not the same length")
+        if not all(isfinite(one) for column in (self.x, self.y, self.low, self.high) for one in column):
+            raise ValueError(f"series {self.name!r}: a number is not finite; leave such points out")
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines in one frame: over time, cumulative shares (`step`), growth (`marks`, both axes logarithmic)."""
+
+    title: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    step: bool = False
+    marks: bool = False
+    reference: float | None = None
+    """A y that is marked across: the slots there are, a goal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Horizontal bars, one for each label and series, with their intervals. series: (name, one value for each label).
+
+    Raises ValueError when a series has not as many values as there are labels.
+    """
+
+    title: str
+    x: Axis
+    labels: Sequence[str]
+    series: Sequence[tuple[str, Sequence[float | Estimate | None]]]
+    reference: float | None = None
+    """An x that is marked: 1.0 for ratios, a goal."""
+
+    def __post_init__(self) -> None:
+        """Look at lengths."""
+        for name, values in self.series:
+            if len(values) != len(self.labels):
+                raise ValueError(f"bars {self.title!r}: {name!r} has {len(values)} values, not {len(self.labels)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells. Raises ValueError when a row has not as many cells as there are columns."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Value]]
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        """Look at lengths."""
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise ValueError(f"table {self.title!r}: a row has {len(row)} cells, not {len(self.columns)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A paragraph; what stands between backticks is code."""
+
+    text: str
+
+
+Plot: TypeAlias = Lines | Bars
+Block: TypeAlias = Prose | Table | Lines | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what is under it."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole page. facts: machine, commit, command, and what else figures depend on."""
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    sections: Sequence[Section]
+
+    def plots(self) -> list[Plot]:
+        """Return the plots in their order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, (Lines, Bars))]
+
+
+def names_of(plot: Plot) -> list[str]:
+    """Return what the legend of a plot has: nothing for bars of one kind, whose labels stand beside them."""
+    if isinstance(plot, Lines):
+        return list(dict.fromkeys(series.name for series in plot.series))
+    return [name for name, _ in plot.series] if len(plot.series) > 1 else []
