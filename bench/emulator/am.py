@@ -143,13 +143,11 @@ class MapReduceAm:
 
     # What happens
 
-    def request(self, response_id: int) -> y.AllocateRequestProto | None:
-        """Return the next heartbeat, None when it asks and releases nothing."""
+    def request(self) -> y.AllocateRequestProto | None:
+        """Return the next heartbeat without its response id, None when it asks and releases nothing."""
         if not (self.waiting.table.changed or self._to_release):
             return None
-        request = y.AllocateRequestProto(
-            ask=self.waiting.table.drain(), release=self._to_release, response_id=response_id, progress=0.5
-        )
+        request = y.AllocateRequestProto(ask=self.waiting.table.drain(), release=self._to_release, progress=0.5)
         request.blacklist_request.SetInParent()
         self._to_release = []
         return request
@@ -193,6 +191,15 @@ class MapReduceAm:
         else:
             self._reduces_done += 1
         return True
+
+    def holds(self, container_id: str) -> bool:
+        """Tell whether a container has a task, and YARN has not told of its end."""
+        return container_id in self._attempts
+
+    def note(self, error: str) -> None:
+        """Keep an error, as long as there are few."""
+        if len(self.errors) < _MOST_ERRORS:
+            self.errors.append(error)
 
     def refused(self, container_id: str, why: str, now_s: float) -> None:
         """Take in that a container could not be started: a failed attempt, and a container given back."""
@@ -266,8 +273,7 @@ class MapReduceAm:
         self._gone(attempt, now_s)
         task = attempt.task
         count = self._failures[task] = self._failures.get(task, 0) + 1
-        if len(self.errors) < _MOST_ERRORS:
-            self.errors.append(f"task {task}: {why}")
+        self.note(f"task {task}: {why}")
         if count >= self.settings.most_failures:
             self.broken = self.broken or f"task {task} failed {count} times, at last: {why}"
             return False

@@ -47,7 +47,7 @@ def answer(
 
 
 def rows(am: MapReduceAm) -> dict[tuple[int, str], int]:
-    request = am.request(0)
+    request = am.request()
     return {} if request is None else {(r.priority.priority, r.resource_name): r.num_containers for r in request.ask}
 
 
@@ -58,12 +58,12 @@ def started(commands: list[Command]) -> dict[str, int]:
 def test_only_changed_rows_go_out_and_they_are_absolute() -> None:
     am = MapReduceAm(job(*[TaskSpec(2.0)] * 3), AmSettings(), 0.0)
     assert rows(am) == {(20, "*"): 3}
-    assert am.request(1) is None
+    assert am.request() is None
     assert started(am.answered(answer(grant(1, 20), grant(2, 20)), 1.0)) == {name(1): 0, name(2): 1}
     assert rows(am) == {(20, "*"): 1}
     am.answered(answer(grant(3, 20)), 2.0)
     assert rows(am) == {(20, "*"): 0}
-    assert am.request(3) is None
+    assert am.request() is None
 
 
 def test_a_job_goes_through_its_life() -> None:
@@ -110,22 +110,22 @@ def test_a_failed_map_is_asked_for_before_all_others_until_it_failed_too_often(s
 def test_a_container_that_was_not_started_is_given_back_and_counts_as_a_failure() -> None:
     am = MapReduceAm(job(TaskSpec(2.0)), AmSettings(), 0.0)
     am.answered(answer(grant(1, 20)), 1.0)
-    am.request(1)
+    am.request()
     am.refused(name(1), "no such luck", 2.0)
-    request = am.request(2)
+    request = am.request()
     assert request is not None and [one.id for one in request.release] == [1]
     assert [(r.priority.priority, r.num_containers) for r in request.ask] == [(5, 1)]
     assert "no such luck" in am.errors[0]
     am.answered(answer(ends=(ended(1, -100),)), 3.0)
-    assert am.request(3) is None, "the end of a container that was given back is no news"
+    assert am.request() is None, "the end of a container that was given back is no news"
 
 
 def test_containers_beyond_need_are_released_once() -> None:
     am = MapReduceAm(job(TaskSpec(2.0)), AmSettings(), 0.0)
     assert started(am.answered(answer(grant(1, 20), grant(2, 20), grant(3, 10), grant(4, 77)), 1.0)) == {name(1): 0}
-    request = am.request(1)
+    request = am.request()
     assert request is not None and sorted(one.id for one in request.release) == [2, 3, 4]
-    assert am.request(2) is None and am.released == 3
+    assert am.request() is None and am.released == 3
 
 
 def test_a_grant_goes_to_the_task_with_its_data_there_then_in_the_rack_then_to_the_oldest() -> None:
@@ -141,7 +141,7 @@ def test_a_grant_goes_to_the_task_with_its_data_there_then_in_the_rack_then_to_t
 
 def test_a_share_of_the_maps_is_asked_for_as_opportunistic_without_places() -> None:
     am = MapReduceAm(job(*[TaskSpec(1.0, hosts=("h1",))] * 100), AmSettings(opportunistic_percent=30), 0.0)
-    request = am.request(0)
+    request = am.request()
     assert request is not None
     told = {
         (r.priority.priority, r.resource_name): (
@@ -191,12 +191,12 @@ def test_reduces_are_stopped_for_a_map_that_finds_no_room() -> None:
 
 def test_after_a_resync_everything_outstanding_goes_out_again() -> None:
     am = MapReduceAm(job(*[TaskSpec(2.0, hosts=("h1",))] * 2), AmSettings(), 0.0)
-    am.request(0)
+    am.request()
     am.answered(answer(grant(1, 20), grant(2, 10)), 1.0)
-    am.request(1)
-    assert am.request(2) is None
+    am.request()
+    assert am.request() is None
     am.resync()
-    request = am.request(0)
+    request = am.request()
     assert request is not None and [one.id for one in request.release] == [2]
     assert {(r.resource_name, r.num_containers) for r in request.ask} == {("h1", 1), (RACK, 1), ("*", 1)}
 
@@ -229,7 +229,8 @@ def test_whatever_happens_every_task_is_asked_for_as_often_as_it_is_missing(
     tasks: list[TaskSpec], percent: int, slow_start: float, data: st.DataObject
 ) -> None:
     am = MapReduceAm(job(*tasks), AmSettings(percent, slow_start, most_failures=99), 0.0)
-    serial, running, told, dones = 0, {}, Counter[tuple[int, str]](), Counter[int]()
+    serial, told, dones = 0, Counter[tuple[int, str]](), Counter[int]()
+    running: dict[int, int] = {}
     for now_s in range(60):
         if am.over:
             break
