@@ -137,7 +137,7 @@ def _resourcemanager(spec: ClusterSpec, rm: RmAddresses, folder: Path) -> Daemon
             Listen(rm.admin, f"{name} admin"),
             Listen(rm.web, f"{name} web"),
         ),
-        lambda: bool(ha_state(rm, web_auth(spec))),
+        lambda: ha_state(rm, web_auth(spec)) in ("ACTIVE", "STANDBY"),  # its web server answers before its services
         spec.rm_java_opts,
     )
 
