@@ -1,4 +1,4 @@
-"""Sends grants and drops to sidecars: a bounded queue per proxy, a few threads, one kept connection per node.
+"""Sends grants and drops to sidecars: bounded, in the event loop, one kept connection per node.
 
 Announcements race with the application master's start; a sidecar waits for a late one, so that none of this is on the
 path of an answer.
@@ -6,27 +6,41 @@ path of an answer.
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
+
+from pydantic import BaseModel
 
 from rm_proxy.metrics import ProxyMetrics
 from shell.errors import QuicksilverError
 from shell.logs import get_logger
 from shell.messages import Grants
-from shell.rest import RestClient
-from shell.security import Credentials
 
 TRIES: Final = 3
 log = get_logger(__name__)
 
 
+class Sender(Protocol):
+    """A way to one sidecar: `shell.poster.Poster`."""
+
+    base_url: str
+
+    async def post(self, path: str, body: BaseModel) -> None:
+        """POST a message. Raises QuicksilverError."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+
 class Announcer:
-    """Takes messages for nodes from one thread and posts them from others, in order per node.
+    """Takes messages for nodes and posts them in tasks, in order per node.
 
     url_of: where a node's sidecar listens, None while it is not known.
-    failed: called (from a worker) with a node and the message that could not be delivered.
+    failed: called with a node and the message that could not be delivered.
+    sender: makes the way to a sidecar by its URL.
+    most: how many messages are on their way at once; limit: nodes for which one waits, beyond them they are dropped.
     """
 
     def __init__(
@@ -34,75 +48,77 @@ class Announcer:
         metrics: ProxyMetrics,
         url_of: Callable[[str], str | None],
         failed: Callable[[str, Grants], None],
+        sender: Callable[[str], Sender],
         *,
-        workers: int = 8,
-        timeout_s: float = 1.0,
-        limit: int = 10_000,
-        credentials: Credentials | None = None,
+        most: int,
+        limit: int,
     ) -> None:
-        self._metrics, self._url_of, self._failed = metrics, url_of, failed
-        self._timeout_s, self._limit, self._credentials = timeout_s, limit, credentials
-        self._waiting: OrderedDict[str, Grants] = OrderedDict()
-        self._busy: set[str] = set()
-        self._clients: dict[str, RestClient] = {}
-        self._changed = threading.Condition()
-        self._stopping = False
-        self._threads = [
-            threading.Thread(target=self._work, name=f"announcer-{n}", daemon=True) for n in range(workers)
-        ]
-
-    def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        self._metrics, self._url_of, self._failed, self._sender = metrics, url_of, failed, sender
+        self._most, self._limit = most, limit
+        self._ready: OrderedDict[str, Grants] = OrderedDict()
+        """Of nodes to which nothing is on its way."""
+        self._next: dict[str, Grants] = {}
+        """Of the others."""
+        self._posting: dict[str, asyncio.Task[None]] = {}
+        self._senders: dict[str, Sender] = {}
+        self._closed = False
 
     def send(self, node_id: str, message: Grants) -> None:
         """Queue a message; what waits for the same node is sent together with it."""
-        with self._changed:
-            waiting = self._waiting.get(node_id)
-            if waiting is None and len(self._waiting) >= self._limit:
-                self._metrics.announcements.labels("dropped").inc()
-                return
-            if waiting is not None:
-                waiting.grants.extend(message.grants)
-                waiting.drop.extend(message.drop)
-                waiting.drop_reason = message.drop_reason or waiting.drop_reason
-            else:
-                self._waiting[node_id] = message
-            self._changed.notify()
+        waiting = self._next if node_id in self._posting else self._ready
+        known = waiting.get(node_id)
+        if known is not None:
+            known.grants.extend(message.grants)
+            known.drop.extend(message.drop)
+            known.drop_reason = message.drop_reason or known.drop_reason
+        elif self._closed or len(self._ready) + len(self._next) >= self._limit:
+            self._metrics.announcements.labels("dropped").inc()
+        else:
+            waiting[node_id] = message
+            self._go_on()
 
-    def close(self, timeout_s: float = 2.0) -> None:
-        """End the threads; messages that still wait are dropped."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
-        for thread in self._threads:
-            thread.join(timeout_s)
+    def forget(self, gone: Callable[[str], bool]) -> None:
+        """Close the ways to nodes that are gone."""
+        for node_id in [n for n in self._senders if n not in self._posting and gone(n)]:
+            self._senders.pop(node_id).close()
 
-    def _work(self) -> None:
-        while True:
-            with self._changed:
-                node_id = next((n for n in self._waiting if n not in self._busy), None)
-                if self._stopping:
-                    return
-                if node_id is None:
-                    self._changed.wait()
-                    continue
-                message = self._waiting.pop(node_id)
-                self._busy.add(node_id)
-            try:
-                self._post(node_id, message)
-            finally:
-                with self._changed:
-                    self._busy.discard(node_id)
-                    self._changed.notify()
+    async def close(self) -> None:
+        """Give up what is on its way, and close all connections; what still waits is dropped."""
+        self._closed = True
+        self._ready.clear()
+        self._next.clear()
+        tasks = list(self._posting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for sender in self._senders.values():
+            sender.close()
 
-    def _post(self, node_id: str, message: Grants) -> None:
+    def _go_on(self) -> None:
+        while self._ready and len(self._posting) < self._most:
+            node_id, message = self._ready.popitem(last=False)
+            self._posting[node_id] = asyncio.get_running_loop().create_task(self._post(node_id, message))
+
+    async def _post(self, node_id: str, message: Grants) -> None:
+        try:
+            await self._try(node_id, message)
+        except Exception:
+            log.exception("a fault of the proxy while it told a sidecar of grants", node=node_id)
+            self._metrics.announcements.labels("failed").inc()
+        finally:
+            del self._posting[node_id]
+            waits = self._next.pop(node_id, None)
+            if waits is not None:
+                self._ready[node_id] = waits
+            if not self._closed:
+                self._go_on()
+
+    async def _try(self, node_id: str, message: Grants) -> None:
         url = self._url_of(node_id)
         why = "the sidecar has not reported yet"
         for _ in range(TRIES if url else 0):
             try:
-                self._client(node_id, url or "").post("/v1/grants", message)
+                await self._way(node_id, url or "").post("/v1/grants", message)
             except QuicksilverError as error:
                 why = str(error)
             else:
@@ -112,11 +128,11 @@ class Announcer:
         log.warning("a sidecar could not be told of grants", node=node_id, grants=len(message.grants), why=why)
         self._failed(node_id, message)
 
-    def _client(self, node_id: str, url: str) -> RestClient:
-        client = self._clients.get(node_id)
-        if client is None or client.base_url != url:
-            if client is not None:
-                client.close()
-            client = RestClient(url, timeout_s=self._timeout_s, pool=1, credentials=self._credentials)
-            self._clients[node_id] = client
-        return client
+    def _way(self, node_id: str, url: str) -> Sender:
+        known = self._senders.get(node_id)
+        if known is not None and known.base_url == url.rstrip("/"):
+            return known
+        if known is not None:
+            known.close()
+        made = self._senders[node_id] = self._sender(url)
+        return made

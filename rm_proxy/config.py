@@ -58,8 +58,8 @@ class ProxySettings(BaseModel):
     report_fresh_s: float = Field(5.0, gt=0)
     """A node whose sidecar has not reported for so long gets no queueable containers."""
 
-    announce_workers: int = Field(8, ge=1, le=128)
-    """Threads that announce grants to sidecars."""
+    announce_workers: int = Field(64, ge=1, le=4096)
+    """Announcements of grants that are on their way to sidecars at once; one for each node at most."""
     announce_timeout_s: float = Field(1.0, gt=0)
     """How long an announcement to one sidecar may take."""
     announce_queue: int = Field(10_000, ge=1)

@@ -62,6 +62,7 @@ from shell.access import Side, protect
 from shell.hadoop_conf import HadoopConf
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind, Grants, Report
+from shell.poster import Poster
 from shell.rest import serve
 from shell.security import OPEN, Security
 from shell.tokens import Role
@@ -99,10 +100,9 @@ class Proxy:
             self.metrics,
             self._url_of,
             self._undelivered,
-            workers=settings.announce_workers,
-            timeout_s=settings.announce_timeout_s,
+            partial(Poster, timeout_s=settings.announce_timeout_s, credentials=security.credentials(Role.PROXY)),
+            most=settings.announce_workers,
             limit=settings.announce_queue,
-            credentials=security.credentials(Role.PROXY),
         )
         self.refresher = Refresher(
             self.coordinator,
@@ -157,7 +157,6 @@ class Proxy:
         self.memory.recall(time.time())
         self.recorder.start()
         self.reloader.begin(time.time())
-        self.announcer.start()
         self._rest = self._loop.create_task(
             serve(self._app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
         )
@@ -208,7 +207,7 @@ class Proxy:
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])
-        await self._loop.run_in_executor(None, self.announcer.close)
+        await self.announcer.close()
         self.memory.close()
         for keeper in self.keepers:
             keeper.close(time.time())
@@ -397,6 +396,7 @@ class Proxy:
         for keeper in self.keepers:
             keeper.round(now_s)
         self.bypass.round()
+        self.announcer.forget(lambda node_id: node_id not in coordinator.nodes)
         metrics.set_targets(coordinator.targets.summary())
         set_gauges(metrics, coordinator, now_s)
 
@@ -415,7 +415,7 @@ class Proxy:
         self.carry_out(self.coordinator.take_urgent())
         return ack
 
-    # From the announcer's threads
+    # What the announcer asks
 
     def _url_of(self, node_id: str) -> str | None:
         node = self.coordinator.nodes.get(node_id)
@@ -423,8 +423,7 @@ class Proxy:
 
     def _undelivered(self, node_id: str, message: Grants) -> None:
         for container_id in message.drop:
-            drop = DropHeld(node_id, container_id, message.drop_reason)
-            self._loop.call_soon_threadsafe(self.coordinator.undelivered, drop)
+            self.coordinator.undelivered(DropHeld(node_id, container_id, message.drop_reason))
 
 
 def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:

@@ -7,7 +7,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from structlog.testing import capture_logs
 from shell.access import Failures, Side, check_url, protect
 from shell.address import Address
 from shell.errors import SettingsError
+from shell.poster import Poster
 from shell.rest import NAMES, ApiError, RefusedError, RestClient, UnreachableError, bound_socket, install_error_handlers
 from shell.rest import serve as serve_rest
 from shell.security import Credentials, Security, SecuritySettings, client_context
@@ -254,6 +255,25 @@ def test_a_server_of_another_ca_or_name_is_not_believed(site: Site) -> None:
     with serving(Security(site.settings("foreign")), PROXY) as port:
         why = outcome(f"https://127.0.0.1:{port}", "/v1/nodes", site.shown("node2"))
     assert isinstance(why, str) and why.startswith("TLS failed: the server's certificate: ")
+
+
+@pytest.mark.parametrize(("who", "words"), [("node1", ""), ("foreign", "closed|reset|TLS failed"), ("", "TLS failed: ")])
+def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
+    loops: Callable[[], asyncio.AbstractEventLoop], site: Site, who: str, words: str
+) -> None:
+    async def play(url: str) -> None:
+        poster = Poster(url, credentials=site.shown(who) if who else None)
+        try:
+            for _ in range(2):
+                await poster.post(REPORT, Body())
+        finally:
+            poster.close()
+            await asyncio.sleep(0)
+
+    with serving(Security(site.settings("proxy")), PROXY, loops=loops) as port:
+        expected = pytest.raises(UnreachableError, match=words) if words else nullcontext()
+        with expected:
+            asyncio.run(play(f"https://127.0.0.1:{port}"))
 
 
 def test_roles_by_tokens_alone(tmp_path: Path) -> None:
