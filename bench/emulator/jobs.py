@@ -1,0 +1,119 @@
+"""Drawing jobs, and fitting those of a trace to a smaller cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import exp, sqrt
+from random import Random
+from typing import Final
+
+from bench.emulator.model import JobSpec, TaskSpec
+
+PAPER_SLOTS: Final = 256 * 32
+"""Mercury's cluster (ATC '15, §7.1): 256 machines of 32 virtual cores."""
+PAPER_TASKS: Final = 200
+"""Of each job (§7.2)."""
+PAPER_JOBS: Final = 150
+"""Under way at once, the best of 100, 150 and 200 (§7.2.1)."""
+
+Draw = Callable[[Random], float]
+"""One task's duration, in seconds."""
+
+
+def fixed(seconds: float) -> Draw:
+    """Return the distribution that always gives the same. Raises ValueError below 0."""
+    if not seconds >= 0:
+        raise ValueError(f"a task of {seconds} s: give 0 or more")
+    return lambda _: seconds
+
+
+def lognormal(mean_s: float, sigma: float) -> Draw:
+    """Return the lognormal distribution with this mean; sigma: of the logarithm. Raises ValueError."""
+    if not (mean_s > 0 and sigma >= 0):
+        raise ValueError(f"mean_s={mean_s}, sigma={sigma}: the mean must be above 0, sigma not below")
+    return lambda rng: mean_s * exp(rng.gauss(-(sigma**2) / 2, sigma))
+
+
+def exponential(mean_s: float) -> Draw:
+    """Return the exponential distribution with this mean. Raises ValueError."""
+    if not mean_s > 0:
+        raise ValueError(f"mean_s={mean_s}: the mean must be above 0")
+    return lambda rng: rng.expovariate(1 / mean_s)
+
+
+def empirical(durations_s: Sequence[float]) -> Draw:
+    """Return the distribution that draws one of these. Raises ValueError without any."""
+    if not durations_s:
+        raise ValueError("no durations to draw from")
+    return lambda rng: rng.choice(durations_s)
+
+
+def shape(slots: int, paper_jobs: int = PAPER_JOBS) -> tuple[int, int]:
+    """Return how many jobs to keep under way, and the tasks of each, on a cluster of so many slots.
+
+    The paper's tasks per slot are kept (3.7 with 150 jobs), and so are its jobs for each task of a job: both the number
+    of jobs and their width shrink by the root of the ratio of slots. 256 slots: 27 jobs of 35 tasks.
+    """
+    if slots < 1 or paper_jobs < 1:
+        raise ValueError(f"slots={slots}, paper_jobs={paper_jobs}: give at least 1")
+    factor = sqrt(slots / PAPER_SLOTS)
+    return max(1, round(paper_jobs * factor)), max(1, round(PAPER_TASKS * factor))
+
+
+def replicas(rng: Random, hosts: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return where a block of a file lies: `count` different hosts, or all of fewer."""
+    return tuple(rng.sample(hosts, min(count, len(hosts))))
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """How the jobs of a trace are fitted: first those that are taken, then what is made of each."""
+
+    first: int | None = None
+    """So many jobs, None for all."""
+    speed: float = 1.0
+    """Arrivals come so many times as fast."""
+    times: float = 1.0
+    """Tasks take so many times as long."""
+    most_tasks: int | None = None
+    """A job with more tasks keeps so many, of each stage in proportion and evenly over it; at least one of each."""
+    most_s: float | None = None
+    """A task takes so long at most."""
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for what makes no sense."""
+        if not (self.speed > 0 and self.times > 0):
+            raise ValueError(f"speed={self.speed}, times={self.times}: give more than 0")
+        for name, value in (("first", self.first), ("most_tasks", self.most_tasks), ("most_s", self.most_s)):
+            if value is not None and not value > 0:
+                raise ValueError(f"{name}={value}: give more than 0, or leave it out")
+
+
+def scaled(jobs: Iterable[JobSpec], scaling: Scaling) -> Iterator[JobSpec]:
+    """Yield jobs as fitted; what was told of their durations is scaled along."""
+    for job in islice(jobs, scaling.first):
+        tasks = job.tasks if scaling.most_tasks is None else _thinned(job.tasks, scaling.most_tasks)
+        if scaling.times != 1.0 or scaling.most_s is not None:
+            tasks = tuple(_stretched(task, scaling) for task in tasks)
+        told_s = None if job.told_s is None else job.told_s * scaling.times
+        yield replace(job, arrives_s=job.arrives_s / scaling.speed, tasks=tasks, told_s=told_s)
+
+
+def _stretched(task: TaskSpec, scaling: Scaling) -> TaskSpec:
+    seconds = task.duration_s * scaling.times
+    if scaling.most_s is not None:
+        seconds = min(seconds, scaling.most_s / task.slow_times)
+    return replace(task, duration_s=seconds)
+
+
+def _thinned(tasks: Sequence[TaskSpec], most: int) -> tuple[TaskSpec, ...]:
+    if len(tasks) <= most:
+        return tuple(tasks)
+    kept: list[TaskSpec] = []
+    for stage in sorted({task.stage for task in tasks}):
+        own = [task for task in tasks if task.stage == stage]
+        count = max(1, len(own) * most // len(tasks))
+        kept += [own[n * len(own) // count] for n in range(count)]
+    return tuple(kept)
