@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cluster.cluster import Cluster
+from cluster.daemons import node_states
 from cluster.spec import ClusterSpec, RmAddresses
 
 RM_OPTIONS: Final = ("-Xmx2g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
@@ -21,6 +22,7 @@ OPPORTUNISTIC: Final[Mapping[str, str]] = {
 """For `RmOptions.yarn`: Hadoop's own opportunistic containers, all else as shipped."""
 _AM_EXPIRY_S: Final = 3600.0
 _NODE_EXPIRY_S: Final = 600.0
+_POLL_S: Final = 0.2
 
 Progress = Callable[[str], None]
 
@@ -124,3 +126,12 @@ async def resource_manager(
         if not starting.done():  # cancelled while starting: what comes up later would be nobody's
             await asyncio.wait([starting])
         await asyncio.to_thread(cluster.stop)
+
+
+async def until_running(rm: Running, count: int) -> None:
+    """Return when the ResourceManager plans with `count` nodes: it answers a registration before it does."""
+    while True:
+        states = await asyncio.to_thread(node_states, rm.cluster.spec)
+        if sum(state == "RUNNING" for state in states.values()) >= count:
+            return
+        await asyncio.sleep(_POLL_S)
