@@ -9,6 +9,7 @@ from typing import Any, Final
 from bench.emulator.model import RunResult
 from bench.mercury.competitors import OWN_OPPORTUNISTIC
 from bench.mercury.figures import figures, summary
+from bench.mercury.phases import phases
 from bench.policies.effects import effect
 
 FIXED, HYBRID, STRAGGLERS = "fixed_2s", "hybrid", "stragglers"
@@ -118,5 +119,5 @@ def _table(runs: Runs) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for (workload, competitor), repeated in runs.items():
         if repeated:
-            found.setdefault(workload, {})[competitor] = summary(repeated)
+            found.setdefault(workload, {})[competitor] = summary(repeated) | {"phases": phases(repeated)}
     return found

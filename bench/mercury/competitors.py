@@ -10,7 +10,6 @@ Site = Mapping[str, str]
 Section = Mapping[str, Any]
 
 _CAPACITY: Final = "yarn.scheduler.capacity."
-_CLASSES: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler."
 _OPPORTUNISTIC: Final = "yarn.resourcemanager.opportunistic-container-allocation."
 _QUEUING: Final = "yarn.resourcemanager.nm-container-queuing."
 
@@ -20,18 +19,10 @@ TUNED: Final[Site] = {
 }
 """What admins set for short tasks: as shipped a node gets one container for anywhere per heartbeat."""
 FAIR: Final[Site] = {
-    "yarn.resourcemanager.scheduler.class": f"{_CLASSES}fair.FairScheduler",
     "yarn.scheduler.fair.assignmultiple": "true",
     "yarn.scheduler.fair.dynamic.max.assign": "true",
-    "yarn.scheduler.fair.sizebasedweight": "false",
 }
 """dynamic.max.assign gives a node up to half of its free room per heartbeat."""
-STEERED: Final[Site] = {
-    f"{_OPPORTUNISTIC}enabled": "true",
-    f"{_OPPORTUNISTIC}nodes-used": "0",
-    f"{_QUEUING}load-comparator": "QUEUE_WAIT_TIME",
-}
-"""What hadoop-conf/resourcemanager sets, but for its addresses and promotion."""
 
 
 def _central(comparator: str, least: int, most: int) -> dict[str, str]:
@@ -51,7 +42,9 @@ class Competitor:
     name: str
     kind: Literal["only_g", "opportunistic", "quicksilver"]
     note: str
+    scheduler: Literal["capacity", "fair"] = "capacity"
     yarn_site: Site = field(default_factory=dict)
+    """Beside hadoop-conf/, which is laid over it where quicksilver takes part."""
     scheduler_site: Site = field(default_factory=dict)
     """Of capacity-scheduler.xml."""
     opportunistic_percent: int = 0
@@ -84,8 +77,8 @@ def _own(
         name,
         "opportunistic",
         note,
-        _central(comparator, least, most),
-        TUNED,
+        yarn_site=_central(comparator, least, most),
+        scheduler_site=TUNED,
         opportunistic_percent=percent,
         nm_queue_length=most,
     )
@@ -109,8 +102,7 @@ def _mercury(name: str, note: str, extra: int = 0, **changed: Any) -> Competitor
         name,
         "quicksilver",
         note,
-        STEERED,
-        TUNED,
+        scheduler_site=TUNED,
         nm_queue_length=_QUEUE_LENGTH,
         policies=dict(MERCURY) | changed,
         extra=extra,
@@ -123,7 +115,7 @@ _EXTRA: Final = 4
 ALL: Final = (
     _stock("only_g_shipped", "Capacity Scheduler as shipped"),
     _stock("only_g_tuned", "the same with 100 off-switch assignments, asynchronous scheduling", scheduler_site=TUNED),
-    _stock("only_g_fair", "Fair Scheduler, assignmultiple with dynamic.max.assign", yarn_site=FAIR),
+    _stock("only_g_fair", "Fair Scheduler, assignmultiple with dynamic.max.assign", scheduler="fair", yarn_site=FAIR),
     _own("opportunistic", "Hadoop's own: all opportunistic, QUEUE_LENGTH, limits of 5 to 15 as shipped"),
     _own(
         "opportunistic_resources",

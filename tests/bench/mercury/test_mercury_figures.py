@@ -1,5 +1,7 @@
 """The figures of hand-made runs."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,6 +10,8 @@ from bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
 from bench.mercury import compare, plan
 from bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
 from bench.mercury.figures import Window, figures, summary
+from bench.mercury.phases import idle_ratios, phases
+from bench.mercury.raw import packed, unpacked
 from policies.settings import Policies
 
 
@@ -135,3 +139,30 @@ def test_parts_are_chosen_by_workload_and_competitor() -> None:
     assert (part.workload, part.repeated) == ("hybrid", ("only_g_tuned",))
     with pytest.raises(ValueError, match="no part of the plan has nothing"):
         plan.chosen(plan.DEFAULT, ["nothing"], [])
+
+
+def test_packed_runs_come_back() -> None:
+    run = run_of("a", [11.0, 12.5])
+    assert unpacked(json.loads(json.dumps(packed(run)))) == run
+
+
+def test_phases_name_where_time_goes() -> None:
+    found = phases([run_of("a", [12.0, 16.0])])
+    assert found == {
+        "wanted_to_granted_s": 0.5,
+        "granted_to_started_s": 0.5,
+        "started_to_ended_s": 2.0,
+        "submitted_to_registered_s": 0.5,
+        "submitted_to_first_start_s": 2.0,
+        "first_to_last_start_s": 0.0,
+        "last_start_to_last_end_s": 2.0,
+        "last_end_to_over_s": 0.0,
+        "idle_ratio": 0.25,
+        "idle_while_queued_ratio": 0.0,
+    }
+
+
+def test_idle_slots_count_as_misplaced_up_to_what_waits() -> None:
+    run = run_of("a", [12.0])
+    run.samples = [Sample(11.0, 1, 2, 1), Sample(12.0, 3, 5, 3)]
+    assert idle_ratios(run) == {"idle_ratio": 0.5, "idle_while_queued_ratio": 0.375}
