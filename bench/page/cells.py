@@ -10,8 +10,11 @@ MISSING = "–"
 
 
 def number(value: float) -> str:
-    """Return a number with three significant digits, whole ones in full: 1234.5 -> 1,234, 0.04567 -> 0.0457."""
-    if isinstance(value, int) or (isfinite(value) and value == int(value) and abs(value) < 1e15):
+    """Return a number with three significant digits, all of them before the point: 1234.5 -> 1,234, 0.04567 -> 0.0457.
+
+    Whole numbers and zero are written in full.
+    """
+    if isinstance(value, int) or not value:
         return f"{int(value):,}"
     if not isfinite(value):
         return str(value)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from math import exp, floor, log
 
 from bench.page.model import Series
-from bench.stats import percentile
 
 _POINTS = 200
 
@@ -18,13 +17,6 @@ def cdf(name: str, samples: Sequence[float], points: int = _POINTS) -> Series:
     count = len(ordered)
     kept = range(count) if count <= points else sorted({round(n * (count - 1) / (points - 1)) for n in range(points)})
     return Series(name, [ordered[at] for at in kept], [(at + 1) / count for at in kept])
-
-
-def quantiles(samples: Sequence[float], points: int = 101) -> list[float]:
-    """Return the percentiles 0 to 100 of samples, `points` of them; the samples themselves, in order, when no more."""
-    if len(samples) <= points:
-        return sorted(samples)
-    return [percentile(samples, 100 * n / (points - 1)) for n in range(points)]
 
 
 def per_second(times_s: Iterable[float], until_s: float, step_s: float = 1.0) -> list[float]:

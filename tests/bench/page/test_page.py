@@ -137,6 +137,7 @@ def test_markdown_of_a_table_without_rows_has_its_head() -> None:
         (1e-12, "1.00e-12"),
         (float("nan"), "nan"),
         ("text", "text"),
+        (1.0, "1.00"),
         (Estimate(1.424, 1.361, 1.48), "1.42 (1.36 to 1.48)"),
     ],
 )

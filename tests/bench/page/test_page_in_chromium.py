@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from bench.page.__main__ import write
 from bench.page.html import html
 from bench.page.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
 from tests.bench.page.browser import MISSING, Browser, browser
+from tests.bench.page.test_mercury_page import mercury_result
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
@@ -73,3 +75,14 @@ def test_a_click_sorts_by_number_and_what_is_missing_stays_last(opened: tuple[Br
     found.click("th:nth-child(1) button")
     assert found.run(_ROWS) == ["a", "b", "c", "none"]
     assert found.run("return document.querySelector('th:nth-child(2)').ariaSort") is None
+
+
+def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], tmp_path: Path) -> None:
+    found, _ = opened
+    found.console(), found.requests()
+    found.open(write(mercury_result(), tmp_path / "mercury.html"))
+    assert found.run("return document.title") == "bench-mercury"
+    assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
+    assert found.run("return document.querySelectorAll('table').length") == 4
+    assert found.console() == []
+    assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []

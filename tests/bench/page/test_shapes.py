@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.page.shapes import cdf, growth, per_second, quantiles, smoothed
+from bench.page.shapes import cdf, growth, per_second, smoothed
 
 
 def test_a_cdf_ends_at_one() -> None:
@@ -22,11 +22,6 @@ def test_a_thinned_cdf_lies_on_the_whole_one(samples: list[float], points: int) 
     assert thin.x[-1] == max(samples)
     assert thin.x[0] == min(samples)
     assert thin.y[-1] == 1.0
-
-
-def test_quantiles_are_the_samples_when_there_are_few() -> None:
-    assert quantiles([2, 1]) == [1, 2]
-    assert quantiles(range(1001), 11) == [100 * n for n in range(11)]
 
 
 def test_rates_are_of_whole_steps_inside() -> None:

@@ -1,0 +1,85 @@
+"""Any result as tables: what no reader of its own is needed for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from bench.page.cells import shown
+from bench.page.model import Block, Estimate, Page, Section, Table, Value
+
+_APART: Final = ("raw", "machine", "commit", "argv", "settings", "benchmark")
+_KINDS: Final = (
+    ("value", "ci_low", "ci_high"),
+    ("ratio", "ci_low", "ci_high"),
+    ("effect", "ci_low", "ci_high"),
+    ("median", "min", "max"),
+)
+_MACHINE: Final = (
+    ("cpu", "{}"),
+    ("cores", "{} cores"),
+    ("memory_mb", "{:,} MB"),
+    ("kernel", "kernel {}"),
+    ("python", "Python {}"),
+    ("load_at_start", "load {} at the start"),
+)
+
+
+def value_of(found: Any) -> Value:
+    """Return a figure of a result as a cell: {"value", "ci_low", "ci_high"} and its like as an estimate, else text."""
+    if not isinstance(found, Mapping):
+        return found if found is None or isinstance(found, (str, int, float)) else ", ".join(map(str, found)) or "none"
+    for middle, low, high in _KINDS:
+        if {middle, low, high} <= found.keys() and found[middle] is not None:
+            return Estimate(found[middle], min(found[low], found[middle]), max(found[high], found[middle]))
+        if middle in found and low not in found:
+            return value_of(found[middle])
+    return ", ".join(f"{name} {shown(value_of(one))}" for name, one in found.items()) or "none"
+
+
+def is_figure(found: Any) -> bool:
+    """Tell whether `value_of` has a cell for it, other than by writing out what is in it."""
+    return not isinstance(found, Mapping) or any(middle in found for middle, _, _ in _KINDS)
+
+
+def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return machine, commit, command and settings of a result, as far as it has them."""
+    machine, settings = result.get("machine", {}), result.get("settings", {})
+    about = {
+        "machine": ", ".join(form.format(machine[name]) for name, form in _MACHINE if machine.get(name) is not None),
+        "commit": f"`{result['commit']}`" if result.get("commit") else "",
+        "command": f"`{command(result['argv'])}`" if result.get("argv") else "",
+        "settings": ", ".join(f"{name} {shown(value_of(one))}" for name, one in settings.items()),
+    }
+    return [(name, value) for name, value in about.items() if value]
+
+
+def command(argv: Sequence[str]) -> str:
+    """Return a command line without where the checkout lies: ".../bench/las/__main__.py" is "python -m bench.las"."""
+    program = PurePosixPath(argv[0])
+    if program.suffix == ".py":
+        parts = [*program.parent.parts, *([] if program.stem == "__main__" else [program.stem])]
+        module = ".".join(parts[parts.index("bench") if "bench" in parts else -1 :])
+        return " ".join(["python -m", module, *argv[1:]])
+    return " ".join([program.name, *argv[1:]])
+
+
+def blocks(found: Mapping[str, Any], title: str = "") -> list[Block]:
+    """Return tables of a mapping: its figures, then a table for each mapping in it; mappings alike are rows of one."""
+    figures = [(name, value_of(one)) for name, one in found.items() if is_figure(one)]
+    deeper = {name: one for name, one in found.items() if not is_figure(one) and one}
+    result: list[Block] = [Table(["key", "value"], figures, title)] if figures else []
+    if len(deeper) > 1 and all(is_figure(cell) for one in deeper.values() for cell in one.values()):
+        columns = list(dict.fromkeys(name for one in deeper.values() for name in one))
+        rows = [[name, *(value_of(one.get(column)) for column in columns)] for name, one in deeper.items()]
+        return [*result, Table(["", *columns], rows, title)]
+    for name, one in deeper.items():
+        result += blocks(one, f"{title}.{name}" if title else name)
+    return result
+
+
+def read(result: Mapping[str, Any]) -> Page:
+    """Return a page of tables."""
+    shown = {name: one for name, one in result.items() if name not in _APART}
+    return Page(f"bench-{result.get('benchmark', '')}", facts(result), [Section("Figures", blocks(shown))])
