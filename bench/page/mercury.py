@@ -60,6 +60,18 @@ def _goals(result: Mapping[str, Any]) -> Section:
     return Section("Goals", [Prose(f"{counts} {ratios}"), Table(columns, rows)])
 
 
+def _set_up(result: Mapping[str, Any]) -> Section:
+    """Return what was run how often on which cluster, and what the competitors' names stand for."""
+    blocks: list[Block] = [Prose(f"Not finished: {why}.") for why in result.get("broken", ())]
+    parts = result.get("settings", {}).get("parts", [])
+    sizes = list(dict.fromkeys(name for part in parts for name in part["size"]))
+    rows = [[part["workload"], part["rounds"], *(part["size"].get(name) for name in sizes)] for part in parts]
+    if rows:
+        blocks.append(Table(["workload", "rounds", *sizes], rows, "Plan"))
+    notes = [[name, one["note"]] for name, one in result.get("competitors", {}).items()]
+    return Section("Set-up", [*blocks, Table(["competitor", "what"], notes, "Competitors")] if notes else blocks)
+
+
 def _classes(figures: Figures) -> list[Block]:
     """Return jobs and latencies by class, where there is more than one."""
     found = [(who, klass, one) for who, by in figures.items() for klass, one in by.get("classes", {}).items()]
@@ -128,4 +140,4 @@ def read(result: Mapping[str, Any]) -> Page:
     runs = [unpacked(run) for run in result.get("raw", {}).get("runs", [])]
     workloads: Mapping[str, Figures] = result.get("workloads", {})
     sections = [_workload(name, figures, runs) for name, figures in workloads.items()]
-    return Page("bench-mercury", plain.facts(result), [_goals(result), *sections, *_costs(workloads)])
+    return Page("bench-mercury", plain.facts(result), [_goals(result), _set_up(result), *sections, *_costs(workloads)])

@@ -50,9 +50,14 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
         "machine": ", ".join(form.format(machine[name]) for name, form in _MACHINE if machine.get(name) is not None),
         "commit": f"`{result['commit']}`" if result.get("commit") else "",
         "command": f"`{command(result['argv'])}`" if result.get("argv") else "",
-        "settings": ", ".join(f"{name} {shown(value_of(one))}" for name, one in settings.items()),
+        "settings": ", ".join(f"{name} {shown(value_of(one))}" for name, one in settings.items() if _short(one)),
     }
     return [(name, value) for name, value in about.items() if value]
+
+
+def _short(found: Any) -> bool:
+    """Tell whether a setting is one word, or a list of such."""
+    return all(isinstance(one, (str, int, float)) for one in (found if isinstance(found, list) else [found]))
 
 
 def command(argv: Sequence[str]) -> str:

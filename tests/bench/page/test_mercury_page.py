@@ -14,7 +14,7 @@ from bench.mercury.compare import FIXED, result
 from bench.mercury.raw import packed
 from bench.page import curves, mercury, plain
 from bench.page.__main__ import main, page_of
-from bench.page.model import Bars, Estimate, Lines, Table
+from bench.page.model import Bars, Estimate, Lines, Prose, Table
 
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
 
@@ -40,8 +40,10 @@ def mercury_result() -> dict[str, Any]:
     }
     raw = {"runs": [packed(run) for found in runs.values() for run in found]}
     argv = ["/somewhere/bench/mercury/__main__.py", "--quick"]
-    about = {"benchmark": "mercury", "machine": MACHINE, "commit": "abc", "settings": {"nodes": 2}, "argv": argv}
-    return {**about, **result(runs), "raw": raw}
+    about = {"benchmark": "mercury", "machine": MACHINE, "commit": "abc", "argv": argv}
+    parts = [{"workload": FIXED, "rounds": 2, "size": {"nodes": 2, "warm_s": 10.0}}]
+    notes = {"competitors": {"only_g_tuned": {"note": "tuned", "kind": "only_g"}}, "broken": ["hybrid: no room"]}
+    return {**about, "settings": {"lanes": 2, "parts": parts}, **notes, **result(runs), "raw": raw}
 
 
 def table(page_section: Any, nth: int = 0) -> Table:
@@ -62,7 +64,7 @@ def test_goals_are_rows_with_their_ratio_and_whether_they_are_met() -> None:
 
 
 def test_a_workload_has_figures_classes_bars_and_curves() -> None:
-    section = page_of(mercury_result()).sections[1]
+    section = page_of(mercury_result()).sections[2]
     assert section.title == "Workload fixed_2s"
     assert [row[0] for row in table(section).rows] == ["only_g_tuned", "quicksilver_only_q"]
     assert {row[1] for row in table(section, 1).rows} == {"even", "odd"}
@@ -79,6 +81,15 @@ def test_a_workload_has_figures_classes_bars_and_curves() -> None:
         "Task wait, wanted to started",
     ]
     assert all([one.name for one in line.series] == ["only_g_tuned", "quicksilver_only_q"] for line in lines)
+
+
+def test_the_set_up_has_the_plan_the_competitors_and_what_was_not_finished() -> None:
+    section = page_of(mercury_result()).sections[1]
+    assert section.blocks == [
+        Prose("Not finished: hybrid: no room."),
+        Table(["workload", "rounds", "nodes", "warm_s"], [["fixed_2s", 2, 2, 10.0]], "Plan"),
+        Table(["competitor", "what"], [["only_g_tuned", "tuned"]], "Competitors"),
+    ]
 
 
 def test_costs_are_by_process_and_a_process_that_was_not_there_is_missing() -> None:
@@ -115,7 +126,7 @@ def test_facts_name_machine_commit_and_command_but_not_where_it_lies() -> None:
         ("machine", "AMD, 2 cores, 24,105 MB, kernel 6.18, Python 3.11.7, load 0.5 at the start"),
         ("commit", "`abc`"),
         ("command", "`python -m bench.mercury --quick`"),
-        ("settings", "nodes 2"),
+        ("settings", "lanes 2"),
     ]
     assert plain.command(["/x/.venv/bin/quicksilver", "bench", "las"]) == "quicksilver bench las"
     assert plain.command(["/x/bench/recovery.py"]) == "python -m bench.recovery"

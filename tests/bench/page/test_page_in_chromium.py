@@ -84,6 +84,6 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
     found.open(write(mercury_result(), tmp_path / "mercury.html"))
     assert found.run("return document.title") == "bench-mercury"
     assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
-    assert found.run("return document.querySelectorAll('table').length") == 4
+    assert found.run("return document.querySelectorAll('table').length") == 6
     assert found.console() == []
     assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []
