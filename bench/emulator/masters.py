@@ -31,6 +31,11 @@ _RUNS_ALREADY: Final = ("already is running", "already running", "Attempt to rel
 _KILL_S: Final = 10.0
 
 
+def emulated(_container_id: str, runs_s: float) -> str:
+    """Return what a container of an emulated node runs."""
+    return f"emulated {runs_s:.3f}"
+
+
 @dataclass(frozen=True, slots=True)
 class MastersSettings:
     """How masters live; times in seconds."""
@@ -80,14 +85,18 @@ class Masters:
         *,
         rack_of: RackOf = one_rack,
         clock: Callable[[], float] = time.monotonic,
+        command: Callable[[str, float], str] = emulated,
     ) -> None:
-        """Prepare. rm: the client service. scheduler: that of the ResourceManager, or a proxy."""
+        """Prepare. rm: the client service. scheduler: that of the ResourceManager, or a proxy.
+
+        command: a container's id and a task's seconds to what the container runs.
+        """
         self.settings = settings or MastersSettings()
         self.counts: Counter[str] = Counter()
         """heartbeats, granted, released, starts, refused, retried_starts, resyncs, reconnects, killed, failed_jobs,
         links, evicted_links, and after `run`: lost, doubled, strays."""
         self.ledger = Ledger()
-        self._scheduler, self._rack_of, self._clock = scheduler, rack_of, clock
+        self._scheduler, self._rack_of, self._clock, self._command = scheduler, rack_of, clock, command
         self._submitter = Submitter(rm, self.settings.app_type)
         self._links = NodeLinks(self.settings.most_links)
         self._of: dict[str, _Life] = {}
@@ -274,7 +283,7 @@ class Masters:
             return
         life.nodes.add(address)
         self.counts["starts"] += 1
-        command = f"emulated {life.job.tasks[launch.task].runs_s:.3f}"
+        command = self._command(launch.container_id, life.job.tasks[launch.task].runs_s)
 
         def answered(outcome: Outcome) -> None:
             self._started(life, launch, tries, outcome)

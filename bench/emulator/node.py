@@ -40,6 +40,8 @@ class Delays:
     """From a start that has room to its process: dispatchers, localisation of nothing, launch script, fork."""
     kill_s: float = 0.25
     """From a kill to the end of the process (yarn.nodemanager.sleep-delay-before-sigkill.ms)."""
+    exit_s: float = 0.0
+    """From the end of a process to when its NodeManager knows; a sidecar knows at once."""
 
 
 class Link(Protocol):
@@ -237,9 +239,14 @@ class EmulatedNode:
         container = self.machine.containers[name]
         if container.phase is nm.Phase.RUNNING and container.asked.exit_status == ev.SUCCESS:
             self.umbilical(name, "done", now_s)
-        self.tell(ev.Exited(name, now_s))
+        if self._delays.exit_s:
+            self._gone(name)
+            self._later(self._delays.exit_s, ev.Exited, name)
+        else:
+            self.tell(ev.Exited(name, now_s))
 
     def _gone(self, name: str) -> None:
+        """Take in that a process is no more; before its NodeManager knows, maybe."""
         process = self._processes.pop(name, None)
         if process is None:
             return
