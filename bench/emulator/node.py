@@ -10,13 +10,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from google.protobuf.message import DecodeError
+
 from bench.emulator import nm
 from bench.emulator import nm_events as ev
 from bench.emulator.model import Umbilical
 from bench.emulator.node_login import signature
 from bench.emulator.node_server import Session
 from bench.emulator.rm_link import Answered
-from bench.emulator.tracker import HEARTBEAT, REGISTER, Tracker, container_status
+from bench.emulator.tracker import HEARTBEAT, REGISTER, Relay, Tracker, container_status
+from bench.yarn_client import RemoteCallError
+from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
 from hadoop_rpc.protos.yarn_pb2 import (
     OPPORTUNISTIC,
     ContainerIdProto,
@@ -29,6 +33,7 @@ from sidecar.starts import app_of, application_id, container_id
 
 COMMAND: Final = "emulated"
 """What a launch context's command begins with; the seconds that the process runs follow, and its exit code if not 0."""
+_HTTP_PORT: Final = 8042
 _LEAST_RATE: Final = 1e-9
 
 
@@ -91,11 +96,18 @@ class EmulatedNode:
     """One node, `host:port`. `start` makes it known to the ResourceManager, and it beats from then on."""
 
     def __init__(
-        self, node_id: str, machine: nm.NodeManager, delays: Delays, link: Link, tally: Tally, umbilical: Umbilical
+        self,
+        node_id: str,
+        machine: nm.NodeManager,
+        delays: Delays,
+        link: Link,
+        tally: Tally,
+        umbilical: Umbilical,
+        relay: Relay | None = None,
     ) -> None:
         """Prepare. machine: an idle NodeManager. umbilical: told of processes that begin or end by themselves."""
         self.id, self.machine = node_id, machine
-        self.tracker = Tracker(node_id, machine, http_port=8042)
+        self.tracker = Tracker(node_id, machine, _HTTP_PORT, relay)
         self.umbilical = umbilical
         self.observer: Observer | None = None
         self.sessions: set[Session] = set()
@@ -166,16 +178,17 @@ class EmulatedNode:
         self._beating = False
         if self._stopped:
             return
-        if isinstance(answer, Exception):
+        if isinstance(answer, RemoteCallError):
             self._tally.missed += 1
             self.tracker.missed()
             self._beat_in(self._interval_s)
             return
         try:
+            if isinstance(answer, Exception):
+                raise answer
             said = self.tracker.answered(NodeHeartbeatResponseProto.FromString(answer), time.monotonic())
-        except Exception as error:  # noqa: BLE001  (told by Nodes, which ends the run)
-            self.failure = error
-            self._stopped = True
+        except (OSError, RemoteProtocolError, DecodeError) as error:  # Nodes.check tells
+            self.failure, self._stopped = error, True
             return
         self._interval_s = said.interval_s
         self._beat_in(said.interval_s)
@@ -189,11 +202,13 @@ class EmulatedNode:
         self._beat_timer.cancel()
 
         def answered(answer: bytes | Exception) -> None:
-            if isinstance(answer, Exception):
-                self.failure = answer
-                return
-            self.tracker.registered(RegisterNodeManagerResponseProto.FromString(answer))
-            self._beat_in(0.0)
+            try:
+                if isinstance(answer, Exception):
+                    raise answer
+                self.tracker.registered(RegisterNodeManagerResponseProto.FromString(answer))
+                self._beat_in(0.0)
+            except (OSError, HadoopRpcError, DecodeError) as error:
+                self.failure, self._stopped = error, True
 
         self._link.call(REGISTER, self.tracker.register().SerializeToString(), answered)
 

@@ -13,6 +13,7 @@ from bench.emulator.nm import Counts, NodeManager
 from bench.emulator.nm_events import Size
 from bench.emulator.node import Delays, EmulatedNode, Tally
 from bench.emulator.rm_link import RmLink
+from bench.emulator.tracker import Relay
 
 _LISTEN: Final = 128
 _REGISTERING: Final = 32
@@ -26,7 +27,10 @@ class NodeSettings:
     """What nodes are like."""
 
     vcores: int = 4
+    """What the ResourceManager is told."""
     memory_mb: int = 4096
+    relay: Relay = field(default_factory=Relay)
+    """What quicksilver's tracker relay does; as it is here, nothing."""
     max_queue_length: int = 0
     """yarn.nodemanager.opportunistic-containers-max-queue-length; 0 as Hadoop ships it."""
     port: int = 19100
@@ -44,6 +48,10 @@ def host_of(number: int) -> str:
     """Return the loopback address of node `number`, from 0 on: 127.64.0.1, 127.64.0.2, ..."""
     net, host = divmod(number, _PER_NET)
     return f"127.{64 + net // 256}.{net % 256}.{host + 1}"
+
+
+class NodeFailedError(RuntimeError):
+    """A node is not part of the cluster any more: the ResourceManager hung up, or turned it away."""
 
 
 class Nodes:
@@ -89,9 +97,11 @@ class Nodes:
 
     def _node(self, number: int, link: RmLink) -> EmulatedNode:
         settings = self.settings
-        machine = NodeManager(Size(settings.memory_mb, settings.vcores), settings.max_queue_length)
+        extra = settings.relay.extra
+        size = Size(settings.memory_mb + extra.memory_mb, settings.vcores + extra.vcores)
+        machine = NodeManager(size, settings.max_queue_length)
         node_id = f"{host_of(number)}:{settings.port}"
-        return EmulatedNode(node_id, machine, settings.delays, link, self.tally, self._told)
+        return EmulatedNode(node_id, machine, settings.delays, link, self.tally, self._told, settings.relay)
 
     async def _listen(self, node: EmulatedNode, accept: Callable[[EmulatedNode], Accept] | None) -> None:
         made = node.connected if accept is None else accept(node)
@@ -121,7 +131,7 @@ class Nodes:
         """Raise why a node ended, when one did."""
         for node in self.nodes:
             if node.failure is not None:
-                raise RuntimeError(f"node {node.id} ended") from node.failure
+                raise NodeFailedError(f"node {node.id} ended: {node.failure}") from node.failure
 
     async def _sample(self) -> None:
         """Note the state of the cluster each second."""

@@ -81,15 +81,27 @@ class Answer:
     interval_s: float = _DEFAULT_INTERVAL_S
 
 
+@dataclass(frozen=True, slots=True)
+class Relay:
+    """What quicksilver's tracker relay changes; as it is here, nothing."""
+
+    extra: Size = Size(0, 0)  # noqa: RUF009
+    """What the NodeManager has beyond what the ResourceManager is told."""
+    mark_guaranteed: bool = False
+    """Running opportunistic containers are reported as guaranteed, see `sidecar.tracker`."""
+
+
 class Tracker:
     """One node. Calls go `register`, `registered`, then `heartbeat` and `answered` in turn; `missed` for a lost answer.
 
     node_id: host:port. http_port: what the ResourceManager shows; nothing listens there.
+    relay: behind quicksilver's tracker relay (`sidecar.tracker`), which does two things on the way.
     """
 
-    def __init__(self, node_id: str, nm: NodeManager, http_port: int) -> None:
+    def __init__(self, node_id: str, nm: NodeManager, http_port: int, relay: Relay | None = None) -> None:
         host, _, port = node_id.rpartition(":")
         self.node_id, self.nm, self.http_port = node_id, nm, http_port
+        self._relay = Relay() if relay is None else relay
         self.rm_identifier = 0
         self.container_key = MasterKeyProto()
         """What the ResourceManager signs container tokens with."""
@@ -114,10 +126,11 @@ class Tracker:
 
     def register(self) -> RegisterNodeManagerRequestProto:
         """Return the request that makes the node known, with all containers of applications that it knows."""
-        nm = self.nm
+        nm, extra = self.nm, self._relay.extra
+        seen = Size(nm.capacity.memory_mb - extra.memory_mb, nm.capacity.vcores - extra.vcores)
         request = RegisterNodeManagerRequestProto(node_id=self._proto, http_port=self.http_port, nm_version=_VERSION)
         for resource in (request.resource, request.physicalResource):
-            _fill(resource, nm.capacity)
+            _fill(resource, seen)
         for name, container in nm.containers.items():
             if container.asked.app_id in nm.apps:
                 request.container_statuses.append(_registered_status(name, container))
@@ -190,12 +203,19 @@ class Tracker:
                 continue
             seen = known.get(name)
             if seen is None or seen[0] is not container.phase or seen[1] != container.opportunistic:
-                seen = known[name] = (container.phase, container.opportunistic, _status_of(name, container))
+                seen = known[name] = (container.phase, container.opportunistic, self._live(name, container))
             parts.append(seen[2])
         parts += self._ended.values()
         queue = self._queue().SerializeToString()
         parts.append(b"\x4a" + varint(len(queue)) + queue)
         return b"".join(parts)
+
+    def _live(self, name: str, container: Container) -> bytes:
+        """Return the entry of a container that has not ended."""
+        status = container_status(name, container)
+        if self._relay.mark_guaranteed:
+            status.executionType = GUARANTEED
+        return _entry(status)
 
     def _take_ended(self, name: str, container: Container) -> None:
         """Have the end of a container told: once, or as long as the heartbeat that told it has no answer."""
@@ -203,10 +223,10 @@ class Tracker:
         if container.asked.app_id not in self.nm.apps:
             del self.nm.containers[name]
             self._told.discard(name)
-            self._ended[name] = _status_of(name, container)
+            self._ended[name] = _entry(container_status(name, container))
         elif name not in self._told:
             self._told.add(name)
-            self._ended[name] = _status_of(name, container)
+            self._ended[name] = _entry(container_status(name, container))
 
     def _queue(self) -> OpportunisticContainersStatusProto:
         nm = self.nm
@@ -231,7 +251,8 @@ class Tracker:
         ).SerializeToString()
 
     def _resize(self, resource: ResourceProto) -> None:
-        self.nm.capacity = Size(resource.memory, resource.virtual_cores)
+        extra = self._relay.extra
+        self.nm.capacity = Size(resource.memory + extra.memory_mb, resource.virtual_cores + extra.vcores)
 
 
 def _wishes(answer: NodeHeartbeatResponseProto, now_s: float) -> list[Event]:
@@ -263,10 +284,10 @@ def container_status(name: str, container: Container) -> ContainerStatusProto:
     return status
 
 
-def _status_of(name: str, container: Container) -> bytes:
+def _entry(status: ContainerStatusProto) -> bytes:
     """Return one entry of NodeStatusProto.containersStatuses."""
-    status = container_status(name, container).SerializeToString()
-    return _STATUSES + varint(len(status)) + status
+    data = status.SerializeToString()
+    return _STATUSES + varint(len(data)) + data
 
 
 def _registered_status(name: str, container: Container) -> NMContainerStatusProto:

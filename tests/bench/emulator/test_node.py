@@ -261,3 +261,17 @@ def test_what_is_no_hadoop_is_hung_up_on() -> None:
 
     lost = asyncio.Event()
     run(go())
+
+
+def test_a_node_whose_resource_manager_is_gone_says_why() -> None:
+    async def go() -> None:
+        bench = Bench()
+        bench.rm.held = []
+        await bench.node.start()
+        await until(lambda: bench.rm.beats)
+        bench.rm.held.pop()(ConnectionResetError("the ResourceManager closed the connection"))
+        assert isinstance(bench.node.failure, ConnectionResetError)
+        await asyncio.sleep(0)
+        assert len(bench.rm.beats) == 1
+
+    run(go())

@@ -15,7 +15,7 @@ from bench.emulator.nm_events import (
     Start,
     Stop,
 )
-from bench.emulator.tracker import Tracker, TurnedAwayError
+from bench.emulator.tracker import Relay, Tracker, TurnedAwayError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
 from sidecar.starts import application_id, container_id, container_proto
@@ -172,3 +172,19 @@ def test_a_node_that_is_turned_away_says_so() -> None:
         tracker().registered(s.RegisterNodeManagerResponseProto(nodeAction=s.SHUTDOWN, diagnostics_message="too small"))
     with pytest.raises(TurnedAwayError, match="excluded"):
         tracker().answered(s.NodeHeartbeatResponseProto(nodeAction=s.SHUTDOWN, diagnostics_message="excluded"), 1)
+
+
+def test_behind_the_relay_the_resource_manager_sees_less_and_guaranteed_containers() -> None:
+    relay = Relay(extra=Size(1024, 2), mark_guaranteed=True)
+    made = Tracker("127.64.0.1:19100", NodeManager(Size(3072, 4), 5), 8042, relay)
+    resource = made.register().resource
+    assert (resource.memory, resource.virtual_cores) == (2048, 2)
+    start(made, A, opportunistic=True)
+    made.nm.handle(Launched(A, 0))
+    assert statuses(made)[A].executionType == y.GUARANTEED
+    made.nm.handle(Exited(A, 2))
+    assert statuses(made)[A].executionType == y.OPPORTUNISTIC  # its master is told this one
+    answer = s.NodeHeartbeatResponseProto(response_id=1)
+    answer.resource.memory, answer.resource.virtual_cores = 512, 1
+    made.answered(answer, 1)
+    assert made.nm.capacity == Size(1536, 3)
