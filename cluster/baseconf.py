@@ -165,7 +165,9 @@ def nm_recovery(spec: ClusterSpec, node: NodeAddresses) -> Properties:
 
 def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
     """Return mapred-site.xml: containers of 512 MB with heaps of 300 MB."""
-    options = " ".join([*jvm_options(hosts_file, heap_mb=300), *kerberos.jvm_options(spec, jars.native)])
+    shared = [*jars.sharing, "-cp", f"{jars.classpath}:$CLASSPATH"] if jars.archive else []
+    own = [*kerberos.jvm_options(spec, jars.native), *spec.jvm_opts]
+    options = " ".join([*jvm_options(hosts_file, heap_mb=300), *own, *shared])
     return {
         "mapreduce.framework.name": "yarn",
         "mapreduce.application.classpath": jars.classpath,

@@ -252,7 +252,7 @@ class Cluster:
 
     def _new_launcher(self, java: Java, jars: Jars) -> Launcher:
         spec = self.spec
-        opts = tuple(jvm_options(spec, jars.native))
+        opts = (*jars.sharing, *jvm_options(spec, jars.native), *spec.jvm_opts)
         tickets = Kerberos(spec).client_env if spec.kerberos else None
         return Launcher(java, jars, self.conf.hosts_file, spec.workdir / "tmp", opts, tickets)
 

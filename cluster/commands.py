@@ -47,7 +47,7 @@ class Launcher:
         """Return the command line of `main`: a short name of MAIN_CLASSES, or a class name."""
         tmp = [] if self.tmp is None else [f"-Djava.io.tmpdir={self.tmp}"]
         options = [*jvm_options(self.hosts_file, heap_mb), *tmp, *self.java_opts, *opts]
-        classpath = f"{conf_dir}:{self.jars.classpath}"
+        classpath = f"{self.jars.classpath}:{conf_dir}"
         return [str(self.java.executable), *options, "-cp", classpath, MAIN_CLASSES.get(main, main), *args]
 
     def env(self, conf_dir: Path, user: str | None = None) -> dict[str, str]:

@@ -16,6 +16,8 @@ from cluster.java import Java, find_maven
 
 POM = Path(__file__).with_name("pom.xml")
 HADOOP_VERSION = "3.4.2"
+ARCHIVE_JAVA = 17
+"""The oldest Java for which an archive of classes is made."""
 Progress = Callable[[str], None]
 
 
@@ -24,6 +26,13 @@ class Jars:
     """A folder full of jars, Hadoop's and all they need."""
 
     lib: Path
+    archive: Path | None = None
+    """Their classes parsed and checked already (cluster/archive.py), when somebody made it for this Java."""
+
+    @property
+    def sharing(self) -> list[str]:
+        """The JVM options by which the archive is used; it is of use only to a classpath that begins with the jars."""
+        return [f"-XX:SharedArchiveFile={self.archive}"] if self.archive else []
 
     @property
     def classpath(self) -> str:
@@ -60,7 +69,7 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
     lib, stamp = cache / "lib", cache / "lib" / ".pom.sha256"
     wanted = hashlib.sha256(POM.read_bytes()).hexdigest()
     if stamp.is_file() and stamp.read_text() == wanted:
-        return Jars(lib)
+        return _with_archive(lib, java)
     try:
         cache.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,7 +84,21 @@ def hadoop_jars(java: Java, progress: Progress = lambda _: None, cache: Path | N
             (fresh / stamp.name).write_text(wanted)
             shutil.rmtree(lib, ignore_errors=True)
             fresh.rename(lib)
-    return Jars(lib)
+    return _with_archive(lib, java)
+
+
+def _with_archive(lib: Path, java: Java) -> Jars:
+    archive = archive_file(lib, java)
+    return Jars(lib, archive if archive is not None and archive.is_file() else None)
+
+
+def archive_file(lib: Path, java: Java) -> Path | None:
+    """Return where the archive for this Java and these jars lies or would lie; None for a Java too old for one."""
+    if java.version < ARCHIVE_JAVA:
+        return None
+    about = (java.home / "release", lib / ".pom.sha256")
+    made_for = "".join(path.read_text() for path in about if path.is_file())
+    return lib.parent / f"classes-{hashlib.sha256(f'{java.home} {made_for}'.encode()).hexdigest()[:12]}.jsa"
 
 
 def _download(maven: Path, java: Java, target: Path, log: Path, progress: Progress) -> None:

@@ -116,6 +116,8 @@ class ClusterSpec(BaseModel):
     """Settings laid over all others, in every daemon and client."""
     rm_java_opts: tuple[str, ...] = ()
     """More JVM options for the RM, such as -Xmx2g; the last of contradicting ones wins."""
+    jvm_opts: tuple[str, ...] = ()
+    """More options of all JVMs, those of MapReduce's tasks included."""
     start_timeout_s: float = Field(180.0, gt=0)
     kerberos: bool = False
     """A secure cluster: a KDC of its own, Kerberos and service-level authorization in HDFS, YARN and MapReduce."""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from cluster.archive import make_archive
 from cluster.cluster import Cluster
 from cluster.errors import PortInUseError
 from cluster.ports import ANY, Listen, check_free
@@ -117,6 +118,13 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         return
     if writer.can_write_eof():
         writer.write_eof()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def shared_classes(request: pytest.FixtureRequest) -> None:
+    """Make the archive of Hadoop's classes, unless it is there, before tests that start many of its JVMs."""
+    if any(item.get_closest_marker("hadoop") for item in request.session.items):
+        make_archive(free_base_port(1))
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,9 @@ import os
 
 from hypothesis import settings
 
-from cluster.testing import hadoop_cluster
+from cluster.testing import hadoop_cluster, shared_classes
 
-__all__ = ["hadoop_cluster"]
+__all__ = ["hadoop_cluster", "shared_classes"]
 
 settings.register_profile("here", deadline=None)
 settings.register_profile("ci", derandomize=True, database=None, print_blob=True, deadline=None)
