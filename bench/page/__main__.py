@@ -9,12 +9,16 @@ from typing import Any, Final
 
 import click
 
-from bench.page import mercury, plain, scale
+from bench.page import honest, mercury, plain, scale
 from bench.page.html import html
 from bench.page.markdown import markdown
 from bench.page.model import Page
 
-READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {"mercury": mercury.read, "scale": scale.read}
+READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
+    "honest": honest.read,
+    "mercury": mercury.read,
+    "scale": scale.read,
+}
 """By a result's `benchmark`; all others are shown by `plain`."""
 
 

@@ -40,7 +40,14 @@ def value_of(found: Any) -> Value:
 
 def is_figure(found: Any) -> bool:
     """Tell whether `value_of` has a cell for it, other than by writing out what is in it."""
-    return not isinstance(found, Mapping) or any(middle in found for middle, _, _ in _KINDS)
+    if isinstance(found, Mapping):
+        return any(middle in found for middle, _, _ in _KINDS)
+    return not is_rows(found)
+
+
+def is_rows(found: Any) -> bool:
+    """Tell whether it is a list of mappings."""
+    return isinstance(found, list) and bool(found) and all(isinstance(one, Mapping) for one in found)
 
 
 def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -70,17 +77,24 @@ def command(argv: Sequence[str]) -> str:
     return " ".join([program.name, *argv[1:]])
 
 
+def rows_of(found: Sequence[Mapping[str, Any]], title: str = "") -> Table:
+    """Return mappings as rows; what is not a figure of all of them is left out."""
+    names = dict.fromkeys(name for one in found for name in one)
+    columns = [name for name in names if all(is_figure(one.get(name)) for one in found)]
+    return Table(columns, [[value_of(one.get(column)) for column in columns] for one in found], title)
+
+
 def blocks(found: Mapping[str, Any], title: str = "") -> list[Block]:
     """Return tables of a mapping: its figures, then a table for each mapping in it; mappings alike are rows of one."""
     figures = [(name, value_of(one)) for name, one in found.items() if is_figure(one)]
     deeper = {name: one for name, one in found.items() if not is_figure(one) and one}
     result: list[Block] = [Table(["key", "value"], figures, title)] if figures else []
-    if len(deeper) > 1 and all(is_figure(cell) for one in deeper.values() for cell in one.values()):
-        columns = list(dict.fromkeys(name for one in deeper.values() for name in one))
-        rows = [[name, *(value_of(one.get(column)) for column in columns)] for name, one in deeper.items()]
-        return [*result, Table(["", *columns], rows, title)]
+    mappings = [one for one in deeper.values() if isinstance(one, Mapping)]
+    if len(mappings) == len(deeper) > 1 and all(is_figure(cell) for one in mappings for cell in one.values()):
+        return [*result, rows_of([{"": name, **one} for name, one in deeper.items()], title)]
     for name, one in deeper.items():
-        result += blocks(one, f"{title}.{name}" if title else name)
+        below = f"{title}.{name}" if title else name
+        result += [rows_of(one, below)] if is_rows(one) else blocks(one, below)
     return result
 
 

@@ -1,8 +1,4 @@
-"""bench-scale's result as a page: each figure over nodes and over application masters, with its fitted growth.
-
-Of the result it reads `points`, one for each size measured: {"nodes", "masters", FIGURE: a number or {"median",
-"min", "max"}, ...}. Everything else is shown as tables.
-"""
+"""bench-scale's result as a page: what heartbeats cost by nodes and application masters, and how costs grow."""
 
 from __future__ import annotations
 
@@ -11,9 +7,16 @@ from typing import Any, Final
 
 from bench.page import plain
 from bench.page.model import Axis, Block, Estimate, Lines, Page, Section, Series, Table, Value
-from bench.page.shapes import Growth, growth
+from bench.page.shapes import growth
 
 _SIZES: Final = {"nodes": "nodes", "masters": "application masters"}
+_DRAWN: Final = {
+    "added_p50_ms": "Added latency, p50, ms",
+    "added_p99_ms": "Added latency, p99, ms",
+    "cpu_ms_per_1000_heartbeats": "CPU for 1,000 heartbeats, ms",
+}
+"""Of each point, over masters."""
+_APART: Final = ("points", "growth", "growth_exponents")
 
 Point = Mapping[str, Any]
 
@@ -25,59 +28,60 @@ def _middle(point: Point, figure: str) -> float | None:
     return float(value) if isinstance(value, (int, float)) else None
 
 
-def _figures(points: Sequence[Point]) -> list[str]:
-    names = dict.fromkeys(name for point in points for name in point if name not in _SIZES)
-    return [name for name in names if any(_middle(point, name) is not None for point in points)]
-
-
-def _along(points: Iterable[Point], size: str, figure: str) -> dict[int, list[tuple[float, float]]]:
-    """Return (size, figure), both above 0 and in order, by the other size; only where there are two of them or more."""
-    (other,) = _SIZES.keys() - {size}
+def _over_masters(points: Iterable[Point], figure: str) -> list[Series]:
+    """Return a line for each number of nodes; one of one point is no line."""
     found: dict[int, list[tuple[float, float]]] = {}
     for point in points:
         value = _middle(point, figure)
-        if value is not None and value > 0 and point[size] > 0:
-            found.setdefault(point[other], []).append((point[size], value))
-    return {at: sorted(pairs) for at, pairs in sorted(found.items()) if len({x for x, _ in pairs}) > 1}
+        if value is not None:
+            found.setdefault(point["nodes"], []).append((point["masters"], value))
+    return [
+        Series(f"{nodes:,} nodes", [at for at, _ in sorted(pairs)], [value for _, value in sorted(pairs)])
+        for nodes, pairs in sorted(found.items())
+        if len(pairs) > 1
+    ]
 
 
-def _plot(points: Sequence[Point], size: str, figure: str) -> tuple[Lines, list[list[Value]]] | None:
-    """Return a figure over a size, logarithmic, with what was fitted as dashed lines, and the fits as rows."""
-    (other,) = _SIZES.keys() - {size}
-    series: list[Series] = []
-    rows: list[list[Value]] = []
-    for at, pairs in _along(points, size, figure).items():
-        name = f"{at:,} {_SIZES[other]}"
-        x, y = [one for one, _ in pairs], [one for _, one in pairs]
-        fit: Growth = growth(x, y)
-        ends = [min(x), max(x)]
-        series += [Series(name, x, y), Series(name, ends, [fit.at(end) for end in ends], dashed=True)]
-        rows.append([f"`{figure}`", _SIZES[size], name, round(fit.exponent, 3), len(pairs)])
-    if not series:
+def _heartbeats(points: Sequence[Point]) -> list[Block]:
+    x = Axis(_SIZES["masters"], log=True)
+    plots = [
+        Lines(title, x, Axis(title), series, marks=True)
+        for figure, title in _DRAWN.items()
+        if (series := _over_masters(points, figure))
+    ]
+    return [plain.rows_of(points), *plots]
+
+
+def _grown(name: str, fitted: Mapping[str, Any]) -> Lines | None:
+    """Return what was measured by size and the power law through it; None where there is nothing to draw."""
+    figure, _, size = name.rpartition("_by_")
+    pairs = sorted((float(at), float(value)) for at, value in fitted["points"].items() if value > 0)
+    if len({at for at, _ in pairs}) < 2:
         return None
-    axes = Axis(_SIZES[size], log=True), Axis(figure, log=True)
-    return Lines(f"{figure} by {_SIZES[size]}", *axes, series, marks=True), rows
+    x, y = [at for at, _ in pairs], [value for _, value in pairs]
+    law = growth(x, y)
+    axes = Axis(_SIZES.get(size, size), log=True), Axis(figure, log=True)
+    series = [Series(figure, x, y), Series(figure, x, [law.at(at) for at in x], dashed=True)]
+    return Lines(f"{figure} by {_SIZES.get(size, size)}", *axes, series, marks=True)
 
 
-def _growth(points: Sequence[Point]) -> list[Block]:
-    plots: list[Block] = []
+def _growth(found: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     rows: list[list[Value]] = []
-    for figure in _figures(points):
-        for size in _SIZES:
-            found = _plot(points, size, figure)
-            if found is not None:
-                plots.append(found[0])
-                rows += found[1]
-    columns = ["figure", "over", "at", "exponent", "sizes"]
-    return [Table(columns, rows, "Fitted growth, figure = factor x size ^ exponent"), *plots] if plots else []
+    for name, fitted in found.items():
+        line = fitted.get("line") or {}
+        sizes = ", ".join(fitted["points"])
+        rows.append([f"`{name}`", fitted["exponent"], line.get("base"), line.get("each"), sizes])
+    columns = ["figure", "exponent", "at size 0", "for one more", "measured at"]
+    plots = [plot for name, fitted in found.items() if (plot := _grown(name, fitted)) is not None]
+    return [Table(columns, rows, "Fitted: c x size ^ exponent, and a line"), *plots]
 
 
 def read(result: Mapping[str, Any]) -> Page:
-    """Return the page of a result. Raises KeyError when a point has no sizes."""
-    points: Sequence[Point] = result.get("points", [])
-    columns = [*_SIZES, *_figures(points)]
-    rows = [[plain.value_of(point.get(column)) for column in columns] for point in points]
-    rest = {name: one for name, one in result.items() if name != "points"}
-    summary = plain.read(rest)
-    sizes = [Section("By size", [Table(columns, rows), *_growth(points)])] if points else []
-    return Page("bench-scale", summary.facts, [*summary.sections, *sizes])
+    """Return the page of a result. Raises KeyError when a point has no sizes, or a fit no points."""
+    summary = plain.read({name: one for name, one in result.items() if name not in _APART})
+    sections = list(summary.sections)
+    if result.get("points"):
+        sections.append(Section("Heartbeats by size", _heartbeats(result["points"])))
+    if result.get("growth"):
+        sections.append(Section("Growth", _growth(result["growth"])))
+    return Page("bench-scale", summary.facts, sections)
