@@ -56,6 +56,9 @@ HEARTBEAT: Final = "nodeHeartbeat"
 _VERSION: Final = "3.4.2"
 _STATUSES: Final = b"\x1a"
 """Tag of NodeStatusProto.containersStatuses."""
+_UTILIZATION: Final = b"\x32\x00\x3a\x00"
+"""NodeStatusProto.containers_utilization and node_utilization, both nothing; without them the ResourceManager's REST
+cannot list its nodes."""
 _NODE_STATUS: Final = b"\x0a"
 """Tag of NodeHeartbeatRequestProto.node_status."""
 _SUB_STATES: Final = {
@@ -109,6 +112,7 @@ class Tracker:
         self._proto = NodeIdProto(host=host, port=int(port))
         self._health = NodeHealthStatusProto(is_node_healthy=True, health_report="", last_health_report_time=0)
         self._fixed = NodeStatusProto(node_id=self._proto, nodeHealthStatus=self._health).SerializeToString()
+        self._fixed += _UTILIZATION
         self._keys = b""
         self._response_id = 0
         self._token_sequence = 0
