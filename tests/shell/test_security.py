@@ -257,7 +257,9 @@ def test_a_server_of_another_ca_or_name_is_not_believed(site: Site) -> None:
     assert isinstance(why, str) and why.startswith("TLS failed: the server's certificate: ")
 
 
-@pytest.mark.parametrize(("who", "words"), [("node1", ""), ("foreign", "closed|reset|TLS failed"), ("", "TLS failed: ")])
+@pytest.mark.parametrize(
+    ("who", "words"), [("node1", ""), ("foreign", "closed|reset|TLS failed"), ("", "TLS failed: ")]
+)
 def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
     loops: Callable[[], asyncio.AbstractEventLoop], site: Site, who: str, words: str
 ) -> None:

@@ -1,0 +1,1 @@
+"""What the proxy costs as the cluster grows: latency, CPU, rounds and memory by nodes and application masters."""
