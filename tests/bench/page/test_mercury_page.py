@@ -13,8 +13,9 @@ from bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
 from bench.mercury.compare import FIXED, result
 from bench.mercury.raw import packed
 from bench.page import curves, mercury, plain
-from bench.page.__main__ import main, page_of
+from bench.page.__main__ import main
 from bench.page.model import Bars, Estimate, Lines, Prose, Table
+from bench.page.pages import page_of
 
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bench.page.__main__ import write
 from bench.page.html import html
 from bench.page.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
+from bench.page.pages import beside
 from tests.bench.page.browser import MISSING, Browser, browser
 from tests.bench.page.test_mercury_page import mercury_result
 
@@ -81,7 +82,9 @@ def test_a_click_sorts_by_number_and_what_is_missing_stays_last(opened: tuple[Br
 def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], tmp_path: Path) -> None:
     found, _ = opened
     found.console(), found.requests()
-    found.open(write(mercury_result(), tmp_path / "mercury.html"))
+    file = tmp_path / "mercury-1.json"
+    file.write_text(json.dumps(mercury_result()))
+    found.open(beside(file))
     assert found.run("return document.title") == "bench-mercury"
     assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
     assert found.run("return document.querySelectorAll('table').length") == 6

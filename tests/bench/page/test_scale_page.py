@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.page.__main__ import page_of
 from bench.page.model import Lines, Table
+from bench.page.pages import page_of
 
 
 def result(**more: Any) -> dict[str, Any]:
