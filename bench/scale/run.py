@@ -18,6 +18,7 @@ import requests
 from bench import results
 from bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
 from bench.loadgen import LoadProcess, Measured, Phase
+from bench.page.pages import beside
 from bench.procstat import cpu_s, machine_cpu_s, rss_mb
 from bench.relay import closed_figures, paced_figures
 from bench.rig import Progress, submit
@@ -357,7 +358,7 @@ def scale(
         raise click.ClickException(str(error)) from error
     result = {"benchmark": "scale", **result, **about}
     path = results.write("scale", result, raw, folder)
-    progress(f"written to {path}")
+    progress(f"written to {path} and {beside(path).name}")
     click.echo(json.dumps(result))
 
 
