@@ -97,8 +97,9 @@ class _Field:
             return site.client
 
         port = plot.first_port + len(self._groups)
-        settings = NodeSettings(plot.slots, plot.slots * TASK_MB, _NM_QUEUE, port)
-        group = Nodes(settings)
+        group = Nodes(
+            NodeSettings(vcores=plot.slots, memory_mb=plot.slots * TASK_MB, max_queue_length=_NM_QUEUE, port=port)
+        )
         group.umbilical = self._heard
         self._groups.append(group)
         await group.start(nodes, plot.tracker, accept)
