@@ -81,6 +81,12 @@ def _classes(figures: Figures) -> list[Block]:
     return [Table(["competitor", "class", "jobs", "latency p50, s", "latency p95, s"], rows, "By class of job")]
 
 
+def _phases(figures: Figures) -> list[Block]:
+    """Return where the time goes between two tasks in a slot."""
+    found = [{"competitor": who, **one["phases"]} for who, one in figures.items() if one.get("phases")]
+    return [plain.rows_of(found, "Where the time goes: means, and shares of the slots")] if found else []
+
+
 def _bars(figures: Figures) -> list[Block]:
     found: list[Block] = []
     for key, title, axis in _BARS:
@@ -116,7 +122,7 @@ def _distributions(by_competitor: Runs) -> list[Block]:
 def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> Section:
     rows = [[who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()]
     blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows), *_classes(figures)]
-    blocks += _bars(figures)
+    blocks += _phases(figures) + _bars(figures)
     mine = [run for run in runs if run.workload == name]
     by_competitor = {who: found for who in figures if (found := [run for run in mine if run.competitor == who])}
     if by_competitor:

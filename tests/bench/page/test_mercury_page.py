@@ -69,6 +69,8 @@ def test_a_workload_has_figures_classes_bars_and_curves() -> None:
     assert section.title == "Workload fixed_2s"
     assert [row[0] for row in table(section).rows] == ["only_g_tuned", "quicksilver_only_q"]
     assert {row[1] for row in table(section, 1).rows} == {"even", "odd"}
+    phases = table(section, 2)
+    assert [row[phases.columns.index("started_to_ended_s")] for row in phases.rows] == [2.0, 2.0]
     bars = [block for block in section.blocks if isinstance(block, Bars)]
     assert [bar.title for bar in bars] == ["Task throughput", "Job latency, p95", "Kills", "Work lost by kills"]
     assert all(bar.labels == ["only_g_tuned", "quicksilver_only_q"] for bar in bars)

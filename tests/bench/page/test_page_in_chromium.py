@@ -87,6 +87,6 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
     found.open(beside(file))
     assert found.run("return document.title") == "bench-mercury"
     assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
-    assert found.run("return document.querySelectorAll('table').length") == 6
+    assert found.run("return document.querySelectorAll('table').length") == 7
     assert found.console() == []
     assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []
