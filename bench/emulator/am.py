@@ -7,7 +7,7 @@ Assignment follows MapReduce to its quirks: a grant of any map priority may go t
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -104,6 +104,8 @@ class MapReduceAm:
         """Why the job failed, "" when it did not."""
         self.errors: list[str] = []
         self.granted = self.released = 0
+        self.exits: Counter[int] = Counter()
+        """Exit statuses of attempts that did not come to their end."""
         self._stage = [task.stage for task in job.tasks]
         self._pending: deque[int] = deque(n for n, stage in enumerate(self._stage) if stage != MAP)
         """Reduces that are not asked for yet."""
@@ -254,6 +256,7 @@ class MapReduceAm:
         attempt = self._attempts.pop(container_id, None)
         if attempt is None or attempt.done:
             return
+        self.exits[status.exit_status] += 1
         if attempt.stopping or status.exit_status in KILLED:
             self._gone(attempt, now_s)
             self.records[attempt.task].killed += 1

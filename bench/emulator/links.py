@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, cast
 
 from google.protobuf.message import DecodeError, Message
@@ -102,10 +103,11 @@ class Link(asyncio.Protocol):
     def _take(self, event: ClientEvent) -> None:
         if not self._login.done:
             assert self._transport is not None
-            self._transport.write(self._login.handle(event))
-            if self._login.done and self._early:
-                self._transport.write(b"".join(self._early))
+            said = self._login.handle(event)
+            if self._login.done:
+                said += b"".join(self._early)
                 self._early.clear()
+            self._transport.write(said)
         elif isinstance(event, Response):
             waits = self._waiting.pop(event.call_id, None)
             if waits is not None:
@@ -197,7 +199,7 @@ class NodeLinks:
 
     def _evict(self) -> None:
         """Close what was not used for longest, as far as it is idle; looks at a few only, so that it stays cheap."""
-        for key in list(self._links)[: max(0, len(self._links) - self._most)]:
+        for key in list(islice(self._links, max(0, len(self._links) - self._most))):
             if self._links[key].idle:
                 self.evicted += 1
                 self._links.pop(key).close()

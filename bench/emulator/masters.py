@@ -21,6 +21,7 @@ from bench.yarn_client import RemoteCallError
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from rm_proxy.ids import container_id_text
 
 ADMIT_S: Final = 120.0
 """So long a job may wait to be let in."""
@@ -94,7 +95,8 @@ class Masters:
         self.settings = settings or MastersSettings()
         self.counts: Counter[str] = Counter()
         """heartbeats, granted, released, starts, refused, retried_starts, resyncs, reconnects, killed, failed_jobs,
-        links, evicted_links, and after `run`: lost, doubled, strays."""
+        exit_* (attempts that did not come to their end, by exit status); and after `run`: links, evicted_links, lost,
+        doubled, strays, late_begins, late_ends."""
         self.ledger = Ledger()
         self._scheduler, self._rack_of, self._clock, self._command = scheduler, rack_of, clock, command
         self._submitter = Submitter(rm, self.settings.app_type)
@@ -154,6 +156,7 @@ class Masters:
             await self._submitter.close()
         self.counts["lost"], self.counts["doubled"] = self.ledger.lost(self._ended), self.ledger.doubled
         self.counts["strays"] = self.ledger.strays
+        self.counts["late_begins"], self.counts["late_ends"] = self.ledger.late_begins, self.ledger.late_ends
         self.counts["links"], self.counts["evicted_links"] = self._links.opened, self._links.evicted
         return records
 
@@ -249,6 +252,7 @@ class Masters:
         self.counts["granted"] += am.granted
         self.counts["released"] += am.released
         self.counts["killed"] += sum(task.killed for task in am.records)
+        self.counts.update({f"exit_{status}": count for status, count in am.exits.items()})
         self._links.drop(life.job.number, life.nodes)
         for container_id in life.containers:
             del self._of[container_id]
@@ -261,6 +265,8 @@ class Masters:
             return
         for token in answer.nm_tokens:
             life.tokens[token.nodeId.host, token.nodeId.port] = token.token
+        for status in answer.completed_container_statuses:
+            self.ledger.given_up(container_id_text(status.container_id))
         for command in life.am.answered(answer, self._clock()):
             if isinstance(command, Launch):
                 self._of[command.container_id] = life
@@ -306,6 +312,7 @@ class Masters:
 
     def _refused(self, life: _Life, launch: Launch, why: str) -> None:
         self.counts["refused"] += 1
+        self.ledger.given_up(launch.container_id)
         life.am.refused(launch.container_id, why, self._clock())
         if life.am.over:
             life.rouse()

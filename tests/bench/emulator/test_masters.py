@@ -90,6 +90,7 @@ def test_killed_refused_and_failed_containers_are_made_up_for() -> None:
     (record,) = records
     assert masters.counts["killed"] == sum(task.killed for task in record.tasks) == 2
     assert masters.counts["refused"] == 1
+    assert [masters.counts[f"exit_{status}"] for status in (-102, -108, 143)] == [1, 1, 1]
     assert any("exit 143" in error for error in record.errors) and any("no room" in e for e in record.errors)
 
 
@@ -168,3 +169,16 @@ def test_the_ledger_counts_what_masters_do_not_see() -> None:
     assert ledger.lost([job(1, SHORT, SHORT)]) == 1
     ledger.heard("a", "began")
     assert ledger.doubled == 2
+
+
+def test_what_was_given_up_is_late_and_not_double() -> None:
+    ledger = Masters(("127.0.0.1", 1), ("127.0.0.1", 1)).ledger
+    for name in ("early", "held", "good"):
+        ledger.assigned(name, 1, 0)
+    ledger.heard("early", "began")
+    ledger.given_up("early")
+    ledger.given_up("held")
+    ledger.heard("early", "done")
+    ledger.heard("held", "began")
+    ledger.heard("good", "done")
+    assert (ledger.late_begins, ledger.late_ends, ledger.doubled, ledger.lost([job(1, SHORT)])) == (1, 1, 0, 0)
