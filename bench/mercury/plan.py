@@ -86,11 +86,21 @@ DEFAULT: Final = (
 QUICK: Final = (Part(FIXED, ("only_g_tuned", "opportunistic", _Q), rounds=1, size=Size(warm_s=12.0, window_s=25.0)),)
 
 
-def chosen(parts: Sequence[Part], workloads: Sequence[str], competitors: Sequence[str]) -> tuple[Part, ...]:
-    """Return the parts with these workloads and competitors alone; empty for all. Raises ValueError of none."""
+def chosen(
+    parts: Sequence[Part], workloads: Sequence[str], competitors: Sequence[str], rounds: int | None = None
+) -> tuple[Part, ...]:
+    """Return the parts with these workloads and competitors alone; empty for all. Raises ValueError of none.
+
+    rounds: repetitions of what is repeated, None for those of the plan.
+    """
     found = []
     for part in parts:
-        kept = replace(part, repeated=_kept(part.repeated, competitors), once=_kept(part.once, competitors))
+        kept = replace(
+            part,
+            repeated=_kept(part.repeated, competitors),
+            once=_kept(part.once, competitors),
+            rounds=rounds or part.rounds,
+        )
         if (not workloads or part.workload in workloads) and kept.repeated + kept.once:
             found.append(kept)
     if not found:
