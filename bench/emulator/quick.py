@@ -1,0 +1,96 @@
+"""Quicksilver on the emulated cluster: the proxy as a process of its own, a sidecar's machines at each node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from bench.emulator.node import EmulatedNode
+from bench.emulator.nodes import Accept
+from bench.emulator.reports import Traffic
+from bench.emulator.rm import NodeShape
+from bench.emulator.site import Site, Wiring
+from cluster.cluster import Cluster
+from policies.model import Resources
+from policies.settings import Policies
+from quicksilver.stack import READY_S, Stack, StackError
+from sidecar.config import SidecarSettings
+from sidecar.metrics import SidecarMetrics
+
+_POLL_S = 0.1
+
+
+@dataclass(slots=True)
+class Quicksilver:
+    """The proxy, which runs, and the sites of all nodes, as they are made."""
+
+    stack: Stack
+    shape: NodeShape
+    extra: int
+    wiring: Wiring
+    sites: dict[str, Site] = field(default_factory=dict)
+    """By node id."""
+
+    @property
+    def proxy_pid(self) -> int:
+        """The proxy's process. Raises StackError when it ended."""
+        pid = self.stack.pid("proxy")
+        if pid is None:
+            raise StackError("ended", place="proxy", remedy=f"read {self.stack.log('proxy')}")
+        return pid
+
+    def accept(self, node: EmulatedNode) -> Accept:
+        """Put a site before a node; for `Nodes.start`."""
+        capacity = Resources(self.shape.memory_mb, self.shape.vcores)
+        site = Site(node.id, capacity, float(self.shape.vcores + self.extra), node, self.wiring)
+        node.observer = site
+        self.sites[node.id] = site
+        return site.client
+
+    async def start(self, count: int) -> None:
+        """Have the sites report; return when the proxy places containers at all of them. Raises StackError."""
+        for node_id, site in self.sites.items():
+            await site.start(node_id.rpartition(":")[0])
+        async with asyncio.timeout(READY_S):
+            while await asyncio.to_thread(self._usable) < count:
+                await asyncio.sleep(_POLL_S)
+
+    def _usable(self) -> int:
+        nodes = self.stack.get("/v1/nodes?limit=1000")
+        return sum(node["usable"] for node in nodes["items"])
+
+    def waiting(self) -> int:
+        """Return how many starts wait in the sidecars' queues."""
+        return sum(len(site.node.queue) for site in self.sites.values())
+
+    def counts(self) -> dict[str, int]:
+        """Return what the sites' REST came to."""
+        return {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
+
+
+@asynccontextmanager
+async def quicksilver(
+    cluster: Cluster, policies: Mapping[str, Any], proxy: Mapping[str, Any], shape: NodeShape, extra: int
+) -> AsyncIterator[Quicksilver]:
+    """Run the proxy for the time of an async with block. Raises StackError."""
+    stack = Stack(cluster, policies, proxy, keep=False)
+    stack.folder.mkdir(parents=True, exist_ok=True)
+    settings = SidecarSettings(reserve_mb=0)
+    address = stack.proxy_rest
+    wiring = Wiring(Policies.load(policies), settings, (address.host, address.port), SidecarMetrics(), Traffic())
+    found = Quicksilver(stack, shape, extra, wiring)
+    try:
+        await asyncio.to_thread(stack.start_proxy)
+        await asyncio.to_thread(_wait, stack)
+        yield found
+    finally:
+        for site in found.sites.values():
+            await site.close()
+        await asyncio.to_thread(stack.stop)
+
+
+def _wait(stack: Stack) -> None:
+    stack.wait()  # rm_only has no nodes of its own
