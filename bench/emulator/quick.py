@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
+
+import requests
 
 from bench.emulator.node import EmulatedNode
 from bench.emulator.nodes import Accept
@@ -20,7 +23,7 @@ from quicksilver.stack import READY_S, Stack, StackError
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 
-_POLL_S = 0.1
+_POLL_S: Final = 0.1
 
 
 @dataclass(slots=True)
@@ -54,13 +57,7 @@ class Quicksilver:
         """Have the sites report; return when the proxy places containers at all of them. Raises StackError."""
         for node_id, site in self.sites.items():
             await site.start(node_id.rpartition(":")[0])
-        async with asyncio.timeout(READY_S):
-            while await asyncio.to_thread(self._usable) < count:
-                await asyncio.sleep(_POLL_S)
-
-    def _usable(self) -> int:
-        nodes = self.stack.get("/v1/nodes?limit=1000")
-        return sum(node["usable"] for node in nodes["items"])
+        await asyncio.to_thread(_await, self.stack, count)
 
     def waiting(self) -> int:
         """Return how many starts wait in the sidecars' queues."""
@@ -84,7 +81,7 @@ async def quicksilver(
     found = Quicksilver(stack, shape, extra, wiring)
     try:
         await asyncio.to_thread(stack.start_proxy)
-        await asyncio.to_thread(_wait, stack)
+        await asyncio.to_thread(_await, stack, 0)
         yield found
     finally:
         for site in found.sites.values():
@@ -92,5 +89,17 @@ async def quicksilver(
         await asyncio.to_thread(stack.stop)
 
 
-def _wait(stack: Stack) -> None:
-    stack.wait()  # rm_only has no nodes of its own
+def _await(stack: Stack, count: int) -> None:
+    """Return when the proxy places containers at so many nodes. Raises StackError."""
+    until_s = time.monotonic() + READY_S
+    usable = -1
+    while usable < count:
+        if stack.processes["proxy"].poll() is not None or time.monotonic() > until_s:
+            raise StackError(
+                f"{max(usable, 0)} of {count} nodes are usable after {READY_S:.0f} s, or it ended",
+                place="proxy",
+                remedy=f"read {stack.log('proxy')}",
+            )
+        time.sleep(_POLL_S)
+        with suppress(requests.RequestException):  # not up yet
+            usable = sum(node["usable"] for node in stack.get("/v1/nodes?limit=1000")["items"])

@@ -17,11 +17,10 @@ from typing import Any, Final
 
 from bench import procstat
 from bench.emulator.masters import Masters, MastersSettings
-from bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord
+from bench.emulator.model import JobRecord, JobSpec, RunResult, TaskRecord
 from bench.emulator.nodes import Nodes, NodeSettings
 from bench.emulator.quick import Quicksilver, quicksilver
 from bench.emulator.rm import NodeShape, RmOptions, Running, resource_manager
-from shell.errors import QuicksilverError
 
 Progress = Callable[[str], None]
 

@@ -69,7 +69,9 @@ def _parts(quick: bool, workloads: list[str], competitors: list[str], rounds: in
 @click.command()
 @click.option("--quick", is_flag=True, help="2-second tasks and three competitors, once each: under 5 minutes.")
 @click.option("--workloads", default="", callback=_listed, help="Only these, with commas.  [default: all of the plan]")
-@click.option("--competitors", default="", callback=_listed, help="Only these, with commas.  [default: all of the plan]")
+@click.option(
+    "--competitors", default="", callback=_listed, help="Only these, with commas.  [default: all of the plan]"
+)
 @click.option("--rounds", type=click.IntRange(1), help="Repetitions of what is repeated.  [default: as planned]")
 @click.option("--lanes", default=2, show_default=True, type=click.IntRange(1, 8), help="Runs at a time.")
 @click.option("--dir", "workdir", default="run/bench-mercury", show_default=True, type=click.Path(path_type=Path))
