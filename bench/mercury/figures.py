@@ -169,15 +169,15 @@ def summary(runs: Sequence[RunResult], draws: int = DRAWS) -> dict[str, Any]:
 
 
 def _totals(runs: Sequence[RunResult]) -> dict[str, Any]:
-    """Return kills and work lost per 1000 ended tasks over whole runs, CPU and memory by process, counts."""
+    """Return kills and work lost per 1000 ended tasks over whole runs, CPU within the window, memory, counts."""
     ended = sum(task.ended_s is not None for run in runs for job in run.jobs for task in job.tasks)
-    ran_s = sum(run.began_s + run.window_s for run in runs)
+    window_s = sum(run.window_s for run in runs)
     return {
         "kills": sum(run.kills for run in runs),
         "kills_per_1000_tasks": round(1000 * share(sum(run.kills for run in runs), ended), 2),
         "work_lost_s": round(sum(run.work_lost_s for run in runs), 2),
         "work_lost_s_per_1000_tasks": round(1000 * share(sum(run.work_lost_s for run in runs), ended), 3),
-        "cpu_ratio": {name: round(_sum(runs, "cpu_s", name) / ran_s, 3) for name in runs[0].cpu_s},
+        "cpu_ratio": {name: round(_sum(runs, "cpu_s", name) / window_s, 3) for name in runs[0].cpu_s},
         "rss_mb": {name: max(run.rss_mb.get(name, 0.0) for run in runs) for name in runs[0].rss_mb},
         "counts": {name: int(_sum(runs, "counts", name)) for name in sorted({n for run in runs for n in run.counts})},
     }

@@ -45,7 +45,7 @@ class Lanes:
                 while left and free:
                     step, lane = left.pop(0), free.pop(0)
                     self.progress(f"{step.workload}, {step.competitor}, seed {step.seed}")
-                    going[pool.submit(carry_out, step, lane, self._folder(lane), self._port(lane))] = (step, lane)
+                    going[pool.submit(carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
                 done, _ = wait(going, return_when=FIRST_COMPLETED)
                 for future in done:
                     step, lane = going.pop(future)

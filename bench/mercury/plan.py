@@ -12,20 +12,16 @@ from bench.mercury.competitors import OWN_OPPORTUNISTIC
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A cluster and how long it is looked at. Times in seconds.
-
-    The paper has 256 nodes of 32 cores and 100, 150 or 200 concurrent jobs of 200 tasks: 2.4, 3.7 or 4.9 tasks for each
-    slot. Here the tasks for each slot are kept, and the jobs' number and width scale alike.
-    """
+    """A cluster and how long it is looked at. Times in seconds. The jobs' number and width follow (`jobs.shape`)."""
 
     nodes: int = 64
     cores: int = 4
     """Slots of a node."""
-    per_slot: float = 3.7
-    """Tasks in the system for each slot; the paper's 150 jobs were its best."""
     warm_s: float = 15.0
     """Before the window: the masters arrive, the JVM warms up."""
     window_s: float = 40.0
+    drain_s: float = 60.0
+    """So long after the window all jobs have to be over."""
     heartbeat_s: float = 1.0
     """Of nodes and masters."""
 
@@ -61,7 +57,7 @@ class Step:
 BEST: Final = "opportunistic of the best comparator"
 """In a part: all of Hadoop's own in the first round, the best of them later."""
 _Q, _PLAIN, _HYBRID = "quicksilver_only_q", "quicksilver_only_q_plain", "quicksilver_hybrid"
-_LONG: Final = Size(warm_s=30.0, window_s=120.0)
+_LONG: Final = Size(warm_s=30.0, window_s=120.0, drain_s=300.0)
 
 DEFAULT: Final = (
     Part(
@@ -79,8 +75,8 @@ DEFAULT: Final = (
     ),
     Part(HYBRID, ("only_g_tuned", _Q, _HYBRID), rounds=2, size=_LONG),
     Part(STRAGGLERS, ("only_g_tuned", _PLAIN, _Q), rounds=2),
-    Part("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=25.0, window_s=60.0)),
-    Part("fixed_20s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=40.0, window_s=80.0)),
+    Part("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=25.0, window_s=60.0, drain_s=120.0)),
+    Part("fixed_20s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=40.0, window_s=80.0, drain_s=120.0)),
     Part("microsoft", ("only_g_tuned", _Q, _HYBRID), rounds=1, size=_LONG),
 )
 QUICK: Final = (Part(FIXED, ("only_g_tuned", "opportunistic", _Q), rounds=1, size=Size(warm_s=12.0, window_s=25.0)),)

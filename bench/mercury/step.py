@@ -1,0 +1,71 @@
+"""From a step of the plan to a run on the emulated cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Final
+
+import uvloop
+
+from bench.emulator import workloads
+from bench.emulator.am import AmSettings
+from bench.emulator.jobs import PAPER_JOBS, shape
+from bench.emulator.masters import MastersSettings
+from bench.emulator.model import RunResult
+from bench.emulator.nodes import NodeSettings
+from bench.emulator.rm import NodeShape, RmOptions
+from bench.emulator.run import RunSpec, run
+from bench.mercury.competitors import BY_NAME
+from bench.mercury.plan import Step
+from shell.logs import configure_logs
+
+TASK_MB: Final = 1024
+_NODE_PORT: Final = 300
+"""Of the nodes, above a lane's first port."""
+
+
+def spec(step: Step, base_port: int) -> RunSpec:
+    """Return what a step comes to. Raises KeyError for an unknown competitor."""
+    competitor, size = BY_NAME[step.competitor], step.size
+    node = NodeShape(size.cores, size.cores * TASK_MB)
+    return RunSpec(
+        competitor=step.competitor,
+        workload=step.workload,
+        seed=step.seed,
+        count=size.nodes,
+        shape=node,
+        rm=RmOptions(
+            base_port=base_port,
+            scheduler=competitor.scheduler,
+            heartbeat_s=size.heartbeat_s,
+            behind_proxy=competitor.quicksilver,
+            yarn=competitor.yarn_site,
+            capacity_scheduler=competitor.scheduler_site,
+        ),
+        masters=MastersSettings(
+            am=AmSettings(opportunistic_percent=competitor.opportunistic_percent), heartbeat_s=size.heartbeat_s
+        ),
+        nodes=NodeSettings(node.vcores, node.memory_mb, competitor.nm_queue_length, base_port + _NODE_PORT),
+        concurrent=shape(size.slots, PAPER_JOBS)[0],
+        warm_s=size.warm_s,
+        window_s=size.window_s,
+        drain_s=size.drain_s,
+        policies=competitor.policies,
+        extra=competitor.extra,
+    )
+
+
+def carry_out(step: Step, workdir: Path, base_port: int) -> RunResult:
+    """Run a step, in a process of its own; its folder is empty at the begin and gone at the end, unless it fails.
+
+    Raises QuicksilverError, ClusterError, OSError, RuntimeError.
+    """
+    configure_logs(level="warning")  # a sidecar tells of each container
+    shutil.rmtree(workdir, ignore_errors=True)
+    jobs = workloads.draw(workloads.WORKLOADS[step.workload], step.size.slots, step.seed)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        result = runner.run(run(spec(step, base_port), jobs, workdir))
+    shutil.rmtree(workdir, ignore_errors=True)
+    return result
