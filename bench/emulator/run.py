@@ -52,8 +52,6 @@ class RunSpec:
     """The section of quicksilver.yaml; None without quicksilver."""
     proxy: Mapping[str, Any] = field(default_factory=dict)
     """More of that section of quicksilver.yaml."""
-    extra: int = 0
-    """Vcores that NodeManagers believe to have beside those that the ResourceManager sees."""
 
     @property
     def slots(self) -> int:
@@ -103,7 +101,7 @@ async def _quicksilver(spec: RunSpec, rm: Running, nodes: Nodes) -> AsyncIterato
     if spec.policies is None:
         yield None
         return
-    async with quicksilver(rm.cluster, spec.policies, spec.proxy, spec.shape, spec.extra) as through:
+    async with quicksilver(rm.cluster, spec.policies, spec.proxy, spec.shape, spec.nodes.relay.extra.vcores) as through:
         nodes.queued_elsewhere = through.waiting
         yield through
 

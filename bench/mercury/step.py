@@ -14,9 +14,11 @@ from bench.emulator.am import AmSettings
 from bench.emulator.jobs import PAPER_JOBS, shape
 from bench.emulator.masters import MastersSettings
 from bench.emulator.model import RunResult
+from bench.emulator.nm_events import Size as Nm
 from bench.emulator.nodes import NodeSettings
 from bench.emulator.rm import NodeShape, RmOptions
 from bench.emulator.run import RunSpec, run
+from bench.emulator.tracker import Relay
 from bench.mercury.competitors import BY_NAME
 from bench.mercury.plan import Step
 from shell.logs import configure_logs
@@ -47,13 +49,18 @@ def spec(step: Step, base_port: int) -> RunSpec:
         masters=MastersSettings(
             am=AmSettings(opportunistic_percent=competitor.opportunistic_percent), heartbeat_s=size.heartbeat_s
         ),
-        nodes=NodeSettings(node.vcores, node.memory_mb, competitor.nm_queue_length, base_port + _NODE_PORT),
+        nodes=NodeSettings(
+            vcores=node.vcores,
+            memory_mb=node.memory_mb,
+            relay=Relay(Nm(competitor.extra * TASK_MB, competitor.extra), competitor.quicksilver),
+            max_queue_length=competitor.nm_queue_length,
+            port=base_port + _NODE_PORT,
+        ),
         concurrent=shape(size.slots, PAPER_JOBS)[0],
         warm_s=size.warm_s,
         window_s=size.window_s,
         drain_s=size.drain_s,
         policies=competitor.policies,
-        extra=competitor.extra,
     )
 
 
