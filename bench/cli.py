@@ -26,6 +26,7 @@ BENCHMARKS: Final = {
     "resize": Command("bench.resize.run:resize", "Resizing a container, and a sidecar with 200 of them."),
     "policies": Command("bench.policies.run:policies", "Each policy alone and all together against none."),
     "scale": Command("bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
+    "mercury": Command("bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
     "reloads": Command("bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."),
     "recovery": Command("bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."),
     "upgrades": Command("bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."),

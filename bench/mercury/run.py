@@ -19,6 +19,7 @@ from bench.mercury import compare, plan
 from bench.mercury.competitors import ALL
 from bench.mercury.lanes import Failed, Lanes
 from bench.mercury.raw import packed
+from bench.page.pages import beside
 from shell.errors import QuicksilverError
 
 _PORTS: Final = 20000
@@ -118,6 +119,7 @@ def mercury(
     raw = [packed(run) for same in found.runs.values() for run in same]
     path = results.write("mercury", result, {"runs": raw}, folder)
     progress(f"written to {path}")
+    progress(f"page: {beside(path)}")
     click.echo(json.dumps(result))
     if found.broken or result["lost_tasks"] or result["doubled_tasks"]:
         sys.exit(1)

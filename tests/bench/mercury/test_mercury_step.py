@@ -1,0 +1,61 @@
+"""From a step to a run, and small runs on a real ResourceManager."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.emulator.model import RunResult
+from bench.mercury.figures import figures
+from bench.mercury.lanes import Failed, Lanes
+from bench.mercury.plan import Size, Step
+from bench.mercury.step import spec
+from cluster.testing import free_base_port
+
+SMALL = Size(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
+
+
+def test_a_step_names_the_settings_of_its_competitor() -> None:
+    found = spec(Step("fixed_2s", "opportunistic_half", 1, Size()), 20000)
+    assert (found.slots, found.concurrent) == (256, 27)
+    assert found.masters.am.opportunistic_percent == 50
+    assert found.nodes.max_queue_length == 15
+    assert found.rm.yarn["yarn.resourcemanager.nm-container-queuing.load-comparator"] == "QUEUE_LENGTH"
+    assert not found.rm.behind_proxy
+    assert found.policies is None
+
+
+def test_quicksilver_stands_before_resource_manager_and_nodes() -> None:
+    found = spec(Step("fixed_2s", "quicksilver_las", 1, Size()), 20000)
+    assert found.rm.behind_proxy
+    assert found.nodes.relay.mark_guaranteed
+    assert (found.nodes.relay.extra.vcores, found.nodes.relay.extra.memory_mb) == (4, 4096)
+    assert found.policies is not None
+
+
+def test_a_run_that_fails_is_told_and_others_go_on(tmp_path: Path) -> None:
+    told: list[str] = []
+    steps = [Step("fixed_2s", "nobody", 1, SMALL), Step("no such workload", "only_g_tuned", 1, SMALL)]
+    found = [str(one) for one in Lanes(2, tmp_path, 20000, told.append).run(steps)]
+    assert sorted(found) == [
+        "fixed_2s, nobody, seed 1: KeyError: 'nobody'",
+        "no such workload, only_g_tuned, seed 1: KeyError: 'no such workload'",
+    ]
+    assert len([text for text in told if text.startswith("error: ")]) == 2
+
+
+@pytest.mark.hadoop
+def test_every_task_runs_once_stock_and_through_quicksilver(tmp_path: Path) -> None:
+    steps = [Step("fixed_2s", name, 1, SMALL) for name in ("only_g_tuned", "quicksilver_only_q")]
+    for found in Lanes(1, tmp_path, free_base_port(1), lambda _: None).run(steps):
+        assert not isinstance(found, Failed), found
+        _whole(found)
+    assert not any((tmp_path / "lane0").glob("*"))
+
+
+def _whole(run: RunResult) -> None:
+    assert (run.counts["lost"], run.counts["doubled"]) == (0, 0)
+    assert all(task.ended_s is not None for job in run.jobs for task in job.tasks)
+    found = figures(run)
+    assert 0 < found["tasks_per_s"] <= run.slots / 2
+    assert 0.2 < found["utilisation"] <= 1
+    assert run.cpu_s.keys() == run.rss_mb.keys() >= {"rm", "emulator"}
