@@ -1,0 +1,30 @@
+"""What the ResourceManager of the emulated cluster is configured with."""
+
+from pathlib import Path
+
+from bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, spec
+
+
+def test_the_stock_one_knows_nothing_of_quicksilver_nor_of_opportunistic_containers() -> None:
+    made = spec(Path("/x"), NodeShape(4, 8192), RmOptions())
+    yarn = made.extra_site["yarn"]
+    assert made.rm_only and not made.overlay
+    assert (made.node_vcores, made.node_memory_mb) == (4, 8192)
+    assert yarn["yarn.resourcemanager.nodemanagers.heartbeat-interval-ms"] == "1000"
+    assert "yarn.resourcemanager.scheduler.class" not in yarn and not OPPORTUNISTIC.items() & yarn.items()
+
+
+def test_a_competitor_lays_its_settings_over_all() -> None:
+    options = RmOptions(
+        scheduler="fair",
+        heartbeat_s=0.5,
+        yarn={**OPPORTUNISTIC, "yarn.resourcemanager.scheduler.class": "mine"},
+        capacity_scheduler={"yarn.scheduler.capacity.maximum-applications": "7"},
+    )
+    sites = spec(Path("/x"), NodeShape(), options).extra_site
+    assert OPPORTUNISTIC.items() <= sites["yarn"].items()
+    assert sites["yarn"]["yarn.resourcemanager.nodemanagers.heartbeat-interval-ms"] == "500"
+    assert sites["yarn"]["yarn.resourcemanager.scheduler.class"] == "mine"
+    assert sites["capacity-scheduler"]["yarn.scheduler.capacity.maximum-applications"] == "7"
+    fair = spec(Path("/x"), NodeShape(), RmOptions(scheduler="fair")).extra_site["yarn"]
+    assert fair["yarn.resourcemanager.scheduler.class"] == FAIR
