@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -69,6 +69,9 @@ bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
 
 bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
 	@$(PYTHON) -m bench.recovery $(ARGS)
+
+bench-honest: setup ## the same jobs on real and on emulated NodeManagers
+	@$(PYTHON) -m bench.honest $(ARGS)
 
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
 	@$(PYTHON) -m bench.upgrades $(ARGS)
