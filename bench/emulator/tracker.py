@@ -188,11 +188,15 @@ class Tracker:
 
     def _acknowledged(self, answer: NodeHeartbeatResponseProto) -> None:
         if answer.containers_to_be_removed_from_nm or self._unacknowledged:
-            names = [container_id(one) for one in answer.containers_to_be_removed_from_nm]
-            for name in names:
+            new = [container_id(one) for one in answer.containers_to_be_removed_from_nm]
+            for name in new:
                 self._ended.pop(name, None)
-                self._told.discard(name)
-            self._unacknowledged = self.nm.forget([*self._unacknowledged, *names])
+            names = [*self._unacknowledged, *new]
+            self._unacknowledged = self.nm.forget(names)
+            for name in names:
+                if name not in self.nm.containers:
+                    self._told.discard(name)
+                    self._statuses.pop(name, None)
         if not self._missed:
             self._ended.clear()
         self._missed = False

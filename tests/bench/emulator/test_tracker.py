@@ -1,6 +1,8 @@
 """What an emulated NodeManager tells the ResourceManager, and what it makes of the answers."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bench.emulator.nm import NodeManager
 from bench.emulator.nm_events import (
@@ -8,6 +10,7 @@ from bench.emulator.nm_events import (
     AppOver,
     Asked,
     Exited,
+    KillOver,
     Launched,
     Limited,
     Retyped,
@@ -188,3 +191,49 @@ def test_behind_the_relay_the_resource_manager_sees_less_and_guaranteed_containe
     answer.resource.memory, answer.resource.virtual_cores = 512, 1
     made.answered(answer, 1)
     assert made.nm.capacity == Size(1536, 3)
+
+
+@given(st.lists(st.sampled_from(["start", "end", "answered", "lost", "acknowledged"]), max_size=40))
+def test_every_end_arrives_whatever_answers_are_lost_and_nothing_is_kept(steps: list[str]) -> None:
+    made, number, at = tracker(slots=100), 0, 0
+    running: list[str] = []
+    ended: set[str] = set()
+    arrived: set[str] = set()
+
+    def beat_once(heard: bool, acks: frozenset[str] = frozenset()) -> None:
+        nonlocal at
+        told = statuses(made)
+        assert set(running) <= told.keys()
+        if not heard:
+            made.missed()
+            return
+        arrived.update(name for name, one in told.items() if one.state == y.C_COMPLETE)
+        at += 1
+        gone = [container_proto(name) for name in acks]
+        made.answered(s.NodeHeartbeatResponseProto(response_id=at, containers_to_be_removed_from_nm=gone), 1)
+
+    for step in steps:
+        if step == "start":
+            number += 1
+            running.append(f"container_1700000000000_0007_01_{number:06d}")
+            start(made, running[-1])
+        elif step == "end" and running:
+            name = running.pop(0)
+            made.nm.handle(Launched(name, 0))
+            made.nm.handle(Exited(name, 2))
+            ended.add(name)
+        elif step == "acknowledged":
+            beat_once(True, frozenset(arrived))
+        else:
+            beat_once(step == "answered")
+    beat_once(True)
+    beat_once(True)
+    assert arrived == ended
+    beat_once(True, frozenset(ended))
+    assert set(made.nm.containers) == set(running)
+    made.nm.handle(AppOver(APP, 3))
+    for name in running:
+        made.nm.handle(KillOver(name, 3))
+    running.clear()
+    beat_once(True)
+    assert not made.nm.containers and not statuses(made)
