@@ -98,7 +98,7 @@ def test_the_set_up_has_the_plan_the_competitors_and_what_was_not_finished() -> 
 def test_costs_are_by_process_and_a_process_that_was_not_there_is_missing() -> None:
     costs = table(page_of(mercury_result()).sections[-1])
     row = dict(zip(costs.columns, costs.rows[0], strict=True))
-    assert (row["rm, cores"], row["proxy, cores"], row["emulator, MB"]) == (0.2, None, 90.0)
+    assert (row["rm, cores"], row["proxy, cores"], row["emulator, MB"]) == (0.4, None, 90.0)
 
 
 def test_curves_are_means_of_the_runs_and_cdfs_of_the_window() -> None:
