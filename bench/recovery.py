@@ -209,7 +209,7 @@ def main(workdir: Path, base_port: int, masters: int, rounds: int) -> None:
     """Kill the proxy and sidecars, and print JSON with what their users felt."""
     machine, progress = results.machine(), Progresses()
     cluster = Cluster(ClusterSpec(workdir=workdir, base_port=base_port, nodes=2))
-    stack = Stack(cluster, POLICIES)
+    stack = Stack(cluster, POLICIES, spare=True)
     with interruptible():
         try:
             cluster.start(progress)

@@ -49,16 +49,18 @@ class Stack:
         proxy: Mapping[str, Any] | None = None,
         sidecar: Mapping[str, Any] | None = None,
         keep: bool = True,
+        spare: bool = False,
         per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
         security: bool = False,
     ) -> None:
         """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
 
         keep: each process runs below `quicksilver keep`, which starts it again when it ends.
+        spare: with `keep`, another process that has loaded the program stands by for each; twice the work of a start.
         per_node: returns what a node's sidecar has besides `sidecar`.
         security: REST by TLS, with certificates of the stack's own CA, and tokens.
         """
-        self.cluster, self.keep = cluster, keep
+        self.cluster, self.keep, self._spare = cluster, keep, spare
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
         self._per_node = per_node
@@ -166,7 +168,7 @@ class Stack:
     def _spawn(self, name: str, arguments: list[str]) -> None:
         log = self.log(name).open("ab")
         self._logs.append(log)
-        kept = ["keep", "--"] if self.keep else []
+        kept = ["keep", "--spare" if self._spare else "--no-spare", "--"] if self.keep else []
         command = [sys.executable, "-m", "quicksilver", *kept, *arguments]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
         if self.cluster.spec.kerberos:

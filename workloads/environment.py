@@ -134,7 +134,7 @@ def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[Stack
     if where.plain:
         yield None
         return
-    stack = Stack(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]})
+    stack = Stack(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]}, spare=True)
     stack.start(progress)
     try:
         yield stack

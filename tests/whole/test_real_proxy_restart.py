@@ -40,7 +40,7 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def stack(cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(cluster, MAPS_Q)
+    made = Stack(cluster, MAPS_Q, spare=True)
     made.start()
     try:
         yield made
@@ -85,7 +85,7 @@ def strike(stack: Stack, job: RunningJob, kill: Callable[[str], int], rng: Rando
     return took_s
 
 
-@pytest.mark.parametrize("how", ["killed", "upgraded"])
+@pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.long), "upgraded"])
 def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, stack: Stack, how: str) -> None:
     target = f"/restart/{how}-{time.time_ns()}"
     with Watch(cluster) as watch:
@@ -103,6 +103,7 @@ def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, 
     print(f"without an answer for {[round(s, 2) for s in took_s]} s")
 
 
+@pytest.mark.long
 def test_what_is_killed_twice_at_once_comes_back(cluster: Cluster, stack: Stack) -> None:
     """A process that has hardly begun to go on is killed too."""
     target = f"/restart/twice-{time.time_ns()}"

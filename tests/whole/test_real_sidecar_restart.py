@@ -91,7 +91,7 @@ async def ends_well(asked: Job) -> None:
 
 
 def test_held_and_running_ones_survive_kills_of_their_sidecar(small: Cluster) -> None:
-    stack = Stack(small, ALL_Q, sidecar={"vcores": 2, "resizer": "none"})
+    stack = Stack(small, ALL_Q, sidecar={"vcores": 2, "resizer": "none"}, spare=True)
     address = small.spec.node_addresses[0]
 
     async def run() -> None:
@@ -162,6 +162,7 @@ def three(hadoop_cluster: Cluster) -> Cluster:
     return hadoop_cluster
 
 
+@pytest.mark.long
 def test_a_mapreduce_job_does_not_notice(three: Cluster) -> None:
     stack = Stack(three, ALL_Q)
     stack.start()

@@ -30,6 +30,14 @@ def test_a_seed_draws_the_same_faults_and_every_kind() -> None:
     assert 4 < sum(fault.pause_s for fault in one) / len(one) < 6
 
 
+def test_each_kind_comes_once_before_any_comes_twice() -> None:
+    count = len(plan.KINDS)
+    dealt = list(islice(plan.faults(7, NODES, LINKS, 5.0, each_first=True), 3 * count))
+    assert {fault.kind for fault in dealt[:count]} == set(plan.KINDS)
+    assert len({fault.kind for fault in dealt[count:]}) > 1
+    assert dealt != list(islice(plan.faults(8, NODES, LINKS, 5.0, each_first=True), 3 * count))
+
+
 def test_without_links_nothing_happens_to_the_network() -> None:
     kinds = Counter(fault.kind for fault in islice(plan.faults(1, NODES, [], 5.0), 300))
     assert not plan.NETWORK & kinds.keys()

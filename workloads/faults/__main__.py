@@ -44,6 +44,7 @@ POLICIES: Final[Mapping[str, Any]] = {
 _OTHER_PROXY, _TOXIC_UPSTREAM, _TOXIC_REST = 38, 39, 91
 _OTHER_SIDECAR, _TOXIC_NM, _TOXIC_SIDECAR_REST = 7, 8, 9
 _END_S: Final = 480.0
+_AGAIN_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,8 @@ class Options:
     store: str
     lanes: tuple[str, ...]
     kinds: tuple[str, ...] = ()
+    each_first: bool = False
+    """One of each kind before any comes twice; who aims at what is away waits for it."""
 
 
 def links(spec: ClusterSpec, rest: HostPort) -> dict[str, Between]:
@@ -126,6 +129,7 @@ def site(
                 proxy=own,
                 sidecar={"proxy_url": spec.master(_TOXIC_REST).url},
                 per_node=node_settings,
+                spare=True,
             )
             toxics = stack_of.enter_context(Toxics(links(spec, stack.proxy_rest), options.seed))
         stack_of.callback(cluster.stop, progress)
@@ -197,11 +201,13 @@ def _inject(options: Options, cluster: Cluster, toxics: Toxics | None, injector:
     kinds = {kind: weight for kind, weight in plan.KINDS.items() if not options.plain or kind in plan.STOCK}
     if options.kinds:
         kinds = {kind: weight for kind, weight in kinds.items() if kind in options.kinds}
-    drawn = plan.faults(options.seed, nodes, toxics.names if toxics else [], options.pause_s, kinds)
+    links = toxics.names if toxics else []
+    drawn = plan.faults(options.seed, nodes, links, options.pause_s, kinds, options.each_first)
     while len(injector.done) < options.faults and time.monotonic() - begun_s < 60 * options.minutes:
         fault = next(drawn)
         time.sleep(fault.pause_s)
-        injector.inject(fault)
+        while not injector.inject(fault) and len(injector.done) < len(kinds) and options.each_first:
+            time.sleep(_AGAIN_S)
 
 
 def passed(result: Mapping[str, Any]) -> bool:

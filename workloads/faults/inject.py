@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import psutil
@@ -123,7 +125,7 @@ class Injector:
         return ""
 
     def _kill_master(self, _fault: Fault) -> str | None:
-        found = masters()
+        found = masters(self._cluster.spec.workdir / "local")
         if not found:
             return None
         pid, container = self._rng.choice(sorted(found.items()))
@@ -165,16 +167,20 @@ class Injector:
         return f"{1000 * fault.delay_s:.0f} ms"
 
 
-def masters() -> dict[int, str]:
-    """Return the processes of application masters that may be killed, with their containers."""
+def masters(local_root: Path) -> dict[int, str]:
+    """Return the processes of application masters that may be killed, with their containers.
+
+    local_root: where this cluster's NodeManagers have their files; other clusters' masters are left alone.
+    """
     found: dict[int, str] = {}
     for process in psutil.process_iter():
         try:
             if "java" not in process.name() or not _MASTERS.search(" ".join(process.cmdline())):
                 continue
-            container = process.environ().get("CONTAINER_ID", "")
+            environment = process.environ()
         except psutil.Error:
             continue  # ended meanwhile
-        if is_master(container):
+        container = environment.get("CONTAINER_ID", "")
+        if is_master(container) and environment.get("LOCAL_DIRS", "").startswith(f"{local_root}{os.sep}"):
             found[process.pid] = container
     return found

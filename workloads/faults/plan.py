@@ -54,15 +54,24 @@ class Fault:
 
 
 def faults(
-    seed: int, nodes: Sequence[str], links: Sequence[str], mean_pause_s: float, kinds: Mapping[str, float] = KINDS
+    seed: int,
+    nodes: Sequence[str],
+    links: Sequence[str],
+    mean_pause_s: float,
+    kinds: Mapping[str, float] = KINDS,
+    each_first: bool = False,
 ) -> Iterator[Fault]:
-    """Yield faults for ever. Pauses are exponential, so that two may come right after each other."""
+    """Yield faults for ever. Pauses are exponential, so that two may come right after each other.
+
+    each_first: one of each kind, in an order that is drawn, before any comes twice.
+    """
     rng = Random(seed)
     possible = {kind: weight for kind, weight in kinds.items() if links or kind not in NETWORK}
+    dealt = rng.sample(list(possible), len(possible)) if each_first else []
     number = 0
     while True:
         number += 1
-        kind = rng.choices(list(possible), list(possible.values()))[0]
+        kind = dealt.pop() if dealt else rng.choices(list(possible), list(possible.values()))[0]
         pause_s = _SHORTEST_PAUSE_S + rng.expovariate(1 / max(mean_pause_s - _SHORTEST_PAUSE_S, 1e-3))
         if kind in NETWORK:
             longest = {CUT: _LONGEST_CUT_S, HOLD: _LONGEST_HOLD_S, SLOW: _LONGEST_SLOW_S}[kind]

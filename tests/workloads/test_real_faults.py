@@ -1,0 +1,37 @@
+"""A short campaign of faults on a real cluster; `make faults` runs a long one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cluster.testing import free_base_port
+from workloads.faults import plan
+from workloads.faults.__main__ import Options, passed, run
+from workloads.faults.jobs import MAPREDUCE, SHELL
+
+pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.timeout(590)]
+FAULTS = 15
+
+
+def test_nobody_notices_one_of_each_fault_and_some_more(tmp_path: Path) -> None:
+    options = Options(
+        workdir=tmp_path / "faults",
+        base_port=free_base_port(),
+        faults=FAULTS,
+        minutes=4.0,
+        pause_s=5.0,
+        seed=6,
+        plain=False,
+        preempt="kill_newest",
+        store="postgresql",
+        lanes=(MAPREDUCE, SHELL),
+        each_first=True,
+    )
+    result = run(options, print)
+    assert passed(result), json.dumps({name: value for name, value in result.items() if name != "all_faults"}, indent=1)
+    assert set(result["by_kind"]) == set(plan.KINDS), "in four minutes"
+    assert set(result["jobs_by_kind"]) == {MAPREDUCE, SHELL}
+    assert result["containers_launched"] >= 20

@@ -1,0 +1,77 @@
+"""Which failed attempts of MapReduce stock YARN would have counted as failed, too, after the same faults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+from workloads.faults import plan
+
+_LOST_IN_LAUNCH: Final = re.compile(r"exit(?:ed with a non-zero exit)? code:? 154\b|exitCode: 154\b", re.IGNORECASE)
+"""ExitCode.LOST: a NodeManager that recovers finds a container without a process and without an exit code."""
+_BROKEN: Final = re.compile(
+    r"EOFException|SocketException|Connection reset|Connection refused|ClosedChannel|Broken pipe"
+)
+"""What Hadoop's client says of a connection that breaks; in mid-handshake it does not try again."""
+_LAUNCH: Final = "Container launch failed"
+_RECOVERY_S: Final = 45.0
+"""From the SIGKILL of a NodeManager until it has told the ResourceManager what it recovered."""
+_BREAK_S: Final = 5.0
+"""From the begin of a cut until the master has told its own log; longer than the cut itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An attempt that MapReduce counted as failed; times are Unix times."""
+
+    attempt: str
+    container: str
+    node: str
+    """Name, or "" when its node is not known."""
+    began_s: float
+    ended_s: float
+    text: str
+    as_stock: str = ""
+    """Why plain YARN would have counted it as well; "" when that is not known."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON knows it."""
+        return asdict(self)
+
+
+def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
+    """Return which fault explains a failure on plain YARN; "" when none does.
+
+    faults: as `Injected.as_dict` gives them. Two kinds are known: a NodeManager killed during a launch, whose own
+    recovery has no exit code, and a start whose connection a fault of the network broke, when no sidecar of that node
+    was killed in the same seconds.
+    """
+    at = list(faults)
+    if _LOST_IN_LAUNCH.search(failure.text):
+        return _named(at, failure, {plan.KILL_NM}, {failure.node}, _RECOVERY_S)
+    if _LAUNCH in failure.text and _BROKEN.search(failure.text):
+        if _named(at, failure, {plan.KILL_SIDECAR, plan.KILL_BOTH}, {failure.node}, _BREAK_S):
+            return ""
+        links = {f"AM-{failure.node}", f"{failure.node}-NM"}
+        return _named(at, failure, {plan.CUT}, links, _BREAK_S) or _named(
+            at, failure, {plan.KILL_NM}, {failure.node}, _BREAK_S
+        )
+    return ""
+
+
+def explained(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> Failure:
+    """Return the failure with what `as_on_stock` says of it."""
+    return replace(failure, as_stock=as_on_stock(failure, faults))
+
+
+def _named(
+    faults: Iterable[Mapping[str, Any]], failure: Failure, kinds: set[str], targets: set[str], within_s: float
+) -> str:
+    """Return the last fault of these kinds that came at most so long before the end of the attempt."""
+    found = ""
+    for fault in faults:
+        if fault["kind"] in kinds and fault["target"] in targets and 0 <= failure.ended_s - fault["at_s"] <= within_s:
+            found = f"{fault['kind']} {fault['target']}, {failure.ended_s - fault['at_s']:.1f} s before"
+    return found
