@@ -300,9 +300,7 @@ time.sleep(600)
     until(lambda: not (mount / TOP).exists())
     print(json.dumps({"guardian_gave_back_after_s": round(time.monotonic() - killed, 2)}))
     assert group_of(burner.pid) == origin
-    until(
-        lambda: not Path(f"/proc/{guardian}").exists() or Path(f"/proc/{guardian}/stat").read_text().split()[2] == "Z"
-    )
+    until(lambda: all(process.over for pid, process in scan().items() if pid == guardian))
 
 
 def test_time_of_a_resize(resizer: Cgroup2, start: Start) -> None:
