@@ -119,7 +119,7 @@ def mercury(
     raw = [packed(run) for same in found.runs.values() for run in same]
     path = results.write("mercury", result, {"runs": raw}, folder)
     progress(f"written to {path}")
-    progress(f"page: {beside(path)}")
     click.echo(json.dumps(result))
+    progress(f"page: {beside(path)}")
     if found.broken or result["lost_tasks"] or result["doubled_tasks"]:
         sys.exit(1)

@@ -358,8 +358,9 @@ def scale(
         raise click.ClickException(str(error)) from error
     result = {"benchmark": "scale", **result, **about}
     path = results.write("scale", result, raw, folder)
-    progress(f"written to {path} and {beside(path).name}")
+    progress(f"written to {path}")
     click.echo(json.dumps(result))
+    progress(f"page: {beside(path)}")
 
 
 if __name__ == "__main__":
