@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from sidecar.gate import Gate
 from sidecar.gate_events import ClientClosed, FromClient, FromUpstream, GateEvent, UpstreamClosed
@@ -23,12 +24,12 @@ class Link:
         self.client: asyncio.Transport | None = None
         self.upstream: asyncio.Transport | None = None
         self.handshake_timer: asyncio.TimerHandle | None = None
-        self.early: list[bytes] = []
-        """For the NodeManager, from before it was connected: uvloop reads once after a pause in connection_made."""
+        self.early: socket.socket | None = None
+        """The client's, until the NodeManager is reached and it is read."""
         self.lost = False
         """Whether the session was taken off the books."""
         self.on_connected: Callable[[Link], None] = lambda link: None
-        """Called when both sockets are there."""
+        """Called when both sockets are there, before the client is read."""
         self._tell = tell
         self._client_held: set[str] = set()
         self._upstream_held = False
@@ -77,51 +78,39 @@ class Link:
 
     def abort(self) -> None:
         """Close both sockets without waiting for what is unsent."""
+        if self.early is not None:
+            self.early.close()
+            self.early = None
         for transport in (self.client, self.upstream):
             if transport is not None:
                 transport.abort()
 
 
-class Accepts(Protocol):
-    """What takes in a new connection; None when there is no place for it."""
-
-    def accept(self, transport: asyncio.Transport) -> Link | None: ...  # noqa: D102
-
-
 class ClientSide(asyncio.Protocol):
-    """The application master's socket."""
+    """The application master's socket, once the NodeManager is reached for it."""
 
-    def __init__(self, owner: Accepts) -> None:
-        self._owner = owner
-        self._link: Link | None = None
+    def __init__(self, link: Link) -> None:
+        self._link = link
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
-        tcp = cast(asyncio.Transport, transport)
-        self._link = link = self._owner.accept(tcp)
-        if link is None:
-            tcp.abort()
-            return
-        tcp.set_write_buffer_limits(high=link.buffer_bytes)
-        link.client = tcp
+        self._link.client = tcp = cast(asyncio.Transport, transport)
+        tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
+        self._link.on_connected(self._link)
+        if not self._link.gate.upstream_open:  # it was closed before there was a client to be told
+            tcp.close()
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
-        if self._link is not None:
-            if self._link.upstream is None:
-                self._link.hold_client("connecting")
-            self._link.tell(FromClient(data))
+        self._link.tell(FromClient(data))
 
     def pause_writing(self) -> None:  # noqa: D102
-        if self._link is not None:
-            self._link.hold_upstream(True)
+        self._link.hold_upstream(True)
 
     def resume_writing(self) -> None:  # noqa: D102
-        if self._link is not None:
-            self._link.hold_upstream(False)
+        self._link.hold_upstream(False)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
-        if self._link is not None:
-            self._link.hold_upstream(False)
-            self._link.tell(ClientClosed())
+        self._link.hold_upstream(False)
+        self._link.tell(ClientClosed())
 
 
 class UpstreamSide(asyncio.Protocol):
@@ -134,10 +123,6 @@ class UpstreamSide(asyncio.Protocol):
         tcp = cast(asyncio.Transport, transport)
         tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
         self._link.upstream = tcp
-        self._link.on_connected(self._link)
-        tcp.writelines(self._link.early)
-        self._link.early.clear()
-        self._link.release_client("connecting")
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
         self._link.tell(FromUpstream(data))

@@ -11,7 +11,6 @@ from typing import Any, Final
 from hadoop_rpc.connection import Failure, Response
 from policies.model import Way
 from shell.address import Address
-from shell.dial import dial
 from shell.limits import Seldom
 from shell.logs import get_logger
 from shell.messages import Ack, EventKind
@@ -47,7 +46,6 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.gate import Gate
 from sidecar.gate_events import (
     CloseClient,
     CloseUpstream,
@@ -117,11 +115,10 @@ class Runtime:
         self._stories: dict[str, Story] = {}
         self._draining = False
         self._waiters: dict[str, list[Link]] = {}
-        self._handshakes = Handshakes()
+        self.handshakes = Handshakes()
         self._own = OwnCalls(self.sessions, self.tell_gate)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
-        self._refused = False
 
     # Ways in
 
@@ -135,28 +132,10 @@ class Runtime:
         self._inbox.append((link, event))
         self._work()
 
-    def accept(self, transport: asyncio.Transport) -> Link | None:
-        """Take in a connection of an application master, and connect to the NodeManager for it."""
-        peer = str(Address(*(transport.get_extra_info("peername") or ("unknown", 0))[:2]))
-        clients = sum(1 for link in self.links if link.gate.client_open)
-        if self.stopping or clients >= self.settings.max_connections:
-            self.metrics.connections_refused.labels("limit").inc()
-            _seldom.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
-            return None
-        gate = Gate(self.node, self.meta, self.settings.max_frame_mb * _MB)
-        link = Link(gate, self.tell_gate, self.settings.buffer_mb * _MB)
-        link.peer, link.on_connected = peer, self._handshakes.begin
-        self.links.add(link)
-        self.metrics.connections_opened.inc()
-        loop = asyncio.get_running_loop()
-        link.handshake_timer = loop.call_later(self.settings.handshake_timeout_s, self._handshake_late, link)
-        self._spawn(self._connect(link))
-        return link
-
     def take_over_handshakes(self) -> None:
         """Pass on what was in the middle of its handshake when the life before died."""
         for name, client, upstream in taken():
-            self._spawn(pass_on(name, client, upstream))
+            self.spawn(pass_on(name, client, upstream))
 
     def ping(self) -> None:
         """Ping every kept session."""
@@ -174,6 +153,8 @@ class Runtime:
         for link in list(self.links):
             if link.handshake_timer is not None:
                 link.handshake_timer.cancel()
+            if link.early is not None:
+                link.early.close()
             for transport in (link.client, link.upstream):
                 if transport is not None:
                     transport.close()
@@ -247,7 +228,8 @@ class Runtime:
             self.resizing.measure()  # what is decided now shall rest on what was given by now
         self.tell(Tick(time.time()))
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run something beside, until it ends or the sidecar does."""
         task = asyncio.ensure_future(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -263,44 +245,13 @@ class Runtime:
         """Connect a link to the NodeManager. Raises OSError."""
         await asyncio.get_running_loop().create_connection(lambda: UpstreamSide(link), *self.upstream)
 
-    async def _connect(self, link: Link) -> None:
-        timeout_s = self.settings.connect_timeout_s
-        try:
-            if not await dial(
-                lambda: self.reach(link),
-                timeout_s=timeout_s,
-                refused=self._nm_refused,
-                wanted=lambda: link.gate.client_open,
-            ):
-                return
-        except OSError as error:
-            self.metrics.connections_refused.labels("upstream").inc()
-            self._nm_refused(error)
-            self.tell_gate(link, UpstreamClosed())
-            return
-        self._refused = False
-        if not link.gate.client_open and link.upstream is not None:
-            link.upstream.abort()
-
-    def _nm_refused(self, error: OSError) -> None:
-        if not self._refused:
-            log.warning("the NodeManager does not answer", upstream=str(self.upstream), why=str(error))
-        self._refused = True
-
-    def _handshake_late(self, link: Link) -> None:
-        link.handshake_timer = None
-        if not link.gate.opened and link.gate.client_open:
-            self.metrics.connections_refused.labels("handshake").inc()
-            _seldom.warning("connection closed: no handshake in time", peer=link.peer)
-            link.abort()
-
     def _run_gate(self, link: Link, event: GateEvent) -> None:
         for command in link.gate.handle(event):
             self._obey_gate(link, command)
         if isinstance(event, UpstreamClosed):
             self._lost(link)
         if not self.stopping:
-            self._handshakes.over(link)  # at the end the next process takes what is not over
+            self.handshakes.over(link)  # at the end the next process takes what is not over
         self._tidy(link)
 
     def _tidy(self, link: Link) -> None:
@@ -336,8 +287,6 @@ class Runtime:
             case ToUpstream():
                 if link.upstream is not None:
                     link.upstream.write(command.data)
-                else:
-                    link.early.append(command.data)
             case CloseClient():
                 if link.client is not None:
                     link.client.close()
@@ -405,7 +354,7 @@ class Runtime:
                     self._inbox.append(Answered(command.container_id, Outcome.LOST, text, time.time()))
             case Kill():
                 self.metrics.preemptions.labels(Way.KILL).inc()
-                self._spawn(self._kill(command))
+                self.spawn(self._kill(command))
             case Settled():
                 for link in self.links:
                     self._inbox.append((link, Going(command.container_id)))

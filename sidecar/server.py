@@ -34,12 +34,12 @@ from shell.tokens import Role
 from shell.version import version
 from sidecar.api import Health, make_api
 from sidecar.config import Place, SidecarSettings
+from sidecar.entrance import Entrance
 from sidecar.events import Drain, Ended, NodeManagerState, Physical, Retuned
 from sidecar.guard import MemoryGuard
 from sidecar.guardian_end import Guardian
 from sidecar.journal import Journal, default_state_dir
 from sidecar.kept import all_lines
-from sidecar.links import ClientSide
 from sidecar.lookout import Lookout
 from sidecar.metrics import SidecarMetrics
 from sidecar.minding import Minder
@@ -164,7 +164,9 @@ class Sidecar:
         self._settings.begin(time.time())
         self._recall()
         runtime.take_over_handshakes()
-        gate = await loop.create_server(lambda: ClientSide(self.runtime), sock=sockets[0])
+        entrance = Entrance(runtime)
+        entrance.take_over()
+        gate = asyncio.create_task(entrance.serve(sockets[0]), name="gate")
         api = make_api(self.runtime, self.metrics, self.report, self.health)
         add_reload(api, "/v1/policies/reload", self.reload)
         self.metrics.certificate_ends_s.set_function(lambda: security.certificate_ends_s)
@@ -180,9 +182,10 @@ class Sidecar:
             if self._redirect is not None:
                 await asyncio.to_thread(self._redirect.install)
             fdstore.ready()
-            await self._until_stopped(tasks)
+            await self._until_stopped([gate, *tasks])
         finally:
-            gate.close()
+            gate.cancel()
+            await asyncio.wait([gate])
             await self._end(tasks)
 
     def _side(self) -> Side:

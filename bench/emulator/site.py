@@ -13,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from bench.emulator.pipe import join
 from bench.emulator.reports import NodeRest, ProxyLine, Traffic
@@ -24,6 +24,7 @@ from policies.settings import Policies
 from shell.address import Address
 from shell.messages import ContainerEvent, Draining, Grants, Report
 from sidecar.config import SidecarSettings
+from sidecar.entrance import Entrance
 from sidecar.events import Drain, Dropped, Granted
 from sidecar.links import ClientSide, Link, UpstreamSide
 from sidecar.metrics import SidecarMetrics
@@ -188,6 +189,24 @@ class _Piped(Runtime):
         join(UpstreamSide(link), self.processes.connected())
 
 
+class _Client(asyncio.Protocol):
+    """The application master's socket; the NodeManager is reached at once."""
+
+    def __init__(self, entrance: Entrance, reach: Callable[[Link], None]) -> None:
+        self._entrance, self._reach = entrance, reach
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        peer = transport.get_extra_info("peername") or ("unknown", 0)
+        link = self._entrance.admit(str(Address(*peer[:2])))
+        if link is None:
+            cast(asyncio.Transport, transport).abort()
+            return
+        self._reach(link)
+        client = ClientSide(link)
+        cast(asyncio.Transport, transport).set_protocol(client)
+        client.connection_made(transport)
+
+
 class Site:
     """One node with its sidecar. `client()` is what application masters connect to."""
 
@@ -203,6 +222,7 @@ class Site:
         self.node = Node(rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s)
         self.runtime = runtime = _Piped(self.node, settings, wiring.metrics, _PIPE)
         runtime.processes = processes
+        self.entrance = Entrance(runtime)
         runtime.watcher = self._watcher = _Told()
         self._resizer = Slow(processes, capacity.vcores)
         if shrinking is not None:
@@ -241,7 +261,7 @@ class Site:
 
     def client(self) -> asyncio.Protocol:
         """Return the sidecar's side of a new connection of an application master."""
-        return ClientSide(self.runtime)
+        return _Client(self.entrance, lambda link: join(UpstreamSide(link), self.runtime.processes.connected()))
 
     # What the NodeManager tells
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -116,18 +117,66 @@ def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     nodemanager.close()
 
 
-def test_who_is_closed_before_the_nodemanager_is_reached_is_not_kept(
+def early(keeper: Keeper) -> dict[str, list[int]]:
+    """Return what is kept of connections that nobody has read."""
+    keeper.read()
+    return {name: numbers for name, numbers in keeper.kept.items() if "early" in name}
+
+
+def test_who_is_not_read_yet_begins_anew_in_the_next_life(
+    tmp_path: Path, keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The NodeManager does not answer: nothing of the client is read until it does, in this life or the next."""
+
+    async def story() -> None:
+        async with world(tmp_path / "one") as w:
+            await w.nm.stop()
+            connecting = asyncio.create_task(FakeAm.connect(w.port))
+            await until(lambda: len(early(keeper)) == 1)
+            ((name, numbers),) = early(keeper).items()
+            assert select.select(numbers, [], [], 5)[0], "what the client sent was read"
+            kept = os.dup(numbers[0])
+        assert early(keeper), "the next process takes it"
+        monkeypatch.setattr(fdstore, "_inherited", None)
+        fdstore.hand_over([(name, kept)])
+        async with world(tmp_path / "two") as w:
+            am = await connecting
+            answer = await am.start(start_request(cid(2), opportunistic=False))
+            assert len(answer.succeeded_requests) == 1
+            await until(lambda: not early(keeper))
+            await am.close()
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    run(story)
+
+
+def test_who_hangs_up_before_it_is_read_is_not_kept(
     tmp_path: Path, keeper: Keeper, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def story() -> None:
         async with world(tmp_path) as w:
-            for _ in range(20):
-                reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
-                writer.write(b"GET / HTTP/1.1\r\n\r\n")
-                assert await reader.read() == b""
-                writer.close()
+            await w.nm.stop()
+            _, writer = await asyncio.open_connection("127.0.0.1", w.port)
+            writer.write(b"hrpc")
+            await until(lambda: len(early(keeper)) == 1)
+            writer.close()
+            await until(lambda: not early(keeper))
             await until(lambda: not w.sidecar.runtime.links)
 
     run(story)
     assert [one for one in caplog.records if one.name == "asyncio"] == []
-    assert keeper.read() == {}
+
+
+def test_who_waits_too_long_for_the_nodemanager_is_closed(tmp_path: Path, keeper: Keeper) -> None:
+    async def story() -> None:
+        async with world(tmp_path, handshake_timeout_s=0.3) as w:
+            await w.nm.stop()
+            reader, writer = await asyncio.open_connection("127.0.0.1", w.port)
+            await until(lambda: len(early(keeper)) == 1)
+            await until(lambda: not early(keeper))
+            assert await reader.read() == b""
+            await until(lambda: not w.sidecar.runtime.links)
+            writer.close()
+
+    run(story)
