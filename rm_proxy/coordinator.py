@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
+from typing import Final, TypeVar
 
 from policies.model import AppView, Kind, ParentView, QueueView, Resources
 from policies.section import Mode, full_queue
@@ -34,6 +34,9 @@ from rm_proxy.world import BadTags, BudgetTurned, DropHeld, Effect, Estimated
 from rm_proxy.yarn_json import YarnNode, YarnQueue
 from shell.messages import Ack, ContainerEvent, EventKind, Report, Targets
 
+T = TypeVar("T")
+BREAK_EVERY: Final = 50
+"""Nodes or attempts that a round looks at without a break; each takes some 10 us."""
 MAX_UNLISTED: Final = 1_000
 """Nodes that report and that the ResourceManager does not list (yet)."""
 MAX_APPS: Final = 20_000
@@ -95,6 +98,7 @@ class Coordinator(Places):
         listed = {node.id: node for node in nodes}
         for gone in [n for n in self.nodes.values() if n.id not in listed]:
             gone.yarn = None
+            self._refresh(gone, now_s)
             if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
                 del self.nodes[gone.id]
                 self.estimator.forget_node(gone.id)
@@ -102,9 +106,8 @@ class Coordinator(Places):
                 self._acked.pop(gone.id, None)
         for node_id, yarn in listed.items():
             node = self.nodes.setdefault(node_id, Node(node_id))
-            node.yarn, node.unusable = yarn, False
-        for node in self.nodes.values():
-            self._refresh(node, now_s)
+            if node.listed(yarn):
+                self._refresh(node, now_s)
         self._shortlist.changed()
 
     def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
@@ -215,20 +218,34 @@ class Coordinator(Places):
 
     def round(self, now_s: float) -> None:
         """Do what is due each second: stale nodes, and containers that wait behind what waits for them."""
+        for _ in self.round_in_parts(now_s):
+            pass
+
+    def round_in_parts(self, now_s: float) -> Iterator[None]:
+        """Do the same with breaks after a fraction of a millisecond, in which all else may happen to this machine."""
         self._now_s = now_s
         self._turn(self.budget.round({a.app_id for a in self.attempts.values() if not a.finished}, now_s))
         self.estimator.round()
         self.outlook.round()
-        for node in self.nodes.values():
+        yield
+        fresh_s = self.limits.report_fresh_s
+        unsettled = [node for node in self.nodes.values() if not node.settled(now_s, fresh_s)]
+        for node in _with_breaks(unsettled):
+            if node is None:
+                yield
+                continue
             self._refresh(node, now_s)
-            if now_s - node.reported_s > self.limits.report_fresh_s:
+            if now_s - node.reported_s > fresh_s:
                 self.estimator.forget_node(node.id)
         self._capacity = None
+        for attempt in _with_breaks([a for a in self.attempts.values() if not a.finished]):
+            if attempt is None:
+                yield
+            elif self.attempts.get(attempt.id) is attempt:
+                attempt.guard(now_s)
+        yield
         if not self.serving:
             return
-        for attempt in self.attempts.values():
-            if not attempt.finished:
-                attempt.guard(now_s)
         self._effects += self._requota.round(now_s)
         self._effects += self.targets.round(self.policies, self.nodes, now_s)
         self._effects += self.promoter.round(self, self.attempts.values(), now_s)
@@ -486,3 +503,11 @@ class Coordinator(Places):
         if set_by_admin is not None:
             return set_by_admin
         return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
+
+
+def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
+    """Yield the items, with None after every BREAK_EVERY of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % BREAK_EVERY == 0:
+            yield None

@@ -92,6 +92,18 @@ class Node:
             return "YARN: the ResourceManager said that it became unusable"
         return "" if self.yarn.running or self.yarn.state == "NEW" else f"YARN: its state is {self.yarn.state}"
 
+    def listed(self, yarn: YarnNode) -> bool:
+        """Take in YARN's record; returns whether the view has to be computed anew."""
+        before, self.yarn = self.yarn, yarn
+        unusable, self.unusable = self.unusable, False
+        if before is None or unusable:
+            return True
+        return _seen_of(before) != _seen_of(yarn)
+
+    def settled(self, now_s: float, fresh_s: float) -> bool:
+        """Tell whether `refresh` would change nothing: no report went stale, and no own containers may be gone."""
+        return not self.own and now_s - self.reported_s <= fresh_s
+
     def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
         """Compute the view anew, without own containers that come no more.
 
@@ -137,6 +149,7 @@ class Node:
         if limit_q != self.limit_q:
             self.limit_q = limit_q
             self.view = replace(self.view, limit_q=limit_q)
+            self.bare = replace(self.bare, limit_q=limit_q)
 
     def _asks(self, q: QPlacement) -> bool:
         return not q.over and q.node_id == self.id
@@ -176,6 +189,11 @@ class Node:
         if self.own:
             for container_id in [c.container_id for c in report.containers] + [e.container_id for e in report.events]:
                 self.own.pop(container_id, None)
+
+
+def _seen_of(yarn: YarnNode) -> tuple[str, str, str, str]:
+    """Return what views have of YARN's record."""
+    return yarn.host, yarn.rack, yarn.label, yarn.state
 
 
 def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:

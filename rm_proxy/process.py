@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from typing import Final
 
 import uvloop
@@ -18,6 +19,8 @@ from shell.reload import on_hangup
 from shell.rest import bound_socket
 from shell.security import OPEN, Security
 
+SWITCH_S: Final = 0.0005
+"""How long a thread (store, YARN's REST) may keep the interpreter from the event loop; Python's default is 5 ms."""
 SCHEDULER_SOCKET: Final = "proxy-scheduler"
 """The names under which the proxy's sockets are kept while it restarts."""
 REST_SOCKET: Final = "proxy-rest"
@@ -42,6 +45,7 @@ def run(
     async def serving() -> None:
         await _until_signal(Proxy(settings, policies, conf, policies_source, security), listen, rest)
 
+    sys.setswitchinterval(SWITCH_S)
     uvloop.run(serving())
 
 

@@ -14,6 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.nodes import Node
 from rm_proxy.promoter import wanted
 from rm_proxy.recorder import Recorder
 from rm_proxy.records import AppRecord
@@ -23,6 +24,8 @@ from shell.logs import get_logger
 
 T = TypeVar("T")
 log = get_logger(__name__)
+SEEN_EVERY_S: Final = 60.0
+"""How often the store is told that a node of which nothing changed is still there."""
 UNKNOWN_S: Final = 180.0
 """A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
@@ -51,6 +54,8 @@ class Refresher:
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
         self._rereading: asyncio.Task[None] | None = None
+        self._recorded: dict[str, tuple[object, float]] = {}
+        """By node: what the store was told of it, and when."""
         self._unknown_since_s: dict[str, float] = {}
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
 
@@ -86,9 +91,13 @@ class Refresher:
 
     async def _round(self) -> None:
         try:
-            with self._metrics.round_s.time():
-                self._coordinator.round(time.time())
-                self._on_round()
+            begun_s, away_s = monotonic(), 0.0
+            for _ in self._coordinator.round_in_parts(time.time()):
+                break_s = monotonic()
+                await asyncio.sleep(0)  # application masters are answered meanwhile
+                away_s += monotonic() - break_s
+            self._on_round()
+            self._metrics.round_s.observe(monotonic() - begun_s - away_s)
         except Exception:
             log.exception("a round of the coordinator failed")
             self._on_fault()
@@ -99,8 +108,18 @@ class Refresher:
         if nodes is not None:
             now_s = time.time()
             self._coordinator.yarn_nodes(nodes, now_s)
+            self._recorded = {n: told for n, told in self._recorded.items() if n in self._coordinator.nodes}
             for node in self._coordinator.nodes.values():
-                self._recorder.node(node.view, now_s)
+                self._record(node, now_s)
+
+    def _record(self, node: Node, now_s: float) -> None:
+        """Keep that a node is there: when something of it changed, else now and then."""
+        view = node.view
+        seen = view.host, view.rack, view.label, view.capacity
+        known = self._recorded.get(node.id)
+        if known is None or known[0] != seen or now_s - known[1] >= SEEN_EVERY_S:
+            self._recorded[node.id] = seen, now_s
+            self._recorder.node(view, now_s)
 
     async def apps(self) -> None:
         """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""

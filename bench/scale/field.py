@@ -20,6 +20,7 @@ from bench.emulator.node import EmulatedNode
 from bench.emulator.nodes import Accept, Nodes, NodeSettings
 from bench.emulator.reports import Traffic
 from bench.emulator.site import Site, Wiring
+from bench.emulator.tracker import Relay
 from policies.model import Resources
 from policies.settings import Policies
 from shell.errors import QuicksilverError
@@ -98,7 +99,13 @@ class _Field:
 
         port = plot.first_port + len(self._groups)
         group = Nodes(
-            NodeSettings(vcores=plot.slots, memory_mb=plot.slots * TASK_MB, max_queue_length=_NM_QUEUE, port=port)
+            NodeSettings(
+                vcores=plot.slots,
+                memory_mb=plot.slots * TASK_MB,
+                relay=Relay(mark_guaranteed=True),
+                max_queue_length=_NM_QUEUE,
+                port=port,
+            )
         )
         group.umbilical = self._heard
         self._groups.append(group)

@@ -1,5 +1,6 @@
 """The coordinator by example: nodes, reports, events once, applications' ends, the shortlist of a large cluster."""
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -375,3 +376,43 @@ def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
     assert world.takes_report(node_id(1)) and world.takes_report(node_id(7))
     world.yarn_nodes([yarn_node(n) for n in (1, 7)], 2.0)
     assert world.takes_report(node_id(9)), "one of them is listed now"
+
+
+def test_nodes_and_attempts_may_come_and_go_in_the_breaks_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator_module, "BREAK_EVERY", 1)
+    am = holding(2)
+    world, breaks = am.world, 0
+    for _ in world.round_in_parts(100.0):  # all reports are stale
+        breaks += 1
+        world.report(node_id(50 + breaks), report(50 + breaks), 100.0)
+        world.attempt(f"appattempt_{TIMESTAMP}_0001_{breaks + 1:06d}")
+        world.yarn_nodes([yarn_node(1)], 100.0)
+    assert breaks >= 3 and not world.nodes[node_id(1)].view.usable
+    assert am.attempt.finished, "a newer attempt came meanwhile"
+
+
+reported = st.fixed_dictionaries({"queue_length": st.integers(0, 3), "draining": st.booleans()})
+
+
+@given(st.lists(st.one_of(reported, st.sampled_from(["/r1", "/r2", "unusable", "limit"]), st.floats(0, 4)), max_size=8))
+@settings(max_examples=100)
+def test_what_a_round_leaves_out_would_not_have_changed(story: list[dict[str, Any] | str | float]) -> None:
+    world, now_s = coordinator(nodes=1), 0.0
+    node = world.nodes[node_id(1)]
+    world.report(node.id, report(1), now_s)
+    for step in story:
+        match step:
+            case dict():
+                world.report(node.id, report(1, **step), now_s)
+            case float():
+                now_s += step
+            case "unusable":
+                world.node_changed(node.id, False)
+            case "limit":
+                node.limit_to(Resources(1024, 1))
+            case str():
+                world.yarn_nodes([replace(yarn_node(1), rack=step)], now_s)
+        world.round(now_s)
+        seen = node.view, node.bare
+        world._refresh(node, now_s)
+        assert (node.view, node.bare) == seen

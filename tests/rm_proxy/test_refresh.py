@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 import uvloop
@@ -15,7 +17,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.refresh import Refresher
 from shell.rest import bound_socket, serve
-from tests.rm_proxy.yarn import APP, Am, coordinator
+from tests.rm_proxy.yarn import APP, Am, coordinator, node_id, yarn_node
 
 
 def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,3 +61,49 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
         return over
 
     assert uvloop.run(story()) == [False, False, False, False, False, True]
+
+
+def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, recorder = coordinator(nodes=2), Mock()
+    refresher = Refresher(world, recorder, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
+    listed = [yarn_node(1), yarn_node(2)]
+    monkeypatch.setattr(refresher, "_read", AsyncMock(side_effect=lambda *_: list(listed)))
+
+    def kept(at_s: float) -> list[str]:
+        recorder.node.reset_mock()
+        monkeypatch.setattr(refresh.time, "time", lambda: at_s)
+        uvloop.run(refresher.nodes())
+        return [call.args[0].id for call in recorder.node.call_args_list]
+
+    both = [node_id(1), node_id(2)]
+    assert [kept(0.0), kept(30.0)] == [both, []]
+    listed[1] = replace(listed[1], rack="/other")
+    assert [kept(31.0), kept(59.0), kept(60.0), kept(91.0)] == [[node_id(2)], [], [node_id(1)], [node_id(2)]]
+
+
+def test_a_round_lets_others_go_on_between_its_parts() -> None:
+    world, seen = coordinator(nodes=1), list[str]()
+    metrics = ProxyMetrics()
+
+    def in_parts(now_s: float) -> Iterator[None]:
+        for number in range(3):
+            seen.append(f"part {number}")
+            yield
+
+    world.round_in_parts = in_parts  # type: ignore[method-assign]
+    settings = ProxySettings()
+    refresher = Refresher(
+        world, Mock(), metrics, settings, "http://rm", lambda: seen.append("done"), lambda: seen.append("fault")
+    )
+
+    async def story() -> None:
+        async def others() -> None:
+            for _ in range(2):
+                await asyncio.sleep(0)
+                seen.append("another")
+
+        await asyncio.gather(refresher._round(), others())
+
+    uvloop.run(story())
+    assert seen[0] == "part 0" and seen[-1] == "done" and seen.count("another") == 2
+    assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
