@@ -24,7 +24,7 @@ from quicksilver.stack_security import StackSecurity
 from shell.errors import QuicksilverError
 from shell.tokens import Role
 
-READY_S: Final = 30.0
+READY_S: Final = 90.0
 _POLL_S: Final = 0.1
 _GRACE_S: Final = 10.0
 _TAIL_LINES: Final = 8
