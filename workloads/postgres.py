@@ -10,9 +10,12 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+
+import psutil
 
 from workloads.errors import WorkloadError
 
@@ -42,7 +45,11 @@ class Postgres:
     @property
     def url(self) -> str:
         """Return what `proxy.store_url` takes."""
-        return f"postgresql://{_NAME}@127.0.0.1:{self.port}/postgres"
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """Return the URL of one of the server's databases."""
+        return f"postgresql://{_NAME}@127.0.0.1:{self.port}/{database}"
 
     def __enter__(self) -> Self:
         """Make a database and start the server."""
@@ -81,6 +88,17 @@ class Postgres:
                     self._process = subprocess.Popen(command, cwd=self._folder, user=self._user, stdout=log, stderr=log)
             time.sleep(_POLL_S)
 
+    def stop(self) -> None:
+        """Stop the server in order, its connections cut; by SIGKILL when it takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGINT)
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+        self._process = None
+
     def kill(self) -> None:
         """End the server by SIGKILL; its other processes notice and end."""
         if self._process is not None:
@@ -88,18 +106,23 @@ class Postgres:
             self._process.wait()
             self._process = None
 
+    def kill_all(self) -> None:
+        """End all of its processes at once, as a power cut would."""
+        if self._process is None:
+            return
+        children = psutil.Process(self._process.pid).children()
+        self._process.send_signal(signal.SIGSTOP)  # it must not tidy up
+        for child in children:
+            with suppress(psutil.NoSuchProcess):
+                child.kill()
+        self.kill()
+
     def _answers(self) -> bool:
         command = [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         return subprocess.run(command, check=False).returncode == 0
 
     def _close(self) -> None:
-        if self._process is not None:
-            self._process.send_signal(signal.SIGINT)
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self.kill()
-            self._process = None
+        self.stop()
         shutil.rmtree(self._folder)
 
     def _call(self, tool: str, *arguments: str) -> None:

@@ -6,17 +6,14 @@ from pathlib import Path
 import pytest
 
 from rm_proxy.store import Store
-from tests.rm_proxy.databases import Postgres
+from tests.rm_proxy.databases import fresh
+from workloads.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    server = Postgres()
-    try:
-        server.start()
+    with Postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 _serial = iter(range(1000))
@@ -28,7 +25,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     if request.param == "sqlite":
         made = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
     else:
-        made = Store(request.getfixturevalue("postgres").fresh(f"store{next(_serial)}"))
+        made = Store(fresh(request.getfixturevalue("postgres"), f"store{next(_serial)}"))
     made.open()
     yield made
     made.close()

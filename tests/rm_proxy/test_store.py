@@ -16,7 +16,8 @@ from rm_proxy.store import Store
 from rm_proxy.tables import Base
 from shell.errors import SettingsError
 from shell.messages import ContainerEvent, EventKind
-from tests.rm_proxy.databases import Postgres
+from tests.rm_proxy.databases import fresh
+from workloads.postgres import Postgres
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
 
@@ -208,7 +209,7 @@ def test_tables_of_a_newer_version_are_not_touched(store: Store) -> None:
 
 @pytest.mark.postgres
 def test_an_outage_of_postgresql_loses_nothing(postgres: Postgres) -> None:
-    store = Store(postgres.fresh("outage"))
+    store = Store(fresh(postgres, "outage"))
     metrics = ProxyMetrics()
     recorder = Recorder(store, metrics, now=lambda: 2000.0)
     recorder.start()

@@ -26,8 +26,9 @@ from rm_proxy.rows import Row
 from rm_proxy.store import Store
 from rm_proxy.store_file import MAX_ASIDE
 from rm_proxy.tables import Completion, Event, Grant
-from tests.rm_proxy.databases import Postgres
+from tests.rm_proxy.databases import fresh
 from tests.rm_proxy.test_store import grant, happened
+from workloads.postgres import Postgres
 
 OUT, BACK = "the store takes nothing; scheduling goes on, rows wait", "the store takes rows again"
 
@@ -92,9 +93,9 @@ def told() -> Iterator[list[str]]:
 
 
 @pytest.mark.postgres
-@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("how", ["stop", "kill_all"])
 def test_postgresql_goes_down_under_load(postgres: Postgres, how: str) -> None:
-    store = Store(postgres.fresh(f"load_{how}"))
+    store = Store(fresh(postgres, f"load_{how}"))
     load = Load(store)
     with told() as lines:
         load.start()
