@@ -14,9 +14,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
 from alembic.util import CommandError
 from sqlalchemy import (
     URL,
@@ -53,6 +52,9 @@ from rm_proxy.store_file import StoreFile
 from rm_proxy.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
 from shell.errors import SettingsError
 from shell.masking import hide
+
+if TYPE_CHECKING:
+    import psycopg  # SQLAlchemy loads it for a store that needs it
 
 _PRUNE_ROWS: Final = 5_000
 _PATIENCE: Final[dict[str, Any]] = {
