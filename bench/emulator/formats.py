@@ -47,6 +47,20 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield number, line.rstrip("\n")
 
 
+def read(path: Path) -> Iterator[JobSpec]:
+    """Yield the jobs of a trace, whose format its first line tells. Raises TraceError, for a list of durations too."""
+    _, line = next(_lines(path), (0, ""))
+    if line.lstrip().startswith("{"):
+        return read_dynoyarn(path) if '"appId"' in line else read_rumen(path)
+    if "\t" in line:
+        return read_swim(path)
+    raise TraceError(
+        "the format is not known",
+        place=f"{path}:1",
+        remedy="give a trace of SWIM, Rumen (JSON) or DynoYARN (JSON lines)",
+    )
+
+
 # SWIM
 
 

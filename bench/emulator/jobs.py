@@ -81,31 +81,51 @@ class Scaling:
     """A job with more tasks keeps so many, of each stage in proportion and evenly over it; at least one of each."""
     most_s: float | None = None
     """A task takes so long at most."""
+    memory_mb: int | None = None
+    """Of every container; None: as traced."""
+    queue: str | None = None
+    """Of every job; None: as traced."""
+    hosts: tuple[str, ...] = ()
+    """The cluster's; input lies on these, one for each host of the trace and in turns. Empty: it lies anywhere."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for what makes no sense."""
         if not (self.speed > 0 and self.times > 0):
             raise ValueError(f"speed={self.speed}, times={self.times}: give more than 0")
-        for name, value in (("first", self.first), ("most_tasks", self.most_tasks), ("most_s", self.most_s)):
+        for name in ("first", "most_tasks", "most_s", "memory_mb"):
+            value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ValueError(f"{name}={value}: give more than 0, or leave it out")
 
 
 def scaled(jobs: Iterable[JobSpec], scaling: Scaling) -> Iterator[JobSpec]:
     """Yield jobs as fitted; what was told of their durations is scaled along."""
+    places: dict[str, str] = {}
     for job in islice(jobs, scaling.first):
         tasks = job.tasks if scaling.most_tasks is None else _thinned(job.tasks, scaling.most_tasks)
-        if scaling.times != 1.0 or scaling.most_s is not None:
-            tasks = tuple(_stretched(task, scaling) for task in tasks)
-        told_s = None if job.told_s is None else job.told_s * scaling.times
-        yield replace(job, arrives_s=job.arrives_s / scaling.speed, tasks=tasks, told_s=told_s)
+        yield replace(
+            job,
+            arrives_s=job.arrives_s / scaling.speed,
+            tasks=tuple(_fitted(task, scaling, places) for task in tasks),
+            told_s=None if job.told_s is None else job.told_s * scaling.times,
+            memory_mb=scaling.memory_mb or job.memory_mb,
+            queue=scaling.queue or job.queue,
+        )
 
 
-def _stretched(task: TaskSpec, scaling: Scaling) -> TaskSpec:
+def _fitted(task: TaskSpec, scaling: Scaling, places: dict[str, str]) -> TaskSpec:
+    """Return a task as fitted. places: hosts of the trace to hosts of the cluster; new ones are added."""
     seconds = task.duration_s * scaling.times
     if scaling.most_s is not None:
         seconds = min(seconds, scaling.most_s / task.slow_times)
-    return replace(task, duration_s=seconds)
+    hosts: tuple[str, ...] = ()
+    if scaling.hosts:
+        for host in task.hosts:
+            places.setdefault(host, scaling.hosts[len(places) % len(scaling.hosts)])
+        hosts = tuple(dict.fromkeys(places[host] for host in task.hosts))
+    if seconds == task.duration_s and hosts == task.hosts:
+        return task
+    return replace(task, duration_s=seconds, hosts=hosts)
 
 
 def _thinned(tasks: Sequence[TaskSpec], most: int) -> tuple[TaskSpec, ...]:

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
+from statistics import fmean
 from typing import Final
 
-from bench.emulator.jobs import PAPER_JOBS, Draw, fixed, lognormal, replicas, shape
+from bench.emulator.jobs import PAPER_JOBS, Draw, empirical, fixed, lognormal, replicas, shape
 from bench.emulator.model import JobSpec, TaskSpec
 
 BLOCK: Final = 20
@@ -32,10 +33,14 @@ class Kind:
     mean_s: float
     sigma: float = 0.0
     """Of the logarithm of task durations; 0: all take mean_s."""
+    durations_s: tuple[float, ...] = ()
+    """What a task takes is drawn from these, whose mean is mean_s."""
 
     @property
     def draw(self) -> Draw:
         """How long a task takes."""
+        if self.durations_s:
+            return empirical(self.durations_s)
         return lognormal(self.mean_s, self.sigma) if self.sigma else fixed(self.mean_s)
 
 
@@ -98,6 +103,12 @@ STRAGGLERS: Final = Workload("stragglers", (Kind("2s", 1.0, 2.0),), straggler_sh
 """§7.2.3: queuing delays are underestimated at some nodes. Here one task of 20, drawn by chance, takes ten times what
 its job says, and the nodes that such tasks fall on are those."""
 WORKLOADS: Final = {one.name: one for one in (MICRO, _fixed(2), _fixed(10), _fixed(20), HYBRID, MICROSOFT, STRAGGLERS)}
+
+
+def listed(name: str, durations_s: Sequence[float]) -> Workload:
+    """Return jobs of tasks whose durations are drawn from a list. Raises ValueError of an empty one."""
+    empirical(durations_s)
+    return Workload(name, (Kind(name, 1.0, fmean(durations_s), durations_s=tuple(durations_s)),))
 
 
 def draw(

@@ -13,6 +13,7 @@ import pytest
 from bench.emulator.formats import (
     SwimModel,
     TraceError,
+    read,
     read_durations,
     read_dynoyarn,
     read_rumen,
@@ -181,16 +182,16 @@ def test_a_list_of_durations(tmp_path: Path) -> None:
             read_durations(written(tmp_path, text))
 
 
-@pytest.mark.parametrize("read", (read_swim, read_rumen, read_dynoyarn))
-def test_files_that_cannot_be_read_are_told(tmp_path: Path, read: Callable[[Path], Iterator[JobSpec]]) -> None:
+@pytest.mark.parametrize("reader", (read_swim, read_rumen, read_dynoyarn))
+def test_files_that_cannot_be_read_are_told(tmp_path: Path, reader: Callable[[Path], Iterator[JobSpec]]) -> None:
     with pytest.raises(TraceError, match="cannot be read"):
-        list(read(tmp_path / "missing"))
+        list(reader(tmp_path / "missing"))
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00" * 9)
     with pytest.raises(TraceError, match="cannot be read"):
-        list(read(tmp_path / "binary"))
+        list(reader(tmp_path / "binary"))
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"{}" * 99)[:-9])
     with pytest.raises(TraceError, match=r"cannot be read|not |fields|asks"):
-        list(read(tmp_path / "cut.gz"))
+        list(reader(tmp_path / "cut.gz"))
 
 
 def test_a_trace_is_read_as_a_stream(tmp_path: Path) -> None:
@@ -199,3 +200,13 @@ def test_a_trace_is_read_as_a_stream(tmp_path: Path) -> None:
     assert [next(stream).number, next(stream).number] == [1, 2]
     with pytest.raises(TraceError, match=":3"):
         next(stream)
+
+
+def test_the_first_line_tells_the_format(tmp_path: Path) -> None:
+    swim, dynoyarn = written(tmp_path, "job0\t1\t1\t1\t0\t1\n", "a"), written(tmp_path, json.dumps(app()), "b")
+    assert next(read(swim)).klass == "map"
+    assert next(read(dynoyarn)).name == "application_1_1"
+    assert list(read(DATA / "trace.json")) == list(read_rumen(DATA / "trace.json"))
+    for text in ("1.5\n2\n", ""):
+        with pytest.raises(TraceError, match="format is not known"):
+            read(written(tmp_path, text))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator import jobs
+from bench.emulator import jobs, workloads
 from bench.emulator.jobs import Scaling, scaled, shape
 from bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
 from bench.emulator.workloads import BLOCK, WORKLOADS, Kind, Workload, draw
@@ -101,3 +101,19 @@ def test_scaling_keeps_what_a_job_is(tasks: list[TaskSpec], most: int, times: fl
 def test_scaling_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
         Scaling(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_list_of_durations_is_a_workload() -> None:
+    found = list(islice(draw(workloads.listed("mine", [1.0, 3.0]), 256, 1), 40))
+    assert {task.runs_s for job in found for task in job.tasks} == {1.0, 3.0}
+    assert {job.told_s for job in found} == {2.0}
+
+
+def test_hosts_of_a_trace_are_laid_on_those_of_the_cluster() -> None:
+    tasks = tuple(TaskSpec(1.0, hosts=hosts) for hosts in (("a", "b"), ("c", "a"), ()))
+    job = JobSpec(1, 0.0, "k", tasks, "theirs", memory_mb=9999)
+    (laid,) = scaled([job], Scaling(hosts=("x", "y"), memory_mb=1024, queue="ours"))
+    assert [task.hosts for task in laid.tasks] == [("x", "y"), ("x",), ()]
+    assert (laid.queue, laid.memory_mb) == ("ours", 1024)
+    (anywhere,) = scaled([job], Scaling())
+    assert not any(task.hosts for task in anywhere.tasks) and anywhere.queue == "theirs"
