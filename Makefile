@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads bench tests
 
-.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -57,6 +57,9 @@ bench-resize: setup ## what resizing a container costs, and a sidecar with 200 o
 
 bench-mercury: setup ## Mercury's experiments on an emulated cluster: stock YARN, tuned, its own opportunistic containers, quicksilver
 	@$(PYTHON) -m bench.mercury $(ARGS)
+
+bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="FILE --first 100 --most-tasks 200"
+	@$(PYTHON) -m bench.trace $(ARGS)
 
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
 	@$(PYTHON) -m bench.scale $(ARGS)

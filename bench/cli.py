@@ -27,6 +27,7 @@ BENCHMARKS: Final = {
     "policies": Command("bench.policies.run:policies", "Each policy alone and all together against none."),
     "scale": Command("bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
     "mercury": Command("bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
+    "trace": Command("bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."),
     "honest": Command("bench.honest.run:honest", "The same jobs on a real and on an emulated cluster."),
     "reloads": Command("bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."),
     "recovery": Command("bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."),
