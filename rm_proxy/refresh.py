@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Final, TypeVar
@@ -56,6 +56,7 @@ class Refresher:
         self._rereading: asyncio.Task[None] | None = None
         self._recorded: dict[str, tuple[object, float]] = {}
         """By node: what the store was told of it, and when."""
+        self._closed = False
         self._unknown_since_s: dict[str, float] = {}
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
 
@@ -69,7 +70,14 @@ class Refresher:
         )
         for job, seconds in jobs:
             self._scheduler.add_job(
-                job, "interval", seconds=seconds, max_instances=1, coalesce=True, misfire_grace_time=None
+                self._until_closed,
+                "interval",
+                args=(job,),
+                name=job.__name__,
+                seconds=seconds,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=None,
             )
         self._scheduler.start()
 
@@ -81,8 +89,17 @@ class Refresher:
         """Read everything once."""
         await asyncio.gather(self.nodes(), self.apps(), self.queues())
 
+    async def _until_closed(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Run a job; one that `close` cut off has not failed, as the scheduler would tell."""
+        try:
+            await job()
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+
     def close(self) -> None:
         """Stop the clocks and the threads."""
+        self._closed = True
         self._scheduler.shutdown(wait=False)
         for task in (*self._looking_up.values(), *([self._rereading] if self._rereading else [])):
             task.cancel()

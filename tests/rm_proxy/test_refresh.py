@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -107,3 +108,35 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
     uvloop.run(story())
     assert seen[0] == "part 0" and seen[-1] == "done" and seen.count("another") == 2
     assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
+
+
+def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:
+    app = FastAPI()
+    asked, go_on = asyncio.Event(), threading.Event()
+
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+
+        @app.get("/ws/v1/cluster/nodes")
+        def slow() -> dict[str, Any]:
+            loop.call_soon_threadsafe(asked.set)
+            go_on.wait(30)
+            return {"nodes": None}
+
+        sock = bound_socket("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        task = asyncio.create_task(serve(app, sock))
+        settings = ProxySettings(nodes_refresh_s=0.05, apps_refresh_s=60, queues_refresh_s=60)
+        world = coordinator(nodes=1)
+        refresher = Refresher(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
+        refresher.start()
+        await asyncio.wait_for(asked.wait(), 30)
+        refresher.close()
+        go_on.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    uvloop.run(story())
+    assert [record.getMessage() for record in caplog.records if record.name.startswith("apscheduler.executors")] == []
