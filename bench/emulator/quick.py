@@ -19,10 +19,11 @@ from bench.emulator.site import Site, Wiring
 from cluster.cluster import Cluster
 from policies.model import Resources
 from policies.settings import Policies
-from quicksilver.stack import READY_S, Stack, StackError
+from quicksilver.stack import Stack, StackError
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 
+_READY_S: Final = 90.0
 _POLL_S: Final = 0.1
 
 
@@ -91,12 +92,12 @@ async def quicksilver(
 
 def _await(stack: Stack, count: int) -> None:
     """Return when the proxy places containers at so many nodes. Raises StackError."""
-    until_s = time.monotonic() + READY_S
+    until_s = time.monotonic() + _READY_S
     usable = -1
     while usable < count:
         if stack.processes["proxy"].poll() is not None or time.monotonic() > until_s:
             raise StackError(
-                f"{max(usable, 0)} of {count} nodes are usable after {READY_S:.0f} s, or it ended",
+                f"{max(usable, 0)} of {count} nodes are usable after {_READY_S:.0f} s, or it ended",
                 place="proxy",
                 remedy=f"read {stack.log('proxy')}",
             )

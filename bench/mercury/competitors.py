@@ -123,7 +123,14 @@ ALL: Final = (
         "QUEUE_LENGTH_THEN_RESOURCES",
     ),
     _own("opportunistic_deep", "the same by QUEUE_LENGTH with queues of up to 1000", least=1000, most=1000),
-    _own("opportunistic_half", "Hadoop's own: half of the tasks opportunistic", percent=50),
+    _own("opportunistic_half", "Hadoop's own: half of the tasks opportunistic, as opportunistic else", percent=50),
+    _own(
+        "opportunistic_half_deep",
+        "Hadoop's own: half of the tasks opportunistic, as opportunistic_deep else",
+        percent=50,
+        least=1000,
+        most=1000,
+    ),
     _mercury("quicksilver_only_g", "through quicksilver, all guaranteed", routes=[{"policy": "only_g"}]),
     _mercury("quicksilver_only_q", "through quicksilver, all queueable, shedding and reordering"),
     _mercury(
@@ -149,5 +156,5 @@ ALL: Final = (
     ),
 )
 BY_NAME: Final = {competitor.name: competitor for competitor in ALL}
-OWN_OPPORTUNISTIC: Final = ("opportunistic", "opportunistic_resources", "opportunistic_deep")
+OWN_OPPORTUNISTIC: Final = tuple(competitor.name for competitor in ALL if competitor.kind == "opportunistic")
 """Of these the goals take the best by tasks per second, chosen after the first round."""

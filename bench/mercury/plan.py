@@ -66,7 +66,6 @@ DEFAULT: Final = (
         (
             "only_g_shipped",
             "only_g_fair",
-            "opportunistic_half",
             "quicksilver_only_g",
             _PLAIN,
             _HYBRID,

@@ -88,6 +88,7 @@ def test_goals_pair_seeds_and_take_the_best_of_hadoops_own() -> None:
     assert found["hybrid_ratio_only_g"] is None
     tuned, best = (found["goals"][f"tasks_ratio_{name}"] for name in ("only_g_tuned", "opportunistic"))
     assert tuned == tuned | {"ratio": 1.5, "ci_low": 1.5, "ci_high": 1.5, "pairs": 2, "met": True}
+    assert tuned["ceiling"] == 1.3333  # 3 of 4 slots are used
     assert (best["theirs"], best["met"]) == ("opportunistic_deep", False)
 
 
