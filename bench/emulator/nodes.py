@@ -14,11 +14,16 @@ from bench.emulator.nm_events import Size
 from bench.emulator.node import Delays, EmulatedNode, Tally
 from bench.emulator.rm_link import RmLink
 from bench.emulator.tracker import Relay
+from shell.limits import raise_open_files
 
 _LISTEN: Final = 128
 _REGISTERING: Final = 32
 """Nodes that register at a time."""
 _PER_NET: Final = 250
+_FILES_EACH: Final = 4
+"""A node's listening socket and its connection to the ResourceManager, the same of its sidecar."""
+_FILES_OF_MASTERS: Final = 8000
+"""Both ends of their connections to nodes, of which they keep 4,000."""
 _T = TypeVar("_T")
 
 
@@ -80,15 +85,17 @@ class Nodes:
         """Have `count` nodes listen and register; they beat from then on, spread over the interval.
 
         accept: returns what takes a node's connections, in place of the node itself; called before it registers.
-        Raises OSError, RemoteCallError, TurnedAwayError.
+        Raises OSError, RemoteCallError, TurnedAwayError; NodeFailedError when a node's port is taken.
         """
+        raise_open_files(_FILES_EACH * count + _FILES_OF_MASTERS, f"{count} emulated nodes and their masters")
         try:
             per_link = max(1, self.settings.nodes_per_link)
             self._links = [RmLink() for _ in range(-(-count // per_link))]
             await _each(self._links, lambda link: link.connect(tracker))
             for number in range(count):
                 self.nodes.append(self._node(number, self._links[number // per_link]))
-            await _each(self.nodes, lambda node: self._listen(node, accept))
+            for node in self.nodes:  # one by one: a cancelled create_server leaves its socket open
+                await self._listen(node, accept)
             await _each(enumerate(self.nodes), lambda each: each[1].start(each[0] / count))
         except BaseException:
             await self.stop()
@@ -107,7 +114,10 @@ class Nodes:
         made = node.connected if accept is None else accept(node)
         host, _, port = node.id.rpartition(":")
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_server(made, host, int(port), backlog=_LISTEN))
+        try:
+            self._servers.append(await loop.create_server(made, host, int(port), backlog=_LISTEN))
+        except OSError as error:
+            raise NodeFailedError(f"{node.id} cannot be listened on ({error.strerror}): choose another port") from error
 
     def _told(self, container_id: str, kind: Literal["began", "done"], now_s: float) -> None:
         if self.umbilical is not None:
