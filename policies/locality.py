@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from heapq import nsmallest
 from math import ceil, inf
 from random import Random
 
@@ -19,8 +18,10 @@ SHOWN = 10
 
 def load(node: NodeView) -> float:
     """Return the larger of the node's used shares of memory and vcores, 0 when empty."""
-    memory = (node.used_g.memory_mb + node.used_q.memory_mb) / (node.capacity.memory_mb or 1)
-    return max(memory, (node.used_g.vcores + node.used_q.vcores) / (node.capacity.vcores or 1))
+    used_g, used_q, capacity = node.used_g, node.used_q, node.capacity
+    memory = (used_g.memory_mb + used_q.memory_mb) / (capacity.memory_mb or 1)
+    vcores = (used_g.vcores + used_q.vcores) / (capacity.vcores or 1)
+    return memory if memory > vcores else vcores
 
 
 def by_tier(
@@ -41,8 +42,11 @@ def nearest(tiers: Sequence[list[Score]], slack: float) -> tuple[list[Score], st
     A node is worth its nearness while its measure is at most `slack` above that of the best node farther away.
     """
     for number, tier in enumerate(tiers):
-        farther = min((score[0] for other in tiers[number + 1 :] for score in other), default=inf)
-        worth = [score for score in tier if score[0] <= farther + slack]
+        if not tier:
+            continue
+        best_of = [min(other)[0] for other in tiers[number + 1 :] if other]
+        worst = min(best_of, default=inf) + slack
+        worth = [score for score in tier if score[0] <= worst] if best_of else tier
         if worth:
             return worth, TIERS[number]
     return [], ""
@@ -56,7 +60,7 @@ def draw(
     Returns its id and the (id, measure) of the best `SHOWN`, best first, the drawn one always among them.
     """
     pool = min(k, ceil(max_ratio * len(candidates)))
-    best = nsmallest(max(pool, SHOWN), candidates)
+    best = sorted(candidates)[: max(pool, SHOWN)]
     chosen = rng.choice(best[: max(pool, 1)])
     shown = best[:SHOWN] if chosen in best[:SHOWN] else [*best[: SHOWN - 1], chosen]
     return chosen[2], tuple((node, measure) for measure, _, node in shown)

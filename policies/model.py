@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
 
 class Kind(StrEnum):
@@ -44,6 +45,9 @@ class Resources:
     def fits(self, room: Resources) -> bool:
         """Tell whether this amount is within `room` in both dimensions."""
         return self.memory_mb <= room.memory_mb and self.vcores <= room.vcores
+
+
+_NOTHING: Final = Resources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +108,13 @@ class Ask:
             return None
         if self.blacklist and not self.blacklist.isdisjoint((node.host, node.rack, node.id)):
             return None
-        if not self.resources.fits(node.capacity) or not node.within_limit(self.resources, Resources()):
+        if not self.resources.fits(node.capacity):
             return None
-        if node.host in self.hosts:
+        if node.limit_q is not None and not node.within_limit(self.resources, _NOTHING):
+            return None
+        if self.hosts and node.host in self.hosts:
             return 0
-        if node.rack in self.racks:
+        if self.racks and node.rack in self.racks:
             return 1
         return 2 if self.anywhere else None
 
@@ -155,13 +161,14 @@ class NodeView:
 
         Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores.
         """
-        if self.used_g.memory_mb + self.used_q.memory_mb + resources.memory_mb > self.capacity.memory_mb:
+        used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
+        if used_g.memory_mb + used_q.memory_mb + resources.memory_mb > capacity.memory_mb:
             return False
-        if not self.within_limit(resources, self.used_q):
+        if self.limit_q is not None and not self.within_limit(resources, used_q):
             return False
         if self.slots:
             return self.containers < self.slots
-        return self.used_g.vcores + self.used_q.vcores + resources.vcores <= self.capacity.vcores
+        return used_g.vcores + used_q.vcores + resources.vcores <= capacity.vcores
 
     def within_limit(self, resources: Resources, used_q: Resources) -> bool:
         """Tell whether a queueable container is within what the `police` policy leaves, beside those that use `used_q`.
