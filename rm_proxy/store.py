@@ -13,6 +13,7 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -67,6 +68,7 @@ _PATIENCE: Final[dict[str, Any]] = {
 """So that a PostgreSQL which is silent, or a lock that somebody holds, is an outage and not the end of all writing."""
 _UNFINISHED_S: Final = 90 * 86400.0
 _TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
+_KEYS: Final = {name: tuple(column.name for column in table.primary_key) for name, table in _TABLES.items()}
 _UPDATED: Final[dict[str, tuple[str, ...]]] = {
     "applications": (),
     "nodes": ("first_seen_s",),
@@ -232,7 +234,7 @@ def _by_table(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, dict[tuple[Any, ...], dict[str, Any]]] = defaultdict(dict)
     for row in rows:
         name, values = table_of(row), _values(row)
-        key = tuple(values[column.name] for column in _TABLES[name].primary_key)
+        key = tuple(values[column] for column in _KEYS[name])
         if name in _UPDATED or key not in tables[name]:
             tables[name][key] = values
     return {name: list(keyed.values()) for name, keyed in tables.items()}
@@ -240,17 +242,18 @@ def _by_table(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
 
 def _insert(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
     """Insert; a row that is there already is updated where `_UPDATED` says so, else left alone."""
-    if connection.dialect.name == "postgresql":
-        statement: postgresql.Insert | sqlite.Insert = postgresql.insert(table)
-    else:
-        statement = sqlite.insert(table)
-    keep = _UPDATED.get(table.name)
+    connection.execute(_insertion(connection.dialect.name, table.name), values)
+
+
+@cache
+def _insertion(dialect: str, name: str) -> postgresql.Insert | sqlite.Insert:
+    table, keep = _TABLES[name], _UPDATED.get(name)
+    statement = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
     if keep is None:
-        connection.execute(statement.on_conflict_do_nothing(), values)
-        return
+        return statement.on_conflict_do_nothing()
     keys = [column.name for column in table.primary_key]
     changed = {c.name: statement.excluded[c.name] for c in table.columns if c.name not in (*keys, *keep)}
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=changed), values)
+    return statement.on_conflict_do_update(index_elements=keys, set_=changed)
 
 
 def _values(row: Row) -> dict[str, Any]:
