@@ -75,8 +75,18 @@ class Tally:
     heartbeats: int = 0
     missed: int = 0
     """Heartbeats without an answer."""
+    answer_s: float = 0.0
+    """How long the answers took, together."""
+    late_ends: int = 0
+    """Ends of containers during a heartbeat, which wait for the next one."""
     refused: Counter[str] = field(default_factory=Counter)
     """Starts that were refused and sessions that were broken off, by the first words of the reason."""
+
+    def counts(self) -> dict[str, int]:
+        """Return the figures of the heartbeats; `nm_answer_us` is the mean time to an answer, in microseconds."""
+        mean_s = self.answer_s / self.heartbeats if self.heartbeats else 0.0
+        counts = {"heartbeats": self.heartbeats, "missed": self.missed, "late_ends": self.late_ends}
+        return {f"nm_{name}": value for name, value in counts.items()} | {"nm_answer_us": round(mean_s * 1e6)}
 
 
 @dataclass(slots=True)
@@ -118,6 +128,7 @@ class EmulatedNode:
         self._processes: dict[str, _Process] = {}
         self._beat_timer: asyncio.TimerHandle | None = None
         self._interval_s = 1.0
+        self._beat_s = 0.0
         self._beating = self._due = self._stopped = False
 
     # The ResourceManager
@@ -162,7 +173,9 @@ class EmulatedNode:
 
     def _beat_now(self) -> None:
         """Beat out of turn, as at the end of each container; lost when one is under way, as in the NodeManager."""
-        if not self._beating and not self._due and not self._stopped and self._beat_timer is not None:
+        if self._beating:
+            self._tally.late_ends += 1
+        elif not self._due and not self._stopped and self._beat_timer is not None:
             self._due = True
             self._beat_timer.cancel()
             self._loop.call_soon(self._beat)  # ends of the same turn go along
@@ -172,10 +185,12 @@ class EmulatedNode:
         if not self._stopped:
             self._beating = True
             self._tally.heartbeats += 1
+            self._beat_s = time.monotonic()
             self._link.call(HEARTBEAT, self.tracker.heartbeat(), self._beaten)
 
     def _beaten(self, answer: bytes | Exception) -> None:
         self._beating = False
+        self._tally.answer_s += time.monotonic() - self._beat_s
         if self._stopped:
             return
         if isinstance(answer, RemoteCallError):

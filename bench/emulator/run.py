@@ -167,6 +167,7 @@ def _result(
         counts=dict(masters.counts)
         | {"lost": masters.counts["lost"] + unfinished, "unfinished": unfinished}
         | {"nm_shed": counts.shed, "nm_queue_full": counts.queue_full, "nm_started": counts.started}
+        | nodes.tally.counts()
         | {f"refused: {why}": number for why, number in nodes.tally.refused.items()}
         | (through.counts() if through else {}),
     )

@@ -155,6 +155,9 @@ def test_an_end_during_a_heartbeat_waits_for_the_next_one() -> None:
             bench.rm.answer(bench.rm.held.pop())
             await asyncio.sleep(0)
         assert len(bench.rm.beats) == 1 and bench.rm.ends() == []
+        counts = bench.tally.counts()
+        assert counts.pop("nm_answer_us") > 0
+        assert counts == {"nm_heartbeats": 1, "nm_missed": 0, "nm_late_ends": 1}
 
     run(go())
 
