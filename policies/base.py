@@ -48,3 +48,5 @@ class Policy:
     name: str
     config: type[PolicyConfig]
     decide: Callable[..., Any]
+    steady: bool = False
+    """Of an `order` policy: its keys depend on the container alone, neither on the time nor on what overtook it."""

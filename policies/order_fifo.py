@@ -15,4 +15,4 @@ def key(waiting: ContainerView, cfg: NoSettings, now_s: float) -> tuple[float, .
     return (waiting.arrived_s,)
 
 
-POLICY = Policy("fifo", NoSettings, key)
+POLICY = Policy("fifo", NoSettings, key, steady=True)

@@ -25,4 +25,4 @@ def key(waiting: ContainerView, cfg: JobSubmission, now_s: float) -> tuple[float
     return (*yarn_first(waiting), waiting.job_submitted_s, *within_job(waiting))
 
 
-POLICY = Policy("job_submission", JobSubmission, key)
+POLICY = Policy("job_submission", JobSubmission, key, steady=True)

@@ -19,4 +19,4 @@ def key(waiting: ContainerView, cfg: Sjf, now_s: float) -> tuple[float, ...]:
     return (*yarn_first(waiting), waiting.expected_s, waiting.job_submitted_s, *within_job(waiting))
 
 
-POLICY = Policy("sjf", Sjf, key)
+POLICY = Policy("sjf", Sjf, key, steady=True)

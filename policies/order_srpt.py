@@ -24,4 +24,4 @@ def key(waiting: ContainerView, cfg: Srpt, now_s: float) -> tuple[float, ...]:
     return (*yarn_first(waiting), left_s, waiting.job_submitted_s, *within_job(waiting))
 
 
-POLICY = Policy("srpt", Srpt, key)
+POLICY = Policy("srpt", Srpt, key, steady=True)

@@ -51,6 +51,7 @@ class Bound:
     package: str
     cfg: PolicyConfig
     decide: Callable[..., Any]
+    steady: bool = False
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -129,7 +130,7 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsError(mistakes)
-        return Bound(slot, name, offer.package, cfg, policy.decide)
+        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady)
 
 
 def load_offer(offer: Offer) -> Policy:

@@ -250,6 +250,11 @@ class Policies:
         bound = self.for_nodes._choices["order"]
         return call(bound, tuple, waiting, bound.cfg, now_s)
 
+    def order_steady(self) -> object:
+        """Return what stays the same object while keys and limits of unchanged containers do, or None."""
+        bound = self.for_nodes._choices["order"]
+        return bound if bound.steady else None
+
     def bypass_limit_s(self, waiting: ContainerView) -> float | None:
         """Return how much expected work (s) may overtake a waiting container; None where the order alone counts."""
         cfg = self.for_nodes._choices["order"].cfg

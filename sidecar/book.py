@@ -11,7 +11,7 @@ from policies.shrinking import Shrinking
 from shell.messages import ContainerEvent, ContainerState, EventKind, Expected, Grant, Targets
 from sidecar.entry import FOREIGN, QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
-from sidecar.queue import BypassLimit, OrderKey, WaitingQueue
+from sidecar.queue import BypassLimit, OrderKey, Steady, WaitingQueue
 from sidecar.sharing import Sharing
 
 
@@ -24,10 +24,11 @@ class Book:
         order_key: OrderKey,
         sharing: Sharing | None = None,
         bypass_limit: BypassLimit | None = None,
+        steady: Steady = lambda: None,
     ) -> None:
         self.rules = rules
         self.sharing = sharing or Sharing()
-        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes, bypass_limit)
+        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes, bypass_limit, steady)
         self.entries: dict[str, Entry] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.unwanted: dict[str, tuple[Grant, str, float]] = {}

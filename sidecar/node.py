@@ -55,7 +55,7 @@ from sidecar.events import (
 )
 from sidecar.forecast import Forecast
 from sidecar.las_events import Ready, Resized, Served, Squeezed
-from sidecar.queue import BypassLimit, OrderKey, Waiting
+from sidecar.queue import BypassLimit, OrderKey, Steady, Waiting
 from sidecar.sharing import Sharing
 from sidecar.shedding import EVERY_S, excess, limits
 from sidecar.starts import is_forged
@@ -77,8 +77,9 @@ class Node(TakeOver):
         victims: Victims,
         sharing: Sharing | None = None,
         bypass_limit: BypassLimit | None = None,
+        steady: Steady = lambda: None,
     ) -> None:
-        super().__init__(rules, order_key, sharing, bypass_limit)
+        super().__init__(rules, order_key, sharing, bypass_limit, steady)
         self._victims = victims
         self._shed_s = -math.inf
         self.forgers: OrderedDict[str, float] = OrderedDict()

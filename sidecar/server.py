@@ -103,7 +103,7 @@ class Sidecar:
         capacity = place.capacity if shrinking is None else settings.cores(place.capacity)
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
         sharing = Sharing(shrinking, rules)
-        self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit)
+        self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit, self._order_steady)
         self._chosen = chosen
         self._settings = Reloader(source, ("sidecar", settings), policies, self._use, self._audit, security)
         self._guardian = Guardian(place.group(settings.cgroup))
@@ -452,6 +452,9 @@ class Sidecar:
         except PolicyFaultError as error:
             self._fault("order", error)
             return ()
+
+    def _order_steady(self) -> object:
+        return self.policies.order_steady()
 
     def _bypass_limit(self, waiting: ContainerView) -> float | None:
         return self.policies.bypass_limit_s(waiting)

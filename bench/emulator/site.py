@@ -219,7 +219,8 @@ class Site:
         shrinking = policies.shrinking()
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, nm_vcores)
         sharing = Sharing(shrinking, rules)
-        self.node = Node(rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s)
+        steady = policies.order_steady
+        self.node = Node(rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s, steady)
         self.runtime = runtime = _Piped(self.node, settings, wiring.metrics, _PIPE)
         runtime.processes = processes
         self.entrance = Entrance(runtime)

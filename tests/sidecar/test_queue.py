@@ -23,7 +23,7 @@ def policies(name: str, **chosen: Any) -> Policies:
 
 def queue(name: str, **chosen: Any) -> WaitingQueue:
     found = policies(name, **chosen)
-    return WaitingQueue(found.order_key, 1000, 10**6, found.bypass_limit_s)
+    return WaitingQueue(found.order_key, 1000, 10**6, found.bypass_limit_s, found.order_steady)
 
 
 def view(name: str, arrived_s: float, expected_s: float = 10.0, app: str = "", **more: Any) -> ContainerView:
@@ -149,7 +149,7 @@ def test_nobody_is_overtaken_beyond_its_limit(
 ) -> None:
     """A stream of newcomers: each counter stays within its limit, and the order shown is the order of the starts."""
     chosen = policies(name, **(STRICT if strict and name != "fifo" else {}))
-    line = WaitingQueue(chosen.order_key, 1000, 10**6, chosen.bypass_limit_s)
+    line = WaitingQueue(chosen.order_key, 1000, 10**6, chosen.bypass_limit_s, chosen.order_steady)
     now_s = 0.0
     for number, (app, expected_s, precedence, priority, starts) in enumerate(stream):
         now_s += 1
@@ -162,6 +162,77 @@ def test_nobody_is_overtaken_beyond_its_limit(
             for waiting in line:
                 limit_s = chosen.bypass_limit_s(waiting.view)
                 assert waiting.view.bypassed_s <= (0.0 if limit_s is None else limit_s) + 1e-6
+
+
+changes = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "add", "start", "remove", "sizes", "expect"]),
+        st.integers(0, 3),  # application, or which one
+        st.sampled_from([0.0, 0.5, 3.0, 10.0, 40.0]),
+        st.integers(-2, 2),  # how much later it arrived
+        st.booleans(),  # needed first
+    ),
+    max_size=30,
+)
+
+
+def _change(line: WaitingQueue, number: int, change: tuple[str, int, float, int, bool]) -> None:
+    what, which, seconds, later, first = change
+    ids = sorted(w.view.id for w in line)
+    chosen = ids[which % len(ids)] if ids else ""
+    match what:
+        case "add":
+            more = {"job_submitted_s": float(which), "job_remaining_s": seconds * 9, "precedence": int(not first)}
+            put(line, view(f"c{number:02}", number + later, seconds, f"app{which}", **more))
+        case "start" if ids:
+            start(line, number)
+        case "remove" if ids:
+            line.remove(chosen)
+        case "sizes":
+            line.job_sizes({f"app{which}": seconds})
+        case "expect":
+            line.expect(chosen, seconds, 0.0)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.sampled_from(ORDERS), st.booleans(), changes)
+def test_keys_that_are_kept_are_those_that_would_be_computed(
+    name: str, strict: bool, stream: list[tuple[str, int, float, int, bool]]
+) -> None:
+    """Keeping keys, and the short way to the order where no limit is reached, change nothing."""
+    chosen = policies(name, **(STRICT if strict and name != "fifo" else {}))
+    keeping = WaitingQueue(chosen.order_key, 1000, 10**6, chosen.bypass_limit_s, chosen.order_steady)
+    computing = WaitingQueue(chosen.order_key, 1000, 10**6, chosen.bypass_limit_s)
+    for number, change in enumerate(stream):
+        for line in (keeping, computing):
+            _change(line, number, change)
+        assert keeping.head(number) == computing.head(number)
+        assert keeping.in_order(number) == computing.in_order(number)
+        assert sorted(keeping, key=lambda w: w.view.id) == sorted(computing, key=lambda w: w.view.id)
+    while len(computing):
+        shown = [w.view.id for w in computing.in_order(99)]
+        assert [start(computing, 99) for _ in shown] == shown
+
+
+def test_keys_are_computed_once_until_the_policy_changes() -> None:
+    seen: list[str] = []
+    by = [object()]
+
+    def key(waiting: ContainerView, now_s: float) -> tuple[float, ...]:
+        seen.append(waiting.id)
+        return (waiting.expected_s,)
+
+    line = WaitingQueue(key, 1000, 10**6, None, lambda: by[0])
+    put(line, view("a", 1, 9), view("b", 2, 2))
+    for _ in range(3):
+        assert start(line) == "b"
+        put(line, view("b", 3, 2))
+    assert seen == ["a", "b", "b", "b"]
+    line.expect("a", 1.0, 0.0)
+    assert [w.view.id for w in line.in_order(1)] == ["a", "b"]
+    by[0] = object()
+    line.head(1)
+    assert seen == ["a", "b", "b", "b", "a", "b", "a", "b"]
 
 
 @pytest.mark.parametrize("name", ORDERS)
