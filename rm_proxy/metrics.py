@@ -24,7 +24,10 @@ class ProxyMetrics:
         self.registry: Final = CollectorRegistry()
         ProcessCollector(namespace="quicksilver_proxy", registry=self.registry)
         self._relay()
-        self._scheduling()
+        self._containers()
+        self._decisions()
+        self._budget()
+        self._settings()
         self._surroundings()
 
     def exposition(self) -> bytes:
@@ -75,7 +78,7 @@ class ProxyMetrics:
         self.journal_bytes = self._counter("journal_bytes", "Bytes written of the state of living applications.")
         self.journal_dropped = self._counter("journal_dropped", "Notes of that state that could not be written.")
 
-    def _scheduling(self) -> None:
+    def _containers(self) -> None:
         self.attempts = self._gauge("attempts", "Application attempts that live.")
         self.grants = self._counter("grants", "Containers delivered to application masters, by kind.", "kind")
         self.allocation_s = self._histogram(
@@ -91,25 +94,6 @@ class ProxyMetrics:
         self.policed_nodes = self._gauge("policed_nodes", "Nodes that leave queueable containers only a part.")
         self.policed_left_mb = self._gauge("policed_left_mb", "Memory that they leave them, together.")
         self.fallbacks = self._counter("fallbacks", "Queueable asks that went guaranteed, by reason.", "reason")
-        self.decisions = self._counter("decisions", "Decisions beside those of delivered containers, by slot.", "slot")
-        self.decisions_left_out = self._counter(
-            "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
-        )
-        self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
-        self.faults = self._counter(
-            "faults", "What counts against the error budget, by kind (protocol, policy, internal, refused).", "kind"
-        )
-        self.bypass = self._gauge(
-            "bypass", "1 while applications are in bypass, by reason (order, budget, trial: most of them).", "reason"
-        )
-        self.bypassed = self._gauge("bypassed_applications", "Applications in bypass by their own error budget.")
-        self.late_s = self._histogram("late_seconds", "How much later than due the event loop did its work.", _RELAY_S)
-        self.promotions = self._counter(
-            "promotions", "Promotions of running queueable containers (asked, promoted, refused, ended).", "result"
-        )
-        self.promotions_open = self._gauge(
-            "promotions_open", "Promotions that the ResourceManager has not decided on yet."
-        )
         self.unexpected_grants = self._counter(
             "unexpected_grants", "Grants on another node than asked, by what was done (kept, released).", "action"
         )
@@ -120,20 +104,13 @@ class ProxyMetrics:
         self.completions = self._counter(
             "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"
         )
-        self.estimate_error = self._histogram(
-            "estimate_error_ratio",
-            "Error of the expected duration of ended containers, as a part of how long they ran, by source.",
-            _ERRORS,
-            "source",
+        self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
+
+    def _decisions(self) -> None:
+        self.decisions = self._counter("decisions", "Decisions beside those of delivered containers, by slot.", "slot")
+        self.decisions_left_out = self._counter(
+            "decisions_left_out", "Decisions that were not kept by themselves because there were many, by slot.", "slot"
         )
-        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations and are none.")
-        self.reloads = self._counter(
-            "reloads",
-            "Settings read, by how (start, sighup, rest, command, window) and result (ok, refused).",
-            "how",
-            "result",
-        )
-        self.settings = Info("quicksilver_proxy_settings", "The settings in use.", registry=self.registry)
         self.shadow_decisions = self._counter(
             "shadow_decisions",
             "Decisions that an alternative made beside the real one, by alternative, slot and whether both agree.",
@@ -144,7 +121,39 @@ class ProxyMetrics:
         self.shadow_faults = self._counter(
             "shadow_faults", "Policies of an alternative that failed beside the real ones.", "alternative", "slot"
         )
-        self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
+        self.promotions = self._counter(
+            "promotions", "Promotions of running queueable containers (asked, promoted, refused, ended).", "result"
+        )
+        self.promotions_open = self._gauge(
+            "promotions_open", "Promotions that the ResourceManager has not decided on yet."
+        )
+        self.estimate_error = self._histogram(
+            "estimate_error_ratio",
+            "Error of the expected duration of ended containers, as a part of how long they ran, by source.",
+            _ERRORS,
+            "source",
+        )
+        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations and are none.")
+
+    def _budget(self) -> None:
+        self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")
+        self.faults = self._counter(
+            "faults", "What counts against the error budget, by kind (protocol, policy, internal, refused).", "kind"
+        )
+        self.bypass = self._gauge(
+            "bypass", "1 while applications are in bypass, by reason (order, budget, trial: most of them).", "reason"
+        )
+        self.bypassed = self._gauge("bypassed_applications", "Applications in bypass by their own error budget.")
+        self.late_s = self._histogram("late_seconds", "How much later than due the event loop did its work.", _RELAY_S)
+
+    def _settings(self) -> None:
+        self.reloads = self._counter(
+            "reloads",
+            "Settings read, by how (start, sighup, rest, command, window) and result (ok, refused).",
+            "how",
+            "result",
+        )
+        self.settings = Info("quicksilver_proxy_settings", "The settings in use.", registry=self.registry)
 
     def _surroundings(self) -> None:
         self.nodes = self._gauge("nodes", "Nodes that the ResourceManager lists, by use (usable, unusable).", "use")

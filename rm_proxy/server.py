@@ -86,33 +86,12 @@ class Proxy:
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.store = Store(self.endpoints.store_url)
-        self.recorder = Recorder(
-            self.store,
-            self.metrics,
-            queue_rows=settings.store_queue,
-            batch_rows=settings.store_batch,
-            keep_s=settings.keep_days * 86400,
-        )
+        self.recorder = self._recorder()
         self.bypass = Bypass(self.coordinator, self.metrics, self.recorder)
         self.memory = Memory(self.endpoints.journal, self.coordinator, self.metrics)
         self.keepers = self._keepers()
-        self.announcer = Announcer(
-            self.metrics,
-            self._url_of,
-            self._undelivered,
-            partial(Poster, timeout_s=settings.announce_timeout_s, credentials=security.credentials(Role.PROXY)),
-            most=settings.announce_workers,
-            limit=settings.announce_queue,
-        )
-        self.refresher = Refresher(
-            self.coordinator,
-            self.recorder,
-            self.metrics,
-            settings,
-            self.endpoints.rm_web,
-            self._on_round,
-            partial(self.faulted, FaultKind.INTERNAL, ""),
-        )
+        self.announcer = self._announcer()
+        self.refresher = self._refresher()
         self.drainer = Drainer(self.coordinator, security.credentials(Role.PROXY))
         self.reloader = ProxyReloader(
             self.coordinator, self.recorder, self.metrics, settings, policies_source, security
@@ -131,6 +110,38 @@ class Proxy:
         self.coordinator.serving = not self.ha  # until it is known whether the ResourceManager is the active one
         self.door: Door | None = None
         self._rest: asyncio.Task[None] | None = None
+
+    def _recorder(self) -> Recorder:
+        settings = self.settings
+        return Recorder(
+            self.store,
+            self.metrics,
+            queue_rows=settings.store_queue,
+            batch_rows=settings.store_batch,
+            keep_s=settings.keep_days * 86400,
+        )
+
+    def _announcer(self) -> Announcer:
+        settings = self.settings
+        return Announcer(
+            self.metrics,
+            self._url_of,
+            self._undelivered,
+            partial(Poster, timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
+            most=settings.announce_workers,
+            limit=settings.announce_queue,
+        )
+
+    def _refresher(self) -> Refresher:
+        return Refresher(
+            self.coordinator,
+            self.recorder,
+            self.metrics,
+            self.settings,
+            self.endpoints.rm_web,
+            self._on_round,
+            partial(self.faulted, FaultKind.INTERNAL, ""),
+        )
 
     def _keepers(self) -> tuple[Keeper[Any], ...]:
         """Return what holds the coordinator's knowledge and the store together."""
