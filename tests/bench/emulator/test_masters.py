@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Iterable
 from itertools import count
 
@@ -35,6 +36,7 @@ def run(
     settings: AmSettings | None = None,
     linger_beats: int = 0,
     most_links: int = 100,
+    clock: Callable[[], float] = time.monotonic,
     **more: object,
 ) -> tuple[list[JobRecord], Masters, FakeYarn]:
     async def story() -> tuple[list[JobRecord], Masters, FakeYarn]:
@@ -43,7 +45,7 @@ def run(
             chosen = MastersSettings(
                 settings or AmSettings(), heartbeat_s=BEAT_S, linger_beats=linger_beats, most_links=most_links
             )
-            masters = Masters(fake.rm, fake.scheduler, chosen)
+            masters = Masters(fake.rm, fake.scheduler, chosen, clock=clock)
             fake.umbilical = masters.umbilical
             return await masters.run(jobs, **more), masters, fake  # type: ignore[arg-type]
 
@@ -128,18 +130,31 @@ def test_few_connections_are_enough() -> None:
 
 
 def test_a_closed_loop_keeps_so_many_jobs_under_way() -> None:
-    records, masters, fake = run((job(n) for n in count(1)), concurrent=2, submit_for_s=0.3, stop_after_s=20.0)
+    records, masters, fake = run((job(n) for n in range(1, 8)), concurrent=2)
     assert_done(records, masters)
-    assert len(records) == len(fake.apps) > 2
-    moments = sorted((s, 1) for r in records for s in [r.submitted_s]) + [(r.ended_s or 0.0, -1) for r in records]
+    assert len(records) == len(fake.apps) == 7
+    moments = [(record.submitted_s, 1) for record in records] + [(record.ended_s or 0.0, -1) for record in records]
     under_way = 0
     for _, more in sorted(moments):
         under_way += more
         assert 0 <= under_way <= 2
 
 
+def test_nothing_is_submitted_when_the_time_is_over() -> None:
+    late = JobSpec(2, 999.0, "late", (SHORT,))
+    records, masters, _ = run([job(1), late, late], submit_for_s=998.0)
+    assert_done(records, masters)
+    assert [record.number for record in records] == [1]
+    ticks = count()
+    records, masters, _ = run(
+        (job(n) for n in count(1)), concurrent=2, submit_for_s=100.0, clock=lambda: float(next(ticks))
+    )
+    assert_done(records, masters)
+    assert 2 <= len(records) < 100 and all(record.submitted_s <= 103.0 for record in records)
+
+
 def test_what_is_not_over_in_time_is_killed_and_says_so() -> None:
-    records, masters, fake = run([job(1, TaskSpec(999.0)), job(2)], stop_after_s=1.0)
+    records, masters, fake = run([job(1, TaskSpec(999.0)), job(2)], stop_after_s=3.0)
     cut, done = records
     assert cut.ended_s is None and cut.errors == ["cut off before its end"] and done.ended_s is not None
     assert fake.apps[1].finished == "killed" or fake.apps[2].finished == "killed"
