@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -38,13 +38,17 @@ class Found:
 
     runs: list[Run] = field(default_factory=list)
     probes: list[Probed] = field(default_factory=list)
-    """Of stock NodeManagers."""
+    """Of each real cluster; the first one's are told to the emulated nodes."""
     broken: str = ""
 
 
-def order(rounds: int) -> list[tuple[int, Block]]:
+def order(rounds: int, modes: Collection[str] = tuple(_MODES)) -> list[tuple[int, Block]]:
     """Return rounds and blocks in the order in which they are run: each round begins with another block."""
-    return [(r, _BLOCKS[(r + n) % len(_BLOCKS)]) for r in range(rounds) for n in range(len(_BLOCKS))]
+    wanted = {_MODES[mode] for mode in modes}
+    blocks = [block for block in _BLOCKS if block[1] in wanted]
+    if blocks[0][0] != "real":
+        blocks.reverse()  # the delays come first
+    return [(r, blocks[(r + n) % len(blocks)]) for r in range(rounds) for n in range(len(blocks))]
 
 
 def delays(probed: Probed) -> Delays:
@@ -52,17 +56,18 @@ def delays(probed: Probed) -> Delays:
     return Delays(fmean(probed.launch_s), fmean(probed.kill_s), fmean(probed.exit_s))
 
 
-def measure(plan: Plan, rounds: int, workdir: Path, base_port: int, progress: Progress, found: Found) -> None:
+def measure(
+    plan: Plan, blocks: Iterable[tuple[int, Block]], workdir: Path, base_port: int, progress: Progress, found: Found
+) -> None:
     """Run all. Raises what the clusters, the proxy and the masters raise."""
-    for number, (place, through) in order(rounds):
+    for number, (place, through) in blocks:
         name = f"{place}, {'quicksilver' if through else 'stock'}, round {number + 1}"
         progress(name)
         seeds, folder = (number + 1,), workdir / name.replace(", ", "-").replace(" ", "")
         if place == "real":
             runs, probed = on_real(plan, seeds, through, folder, base_port, progress)
-            if not through:
-                found.probes.append(probed)
-                progress(f"delays: {delays(probed)}")
+            found.probes.append(probed)
+            progress(f"delays: {delays(probed)}")
         else:
             told = delays(found.probes[0])
             runs = asyncio.run(on_emulated(plan, seeds, through, told, folder, base_port, progress))
@@ -92,12 +97,21 @@ def _of(runs: Sequence[Run]) -> list[Mapping[str, float]]:
     return [figures(run.jobs) for run in sorted(runs, key=lambda run: run.seed)]
 
 
+def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    wanted = tuple(mode.strip() for mode in value.split(","))
+    unknown = set(wanted) - _MODES.keys()
+    if unknown:
+        raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(_MODES)}")
+    return wanted
+
+
 @click.command()
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each, in turns.")
+@click.option("--modes", default=",".join(_MODES), show_default=True, callback=_modes, help="What to compare.")
 @click.option("--dir", "workdir", default="run/bench-honest", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the clusters.")
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
-def honest(rounds: int, workdir: Path, base_port: int, folder: Path) -> None:
+def honest(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, folder: Path) -> None:
     """Whether the emulated cluster agrees with a real one: makespan and queueing time of the same jobs.
 
     The last line is one JSON object (docs/benchmarks.md).
@@ -112,7 +126,7 @@ def honest(rounds: int, workdir: Path, base_port: int, folder: Path) -> None:
     about = {"within": WITHIN, "settings": asdict(plan), "machine": results.machine(), "commit": results.commit()}
     with interruptible():
         try:
-            measure(plan, rounds, workdir.absolute(), base_port, progress, found)
+            measure(plan, order(rounds, modes), workdir.absolute(), base_port, progress, found)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, ValueError, KeyboardInterrupt) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {found.broken}")

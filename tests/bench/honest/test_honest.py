@@ -54,6 +54,12 @@ def test_each_round_begins_with_another_block_and_the_first_measures_the_delays(
     assert all(len({block for other, block in blocks if other == r}) == 4 for r in range(4))
 
 
+@pytest.mark.parametrize(("mode", "through"), [("stock", False), ("quicksilver", True)])
+def test_one_mode_alone_begins_with_the_real_cluster(mode: str, through: bool) -> None:
+    places = [place for _, (place, one) in order(2, [mode]) if one is through]
+    assert places == ["real", "emulated", "emulated", "real"]
+
+
 def test_equal_seeds_draw_equal_jobs_for_a_cluster_that_holds_a_task_per_vcore() -> None:
     plan = Plan()
     assert draw(plan, 1) == draw(plan, 1) != draw(plan, 2)
