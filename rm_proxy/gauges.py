@@ -15,12 +15,21 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float) ->
     metrics.nodes.labels("unusable").set(len(nodes) - usable)
     running = [now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running]
     metrics.report_age_s.set(max(running, default=0.0))
-    alive = [attempt for attempt in coordinator.attempts.values() if not attempt.finished]
-    metrics.attempts.set(len(alive))
-    metrics.promotions_open.set(sum(1 for attempt in alive for _ in attempt.promotion.outstanding()))
-    queueable = sum(attempt.live.count_q for attempt in alive)
-    metrics.live.labels(Kind.QUEUEABLE.value).set(queueable)
-    metrics.live.labels(Kind.GUARANTEED.value).set(sum(len(attempt.live) for attempt in alive) - queueable)
-    entries = [entry for attempt in alive for entry in attempt.entries]
-    metrics.wanted.labels(Kind.GUARANTEED.value).set(sum(entry.g_share for entry in entries))
-    metrics.wanted.labels(Kind.QUEUEABLE.value).set(sum(e.q_wanted + len(e.pending) for e in entries))
+    attempts = open_promotions = live = live_q = wanted_g = wanted_q = 0
+    for attempt in coordinator.attempts.values():
+        if attempt.finished:
+            continue
+        attempts += 1
+        live += len(attempt.live)
+        live_q += attempt.live.count_q
+        if attempt.promotion.busy:
+            open_promotions += sum(1 for _ in attempt.promotion.outstanding())
+        for entry in attempt.entries:
+            wanted_g += entry.g_share
+            wanted_q += entry.q_wanted + len(entry.pending)
+    metrics.attempts.set(attempts)
+    metrics.promotions_open.set(open_promotions)
+    metrics.live.labels(Kind.QUEUEABLE.value).set(live_q)
+    metrics.live.labels(Kind.GUARANTEED.value).set(live - live_q)
+    metrics.wanted.labels(Kind.GUARANTEED.value).set(wanted_g)
+    metrics.wanted.labels(Kind.QUEUEABLE.value).set(wanted_q)

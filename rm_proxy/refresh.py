@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 
 from rm_proxy.config import ProxySettings
-from rm_proxy.coordinator import Coordinator
+from rm_proxy.coordinator import BREAK_EVERY, Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.nodes import Node
 from rm_proxy.promoter import wanted
@@ -143,8 +143,10 @@ class Refresher:
         apps = await self._read("apps", self._thread, self._yarn.apps)
         if apps is None:
             return
-        for record in apps:
+        for number, record in enumerate(apps, 1):
             self._known(record)
+            if number % BREAK_EVERY == 0:
+                await asyncio.sleep(0)
         running = {record.id for record in apps}
         ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
         missing = ours - running
