@@ -26,7 +26,9 @@ from bench.emulator.run import RunSpec, run
 from bench.las.run import interruptible
 from bench.mercury.competitors import BY_NAME
 from bench.mercury.plan import Size, Step
+from bench.mercury.raw import packed
 from bench.mercury.step import TASK_MB, spec
+from bench.page.pages import beside
 from bench.policies.effects import share
 from bench.stats import percentile
 from shell.errors import QuicksilverError
@@ -158,36 +160,42 @@ def trace(
     size = replace(Size(), nodes=nodes, cores=cores, drain_s=drain_s)
     try:
         with interruptible():
-            result = _compared(file.name, competitors, jobs, size, workdir.absolute(), base_port)
+            result, runs = _compared(file.name, competitors, jobs, size, workdir.absolute(), base_port)
     except QuicksilverError as error:
         raise click.ClickException(str(error)) from error
     result |= {"settings": {"file": file.name, "nodes": nodes, "cores": cores, "first": first, "speed": speed}}
     result["settings"] |= {"times": times, "most_tasks": most_tasks, "most_s": most_s, "memory_mb": memory_mb}
-    path = results.write("trace", result, {}, folder)
+    path = results.write("trace", result, {"runs": [packed(one) for one in runs]}, folder)
     click.echo(f"written to {path}", err=True)
     click.echo(json.dumps(result))
+    click.echo(f"page: {beside(path)}", err=True)
     if any(one["lost"] or one["doubled"] for one in result["competitors"].values()):
         sys.exit(1)
 
 
 def _compared(
     name: str, competitors: Sequence[str], jobs: Sequence[JobSpec], size: Size, workdir: Path, base_port: int
-) -> dict[str, Any]:
-    """Run all competitors one after the other. Raises QuicksilverError, OSError, RuntimeError."""
+) -> tuple[dict[str, Any], list[RunResult]]:
+    """Run all competitors one after the other; return result and runs.
+
+    Raises QuicksilverError, OSError, RuntimeError.
+    """
     began_s = time.monotonic()
     configure_logs(level="warning")  # a sidecar tells of each container
     tasks = [task for job in jobs for task in job.tasks]
     offered = {"jobs": len(jobs), "tasks": len(tasks), "work_s": round(sum(task.runs_s for task in tasks), 1)}
     found: dict[str, dict[str, Any]] = {}
+    runs: list[RunResult] = []
     for competitor in competitors:
         click.echo(f"[{time.monotonic() - began_s:6.1f} s] {competitor}: {json.dumps(offered)}", err=True)
         planning = planned(name, competitor, jobs, size, base_port)
         shutil.rmtree(workdir / competitor, ignore_errors=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            found[competitor] = summary(runner.run(run(planning, jobs, workdir / competitor)))
+            runs.append(runner.run(run(planning, jobs, workdir / competitor)))
+        found[competitor] = summary(runs[-1])
         shutil.rmtree(workdir / competitor, ignore_errors=True)
     base = found[competitors[0]]
-    return {
+    result = {
         "benchmark": "trace",
         "offered": offered | {"window_s": round(jobs[-1].arrives_s, 1)},
         "competitors": found,
@@ -195,6 +203,7 @@ def _compared(
         "machine": results.machine(),
         "commit": results.commit(),
     }
+    return result, runs
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from bench.honest.places import Progress, Run, on_emulated, on_real
 from bench.honest.plan import Plan
 from bench.honest.probe import Delays as Probed
 from bench.las.run import interruptible
+from bench.page.pages import beside
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
 from shell.logs import configure_logs
@@ -136,5 +137,6 @@ def honest(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, f
     )
     progress(f"written to {path}")
     click.echo(json.dumps(result))
+    progress(f"page: {beside(path)}")
     if found.broken or result["lost_tasks"] or result["doubled_tasks"]:
         sys.exit(1)

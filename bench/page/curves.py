@@ -14,22 +14,22 @@ from bench.page.shapes import cdf, per_second, smoothed
 _SMOOTH_S: Final = 5
 
 
-def _in_window(run: RunResult, at_s: float | None) -> bool:
-    return at_s is not None and run.began_s <= at_s < run.began_s + run.window_s
+def _counts(run: RunResult, at_s: float | None, windowed: bool) -> bool:
+    """Tell whether what ended then counts: what ended at all, or only within the run's window."""
+    return at_s is not None and (not windowed or run.began_s <= at_s < run.began_s + run.window_s)
 
 
 def _tasks(run: RunResult) -> list[TaskRecord]:
     return [task for job in run.jobs for task in job.tasks]
 
 
-def _jobs(runs: Sequence[RunResult]) -> list[JobRecord]:
-    """Return the jobs that ended in their run's window."""
-    return [job for run in runs for job in run.jobs if _in_window(run, job.ended_s)]
+def _jobs(runs: Sequence[RunResult], windowed: bool) -> list[JobRecord]:
+    return [job for run in runs for job in run.jobs if _counts(run, job.ended_s, windowed)]
 
 
 def classes(runs: Sequence[RunResult]) -> list[str]:
-    """Return the classes of jobs that ended in a window."""
-    return sorted({job.klass for job in _jobs(runs)})
+    """Return the classes of the jobs that ended."""
+    return sorted({job.klass for job in _jobs(runs, False)})
 
 
 def throughput(name: str, runs: Sequence[RunResult]) -> Series:
@@ -64,18 +64,25 @@ def _sampled(name: str, found: Sequence[tuple[Sequence[float], Sequence[float]]]
     return Series(name, times, smoothed(values, _SMOOTH_S))
 
 
-def latency(name: str, runs: Sequence[RunResult], klass: str) -> Series | None:
-    """Return shares of the jobs of a class by their latency in seconds, submission to end; None when none ended."""
-    took = [job.ended_s - job.submitted_s for job in _jobs(runs) if job.klass == klass and job.ended_s is not None]
+def latency(name: str, runs: Sequence[RunResult], klass: str, windowed: bool = True) -> Series | None:
+    """Return shares of the jobs of a class by their latency in seconds, submission to end; None when none ended.
+
+    windowed: only those count that ended within their run's window.
+    """
+    jobs = _jobs(runs, windowed)
+    took = [job.ended_s - job.submitted_s for job in jobs if job.klass == klass and job.ended_s is not None]
     return cdf(name, took) if took else None
 
 
-def wait(name: str, runs: Sequence[RunResult]) -> Series | None:
-    """Return shares of the tasks by seconds from when they were wanted to their last start; None when none ended."""
+def wait(name: str, runs: Sequence[RunResult], windowed: bool = True) -> Series | None:
+    """Return shares of the tasks by seconds from when they were wanted to their last start; None when none ended.
+
+    windowed: only those count that ended within their run's window.
+    """
     waits = [
         task.started_s - task.wanted_s
         for run in runs
         for task in _tasks(run)
-        if _in_window(run, task.ended_s) and task.started_s is not None
+        if _counts(run, task.ended_s, windowed) and task.started_s is not None
     ]
     return cdf(name, waits) if waits else None

@@ -49,10 +49,11 @@ def _goals(result: Mapping[str, Any]) -> Section:
                 plain.value_of(goal),
                 f"{'at most' if 'latency' in goal['metric'] else 'at least'} {goal['target']:g}",
                 goal["met"],
+                goal.get("ceiling"),
                 goal.get("pairs"),
             ]
         )
-    columns = ["key", "workload", "ours", "theirs", "metric", "ours / theirs", "goal", "met", "pairs"]
+    columns = ["key", "workload", "ours", "theirs", "metric", "ours / theirs", "goal", "met", "ceiling", "pairs"]
     counts = (
         f"{result.get('runs', 0)} runs; lost tasks: {result.get('lost_tasks')}, doubled: {result.get('doubled_tasks')}."
     )
@@ -87,17 +88,20 @@ def _phases(figures: Figures) -> list[Block]:
     return [plain.rows_of(found, "Where the time goes: means, and shares of the slots")] if found else []
 
 
-def _bars(figures: Figures) -> list[Block]:
+def bars(figures: Figures, drawn: Sequence[tuple[str, str, str]] = _BARS) -> list[Block]:
+    """Return one plot of bars for each figure that is there. drawn: key, title and axis of each."""
     found: list[Block] = []
-    for key, title, axis in _BARS:
+    for key, title, axis in drawn:
         values = [plain.value_of(one.get(key)) for one in figures.values()]
-        bars = [value if isinstance(value, (int, float, Estimate)) else None for value in values]
-        if any(value is not None for value in bars):
-            found.append(Bars(title, Axis(axis), list(figures), [("", bars)]))
+        tall = [value if isinstance(value, (int, float, Estimate)) else None for value in values]
+        if any(value is not None for value in tall):
+            found.append(Bars(title, Axis(axis), list(figures), [("", tall)]))
     return found
 
 
-def _over_time(by_competitor: Runs) -> list[Block]:
+def over_time(by_competitor: Runs) -> list[Block]:
+    """Return throughput, utilisation and queue length over time."""
+
     def lines(title: str, y: Axis, curve: Callable[[str, Sequence[RunResult]], Series]) -> Lines:
         return Lines(title, _TIME, y, [curve(name, runs) for name, runs in by_competitor.items()])
 
@@ -108,29 +112,31 @@ def _over_time(by_competitor: Runs) -> list[Block]:
     ]
 
 
-def _distributions(by_competitor: Runs) -> list[Block]:
-    """Return one plot of job latencies for each class, and one of the waits of tasks."""
+def distributions(by_competitor: Runs, windowed: bool = True) -> list[Block]:
+    """Return one plot of job latencies for each class, and one of the waits of tasks; see `curves.latency`."""
     share = Axis("share", most=1.0)
     found: list[Block] = []
     for klass in classes([run for runs in by_competitor.values() for run in runs]):
-        lines = [line for name, runs in by_competitor.items() if (line := latency(name, runs, klass))]
-        found.append(Lines(f"Job latency, {klass}", Axis("seconds", log=True), share, lines, step=True))
-    waits = [line for name, runs in by_competitor.items() if (line := wait(name, runs))]
+        lines = [line for name, runs in by_competitor.items() if (line := latency(name, runs, klass, windowed))]
+        if lines:
+            found.append(Lines(f"Job latency, {klass}", Axis("seconds", log=True), share, lines, step=True))
+    waits = [line for name, runs in by_competitor.items() if (line := wait(name, runs, windowed))]
     return [*found, Lines("Task wait, wanted to started", Axis("seconds"), share, waits, step=True)] if waits else found
 
 
 def _workload(name: str, figures: Figures, runs: Sequence[RunResult]) -> Section:
     rows = [[who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()]
     blocks: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows), *_classes(figures)]
-    blocks += _phases(figures) + _bars(figures)
+    blocks += _phases(figures) + bars(figures)
     mine = [run for run in runs if run.workload == name]
     by_competitor = {who: found for who in figures if (found := [run for run in mine if run.competitor == who])}
     if by_competitor:
-        blocks += _over_time(by_competitor) + _distributions(by_competitor)
+        blocks += over_time(by_competitor) + distributions(by_competitor)
     return Section(f"Workload {name}", blocks)
 
 
-def _costs(workloads: Mapping[str, Figures]) -> list[Section]:
+def costs(workloads: Mapping[str, Figures]) -> list[Section]:
+    """Return a table of CPU in cores and memory in MB by process, by workload and competitor."""
     rows: list[list[Value]] = []
     names = ("rm", "proxy", "emulator")
     for workload, figures in workloads.items():
@@ -146,4 +152,4 @@ def read(result: Mapping[str, Any]) -> Page:
     runs = [unpacked(run) for run in result.get("raw", {}).get("runs", [])]
     workloads: Mapping[str, Figures] = result.get("workloads", {})
     sections = [_workload(name, figures, runs) for name, figures in workloads.items()]
-    return Page("bench-mercury", plain.facts(result), [_goals(result), _set_up(result), *sections, *_costs(workloads)])
+    return Page("bench-mercury", plain.facts(result), [_goals(result), _set_up(result), *sections, *costs(workloads)])

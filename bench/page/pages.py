@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from bench.page import honest, mercury, plain, scale
+from bench.page import honest, mercury, plain, scale, trace
 from bench.page.html import html
 from bench.page.model import Page
 
@@ -15,6 +15,7 @@ READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "honest": honest.read,
     "mercury": mercury.read,
     "scale": scale.read,
+    "trace": trace.read,
 }
 """By a result's `benchmark`; all others are shown by `plain`."""
 
