@@ -131,13 +131,25 @@ class Node(TakeOver):
                 self._adopted(event)
             case Doubtful():
                 self._cleared_up(event)
+            case KillAsked():
+                self._kill_asked(event)
+            case Dying():
+                self._let_go(event.container_id, now_s)
+            case Ready() | Served() | Resized():
+                self._out.extend(self.sharing.handle(event))
+            case Physical() | Targeted() | Retuned() | Drain() | NodeManagerState() | Squeezed() | Tick():
+                self._take_of_node(event)
+
+    def _take_of_node(self, event: Physical | Targeted | Retuned | Drain | NodeManagerState | Squeezed | Tick) -> None:
+        """Take in what is about the node and none of its containers."""
+        match event:
             case Physical():
                 self.free_physical_mb = event.free_mb
             case Targeted():
                 self._targeted(event)
             case Retuned():
                 self.retune(event.shrinking)
-                self._out.extend(self.sharing.retune(event.shrinking, now_s))
+                self._out.extend(self.sharing.retune(event.shrinking, event.now_s))
             case Drain():
                 self._drain(event)
             case NodeManagerState():
@@ -145,15 +157,9 @@ class Node(TakeOver):
             case Squeezed():
                 self.squeezed = event.why if event.on else ""
                 self._out.extend(self.sharing.handle(event))
-            case KillAsked():
-                self._kill_asked(event)
-            case Dying():
-                self._let_go(event.container_id, now_s)
-            case Ready() | Served() | Resized():
-                self._out.extend(self.sharing.handle(event))
             case Tick():
-                self._tick(now_s)
-                self._out.extend(self.sharing.turn(now_s))
+                self._tick(event.now_s)
+                self._out.extend(self.sharing.turn(event.now_s))
 
     # What the proxy says
 
