@@ -215,8 +215,10 @@ class EmulatedNode:
     def _resync(self) -> None:
         assert self._beat_timer is not None
         self._beat_timer.cancel()
+        self._beating = True  # no heartbeat before it is known again
 
         def answered(answer: bytes | Exception) -> None:
+            self._beating = False
             try:
                 if isinstance(answer, Exception):
                     raise answer

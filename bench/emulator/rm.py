@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
@@ -115,17 +117,37 @@ def _ms(seconds: float) -> str:
 async def resource_manager(
     workdir: Path, shape: NodeShape, options: RmOptions, progress: Progress = lambda _: None
 ) -> AsyncIterator[Running]:
-    """Run a ResourceManager for the time of an async with block; it is gone afterwards. Raises ClusterError."""
+    """Run a ResourceManager for the time of an async with block; it is gone afterwards, also when SIGTERM comes.
+
+    Raises ClusterError.
+    """
     cluster = Cluster(spec(workdir, shape, options))
-    starting = asyncio.create_task(asyncio.to_thread(cluster.start, progress))
+    with cancelled_by_sigterm():
+        starting = asyncio.create_task(asyncio.to_thread(cluster.start, progress))
+        try:
+            await asyncio.shield(starting)
+            pid = next(daemon.pid for daemon in (await asyncio.to_thread(cluster.status)).daemons)
+            yield Running(cluster, pid)
+        finally:
+            await asyncio.wait([starting])  # cancelled while it started: what comes up later would be nobody's
+            if starting.exception() is None:  # else nothing of it is left, or it was there before
+                await asyncio.to_thread(cluster.stop)
+
+
+@contextmanager
+def cancelled_by_sigterm() -> Iterator[None]:
+    """Have SIGTERM cancel the task that enters, so that it clears up; only the main thread hears of signals."""
+    task, loop = asyncio.current_task(), asyncio.get_running_loop()
+    if task is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
-        await asyncio.shield(starting)
-        pid = next(daemon.pid for daemon in (await asyncio.to_thread(cluster.status)).daemons)
-        yield Running(cluster, pid)
+        yield
     finally:
-        if not starting.done():  # cancelled while starting: what comes up later would be nobody's
-            await asyncio.wait([starting])
-        await asyncio.to_thread(cluster.stop)
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
 
 
 async def until_running(rm: Running, count: int) -> None:

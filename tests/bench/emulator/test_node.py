@@ -16,7 +16,7 @@ from bench.emulator.node import Delays, EmulatedNode, Tally
 from bench.emulator.node_login import signature
 from bench.emulator.pipe import join
 from bench.emulator.rm_link import Answered
-from bench.emulator.tracker import HEARTBEAT, REGISTER
+from bench.emulator.tracker import HEARTBEAT, REGISTER, TurnedAwayError
 from bench.yarn_client import ContainerRefusedError, NmClient
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -35,9 +35,11 @@ class FakeRm:
         self.beats: list[s.NodeHeartbeatRequestProto] = []
         self.held: list[Answered] | None = None
         """Answers that are held back, when it holds any."""
+        self.registrations: list[s.RegisterNodeManagerRequestProto] = []
 
     def call(self, method: str, request: bytes, answered: Answered) -> None:
         if method == REGISTER:
+            self.registrations.append(s.RegisterNodeManagerRequestProto.FromString(request))
             answer = s.RegisterNodeManagerResponseProto(nodeAction=s.NORMAL, rm_identifier=42)
             answer.container_token_master_key.bytes, answer.nm_token_master_key.bytes = KEY, NM_KEY
             answered(answer.SerializeToString())
@@ -49,8 +51,9 @@ class FakeRm:
         else:
             self.held.append(answered)
 
-    def answer(self, answered: Answered) -> None:
+    def answer(self, answered: Answered, action: s.NodeActionProto.ValueType = s.NORMAL) -> None:
         reply = s.NodeHeartbeatResponseProto(response_id=len(self.beats), nextHeartBeatInterval=3_600_000)
+        reply.nodeAction = action
         answered(reply.SerializeToString())
 
     def ends(self) -> list[tuple[str, int]]:
@@ -276,5 +279,35 @@ def test_a_node_whose_resource_manager_is_gone_says_why() -> None:
         assert isinstance(bench.node.failure, ConnectionResetError)
         await asyncio.sleep(0)
         assert len(bench.rm.beats) == 1
+
+    run(go())
+
+
+def test_a_node_that_is_not_known_any_more_registers_again_and_beats_on() -> None:
+    async def go() -> None:
+        bench = Bench()
+        bench.rm.held = []
+        await bench.node.start()
+        await until(lambda: bench.rm.beats)
+        async with bench.client() as client:
+            await client.start(container(), "emulated 3600")
+            bench.rm.answer(bench.rm.held.pop(), s.RESYNC)
+            await until(lambda: len(bench.rm.beats) == 2)
+        first, again = bench.rm.registrations
+        assert not first.container_statuses
+        assert [container_id(one.container_id) for one in again.container_statuses] == [NAME]
+        assert bench.rm.beats[1].node_status.response_id == 0
+
+    run(go())
+
+
+def test_a_node_that_is_turned_away_says_so() -> None:
+    async def go() -> None:
+        bench = Bench()
+        bench.rm.held = []
+        await bench.node.start()
+        await until(lambda: bench.rm.beats)
+        bench.rm.answer(bench.rm.held.pop(), s.SHUTDOWN)
+        assert isinstance(bench.node.failure, TurnedAwayError)
 
     run(go())

@@ -1,8 +1,15 @@
 """What the ResourceManager of the emulated cluster is configured with."""
 
+import asyncio
+import os
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
-from bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, spec
+import pytest
+import uvloop
+
+from bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, cancelled_by_sigterm, spec
 
 
 def test_the_stock_one_knows_nothing_of_quicksilver_nor_of_opportunistic_containers() -> None:
@@ -28,3 +35,20 @@ def test_a_competitor_lays_its_settings_over_all() -> None:
     assert sites["capacity-scheduler"]["yarn.scheduler.capacity.maximum-applications"] == "7"
     fair = spec(Path("/x"), NodeShape(), RmOptions(scheduler="fair")).extra_site["yarn"]
     assert fair["yarn.resourcemanager.scheduler.class"] == FAIR
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_sigterm_cancels_what_runs_so_that_it_clears_up(loop_factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    before, cleared = signal.getsignal(signal.SIGTERM), []
+
+    async def go() -> None:
+        with cancelled_by_sigterm():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.sleep(60)
+            finally:
+                cleared.append(True)
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner, pytest.raises(asyncio.CancelledError):
+        runner.run(go())
+    assert cleared == [True] and signal.getsignal(signal.SIGTERM) is before
