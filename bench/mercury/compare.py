@@ -84,7 +84,8 @@ def paired(ours: Sequence[RunResult], theirs: Sequence[RunResult], metric: str) 
 def ceiling(theirs: Sequence[RunResult]) -> float | None:
     """Return the ratio of tasks/s that no scheduler can exceed: that of one whose slots are never idle.
 
-    So much more work of the same mix fits into the slots that the others leave idle. None without samples.
+    So much more work fits into the slots that the others leave idle. Only where all tasks are alike: of a mix, more
+    short ones may end within a window. None without samples.
     """
     used = fmean(figures(run)["utilisation"] for run in theirs)
     return round(1 / used, 4) if used else None
@@ -99,7 +100,7 @@ def goals(runs: Runs) -> dict[str, dict[str, Any]]:
             runs.get((goal.workload, goal.ours), ()), runs.get((goal.workload, theirs or ""), ()), goal.metric
         )
         if answer is not None:
-            if goal.metric == "tasks_per_s":
+            if goal.metric == "tasks_per_s" and goal.workload == FIXED:
                 answer["ceiling"] = ceiling(runs[goal.workload, theirs or ""])
             found[goal.key] = answer | {
                 "target": goal.target,

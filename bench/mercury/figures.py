@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from random import Random
 from statistics import fmean
 from typing import Any, Final
@@ -173,6 +174,7 @@ def _totals(runs: Sequence[RunResult]) -> dict[str, Any]:
     ended = sum(task.ended_s is not None for run in runs for job in run.jobs for task in job.tasks)
     window_s = sum(run.window_s for run in runs)
     return {
+        "late_s": round(max(_late_s(run) for run in runs), 3),
         "kills": sum(run.kills for run in runs),
         "kills_per_1000_tasks": round(1000 * share(sum(run.kills for run in runs), ended), 2),
         "work_lost_s": round(sum(run.work_lost_s for run in runs), 2),
@@ -181,6 +183,14 @@ def _totals(runs: Sequence[RunResult]) -> dict[str, Any]:
         "rss_mb": {name: max(run.rss_mb.get(name, 0.0) for run in runs) for name in runs[0].rss_mb},
         "counts": {name: int(_sum(runs, "counts", name)) for name in sorted({n for run in runs for n in run.counts})},
     }
+
+
+def _late_s(run: RunResult) -> float:
+    """Return by how much the emulator took its samples late, 95th percentile: a busy machine shows here first."""
+    window = Window.of(run)
+    moments = [sample.at_s for sample in run.samples if window.has(sample.at_s)]
+    gaps = [abs(after - before - 1.0) for before, after in pairwise(moments)]
+    return percentile(gaps, 95) if gaps else 0.0
 
 
 def _sum(runs: Sequence[RunResult], field: str, name: str) -> float:

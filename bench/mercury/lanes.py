@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,6 +32,24 @@ class Failed:
         return f"{self.step.workload}, {self.step.competitor}, seed {self.step.seed}: {self.why}"
 
 
+def _own_group() -> None:
+    """Have a run's process hear of Ctrl-C from its parent alone: a second one would keep it from stopping all."""
+    os.setpgrp()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextmanager
+def _interrupted_too() -> Iterator[None]:
+    """Interrupt the runs' processes when the block is left by an exception; they then stop what they started."""
+    try:
+        yield
+    except BaseException:
+        for child in multiprocessing.active_children():
+            if child.pid is not None:
+                os.kill(child.pid, signal.SIGINT)
+        raise
+
+
 class Lanes:
     """So many runs at a time. Runs of the same seed stand next to each other, and so share what the machine does."""
 
@@ -40,7 +61,10 @@ class Lanes:
         free, left = list(range(self.count)), list(steps)
         going: dict[Future[RunResult], tuple[Step, int]] = {}
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(self.count, mp_context=context, max_tasks_per_child=1) as pool:
+        with (
+            ProcessPoolExecutor(self.count, mp_context=context, initializer=_own_group, max_tasks_per_child=1) as pool,
+            _interrupted_too(),
+        ):
             while left or going:
                 while left and free:
                     step, lane = left.pop(0), free.pop(0)

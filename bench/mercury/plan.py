@@ -17,11 +17,13 @@ class Size:
     nodes: int = 64
     cores: int = 4
     """Slots of a node."""
-    warm_s: float = 15.0
+    warm_s: float = 12.0
     """Before the window: the masters arrive, the JVM warms up."""
-    window_s: float = 40.0
+    window_s: float = 25.0
     drain_s: float = 60.0
     """So long after the window all jobs have to be over."""
+    longest_s: float = 10.0
+    """About how long the drain takes, for the estimate of the whole."""
     heartbeat_s: float = 1.0
     """Of nodes and masters."""
 
@@ -57,28 +59,32 @@ class Step:
 BEST: Final = "opportunistic of the best comparator"
 """In a part: all of Hadoop's own in the first round, the best of them later."""
 _Q, _PLAIN, _HYBRID = "quicksilver_only_q", "quicksilver_only_q_plain", "quicksilver_hybrid"
-_LONG: Final = Size(warm_s=30.0, window_s=120.0, drain_s=300.0)
+_MIXED: Final = Size(warm_s=15.0, window_s=60.0, drain_s=300.0, longest_s=65.0)
 
 DEFAULT: Final = (
     Part(
         FIXED,
         ("only_g_tuned", BEST, _Q),
-        (
-            "only_g_shipped",
-            "only_g_fair",
-            "quicksilver_only_g",
-            _PLAIN,
-            _HYBRID,
-            "quicksilver_las",
-        ),
+        ("only_g_shipped", "only_g_fair", "quicksilver_only_g", _PLAIN, _HYBRID, "quicksilver_las"),
     ),
-    Part(HYBRID, ("only_g_tuned", _Q, _HYBRID), rounds=2, size=_LONG),
-    Part(STRAGGLERS, ("only_g_tuned", _PLAIN, _Q), rounds=2),
-    Part("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=25.0, window_s=60.0, drain_s=120.0)),
-    Part("fixed_20s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=40.0, window_s=80.0, drain_s=120.0)),
-    Part("microsoft", ("only_g_tuned", _Q, _HYBRID), rounds=1, size=_LONG),
+    Part(HYBRID, ("only_g_tuned", _HYBRID, _Q), rounds=2, size=_MIXED),
+    Part(STRAGGLERS, ("only_g_tuned", _PLAIN, _Q), rounds=2, size=Size(drain_s=120.0, longest_s=25.0)),
+    Part("fixed_10s", ("only_g_tuned", _Q), rounds=1, size=Size(warm_s=15.0, window_s=40.0, longest_s=20.0)),
+    Part(
+        "fixed_20s",
+        ("only_g_tuned", _Q),
+        rounds=1,
+        size=Size(warm_s=25.0, window_s=50.0, drain_s=120.0, longest_s=30.0),
+    ),
+    Part("microsoft", ("only_g_tuned", _HYBRID, _Q), rounds=1, size=_MIXED),
 )
-QUICK: Final = (Part(FIXED, ("only_g_tuned", "opportunistic", _Q), rounds=1, size=Size(warm_s=12.0, window_s=25.0)),)
+QUICK: Final = (
+    Part(
+        FIXED,
+        ("only_g_tuned", "opportunistic", _Q),
+        rounds=1,
+    ),
+)
 
 
 def chosen(
@@ -122,7 +128,7 @@ def steps(part: Part, number: int, best: str | None) -> list[Step]:
     return [Step(part.workload, name, number, part.size) for name in names[turn:] + names[:turn]]
 
 
-def expected_s(parts: Sequence[Part], beside_s: float = 25.0) -> float:
-    """Return about how long the runs take one after the other; `beside_s`: starting, draining and stopping one."""
+def expected_s(parts: Sequence[Part], beside_s: float = 12.0) -> float:
+    """Return about how long the runs take one after the other; `beside_s`: starting and stopping one."""
     runs = [step for part in parts for number in range(1, part.rounds + 1) for step in steps(part, number, "one")]
-    return sum(step.size.warm_s + step.size.window_s + beside_s for step in runs)
+    return sum(step.size.warm_s + step.size.window_s + step.size.longest_s + beside_s for step in runs)

@@ -163,6 +163,13 @@ def test_phases_name_where_time_goes() -> None:
     }
 
 
+def test_samples_that_come_late_show() -> None:
+    run = run_of("a", [12.0])
+    assert summary([run], draws=10)["late_s"] == 0
+    run.samples = [Sample(at_s, 0, 0, 0) for at_s in (11.0, 12.5, 13.0)]
+    assert summary([run], draws=10)["late_s"] == 0.5
+
+
 def test_idle_slots_count_as_misplaced_up_to_what_waits() -> None:
     run = run_of("a", [12.0])
     run.samples = [Sample(11.0, 1, 2, 1), Sample(12.0, 3, 5, 3)]
