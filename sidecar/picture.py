@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
+from policies.model import Resources
 from shell.messages import ContainerReport, ContainerState, Report
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
 from sidecar.forecast import DEFAULT_S, Forecast
@@ -56,7 +60,8 @@ def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[
     ahead = ahead or Forecast(node, now_s)
     order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
     entries = sorted(node.entries.values(), key=lambda e: (order.get(e.id, -1), e.arrived_s, e.id))
-    return [_report(node, e, order.get(e.id), now_s, ahead) for e in entries]
+    obstacle = cache(lambda need: node.obstacle(need, now_s))  # many are of one size
+    return [_report(node, e, order.get(e.id), now_s, ahead, obstacle) for e in entries]
 
 
 def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
@@ -64,7 +69,9 @@ def container(node: Node, container_id: str, now_s: float) -> ContainerReport | 
     return next((c for c in containers(node, now_s) if c.container_id == container_id), None)
 
 
-def _report(node: Node, entry: Entry, place: int | None, now_s: float, ahead: Forecast) -> ContainerReport:
+def _report(
+    node: Node, entry: Entry, place: int | None, now_s: float, ahead: Forecast, obstacle: Callable[[Resources], str]
+) -> ContainerReport:
     grant, resources, share = entry.grant, entry.start.resources, node.sharing.share(entry.id)
     small = share is not None and share.cores is not None
     state = entry.state
@@ -83,7 +90,7 @@ def _report(node: Node, entry: Entry, place: int | None, now_s: float, ahead: Fo
         expected_s=entry.expected_s,
         starts_in_s=round(ahead.starts_s[place], 3) if place is not None else None,
         bypassed_s=round(_bypassed_s(node, entry), 3),
-        why=_why(node, entry, place, now_s),
+        why=_why(node, entry, place, now_s, obstacle),
         attained_s=round(share.attained_s, 3) if share is not None else None,
         cores=share.cores if share is not None else None,
         times_shrunk=share.times_shrunk if share is not None else 0,
@@ -101,7 +108,7 @@ def _ago_s(share: Share | None, now_s: float) -> float | None:
     return None if share is None or share.shrunk_s is None else round(max(0.0, now_s - share.shrunk_s), 3)
 
 
-def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
+def _why(node: Node, entry: Entry, place: int | None, now_s: float, obstacle: Callable[[Resources], str]) -> str:
     match entry.phase:
         case Phase.UNANNOUNCED:
             return f"opportunistic, waits {max(0.0, entry.until_s - now_s):.1f} s more for a grant of the proxy"
@@ -112,7 +119,7 @@ def _why(node: Node, entry: Entry, place: int | None, now_s: float) -> str:
         case Phase.WAITING:
             head = f"{place or 0} before it; " if place else ""
             limit = f"; shed in {max(0.0, entry.until_s - now_s):.0f} s"
-            return head + (node.obstacle(entry.start.resources, now_s) or "next to start") + limit
+            return head + (obstacle(entry.start.resources) or "next to start") + limit
         case Phase.RUNNING:
             share = node.sharing.share(entry.id)
             return share.last_why if share is not None and share.cores is not None else ""
