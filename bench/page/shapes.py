@@ -12,11 +12,12 @@ _POINTS = 200
 
 
 def cdf(name: str, samples: Sequence[float], points: int = _POINTS) -> Series:
-    """Return cumulative shares (0..1) at no more than `points` samples, the smallest and largest included."""
+    """Return cumulative shares at no more than `points` samples, the smallest and largest included, from 0 to 1."""
     ordered = sorted(samples)
     count = len(ordered)
     kept = range(count) if count <= points else sorted({round(n * (count - 1) / (points - 1)) for n in range(points)})
-    return Series(name, [ordered[at] for at in kept], [(at + 1) / count for at in kept])
+    shares = [0.0, *((at + 1) / count for at in kept)]
+    return Series(name, [ordered[0], *(ordered[at] for at in kept)], shares)
 
 
 def per_second(times_s: Iterable[float], until_s: float, step_s: float = 1.0) -> list[float]:

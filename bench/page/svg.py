@@ -17,6 +17,7 @@ COLOURS: Final = 8
 
 _INK, _GRID = "#0b0b01", "#0b0b02"
 _WIDTH_IN, _LINES_IN, _BAR_IN = 6.6, 3.2, 0.2
+_FEW: Final = 8.0
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)))
 
 
@@ -51,7 +52,14 @@ def _axis(axes: Axes, which: str, axis: Axis) -> None:
 
 
 def _limits(axes: Axes, which: str, axis: Axis, grounded: bool) -> None:
+    from matplotlib.ticker import MaxNLocator, NullLocator
+
     if axis.log:
+        low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+        if high / low < _FEW:  # 1, 2, 5, 10 would be one label or two
+            found = axes.xaxis if which == "x" else axes.yaxis
+            found.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+            found.set_minor_locator(NullLocator())
         return
     limits = axes.set_xlim if which == "x" else axes.set_ylim
     if grounded:
@@ -83,6 +91,8 @@ def _lines(axes: Axes, plot: Lines, colours: Mapping[str, int]) -> None:
 
 
 def _bars(axes: Axes, plot: Bars, colours: Mapping[str, int]) -> None:
+    from matplotlib.patches import Rectangle
+
     height = 0.8 / max(1, len(plot.series))
     for nth, (name, values) in enumerate(plot.series):
         for at, value in enumerate(values):
@@ -94,6 +104,8 @@ def _bars(axes: Axes, plot: Bars, colours: Mapping[str, int]) -> None:
             axes.barh(y, tall, height=height * 0.9, color=_colour(index), alpha=0.85)
             if isinstance(value, Estimate):
                 axes.plot([value.low, value.high], [y, y], color=_INK, linewidth=1.2)
+    if not any(patch.get_width() for patch in axes.patches if isinstance(patch, Rectangle)):
+        axes.set_xlim(0, 1)  # nothing but zeros
     axes.set_yticks(range(len(plot.labels)), plot.labels)
     axes.set_ylim(len(plot.labels) - 0.5, -0.5)
     if plot.reference is not None:

@@ -32,10 +32,10 @@ def test_each_mode_has_its_figures_and_both_distributions() -> None:
         plot.title: {one.name: list(one.x) for one in plot.series} for plot in page.plots() if isinstance(plot, Lines)
     }
     assert drawn == {
-        "Queueing, wanted to started, stock": {"real": [2.0], "emulated": [1.0]},
-        "Job latency, stock": {"real": [5.5], "emulated": [5.5]},
-        "Queueing, wanted to started, quicksilver": {"real": [0.5]},
-        "Job latency, quicksilver": {"real": [5.5]},
+        "Queueing, wanted to started, stock": {"real": [2.0, 2.0], "emulated": [1.0, 1.0]},
+        "Job latency, stock": {"real": [5.5, 5.5], "emulated": [5.5, 5.5]},
+        "Queueing, wanted to started, quicksilver": {"real": [0.5, 0.5]},
+        "Job latency, quicksilver": {"real": [5.5, 5.5]},
     }
     assert page.sections[1].blocks == [Table(["key", "value"], [("lost_tasks", 0)])]
 

@@ -163,3 +163,12 @@ def test_bad_shapes_are_refused() -> None:
         Bars("t", Axis("x"), ["a", "b"], [("all", [1.0])])
     with pytest.raises(ValueError, match="a row has 1 cells, not 2"):
         Table(["a", "b"], [["x"]])
+
+
+def test_bars_of_nothing_begin_at_0_and_a_narrow_logarithmic_axis_has_more_than_one_label() -> None:
+    nothing = Bars("kills", Axis("kills"), ["a"], [("all", [0.0])])
+    words = [text.strip() for text in ElementTree.fromstring(draw(nothing, {"a": 0}, "x")).itertext()]
+    assert not any(word.startswith(("-", "−")) for word in words)
+    narrow = Lines("g", Axis("s", log=True), Axis("share"), [Series("a", [7, 11], [0, 1])])
+    words = [text.strip() for text in ElementTree.fromstring(draw(narrow, {"a": 0}, "x")).itertext()]
+    assert {"8", "9", "10"} <= set(words)

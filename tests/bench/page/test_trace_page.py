@@ -33,7 +33,7 @@ def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
         "Kills",
     ]
     latency = next(plot for plot in page.plots() if isinstance(plot, Lines) and plot.title == "Job latency, even")
-    assert [len(line.x) for line in latency.series] == [8, 15]  # of 15 and 30 jobs: outside of the window, too
+    assert [len(line.x) for line in latency.series] == [1 + 8, 1 + 15]  # of 15 and 30 jobs: outside of the window, too
     (costs,) = used.blocks
     assert isinstance(costs, Table)
     assert costs.rows[0] == ["only_g_tuned", 4.0, None, 2.0, 500.0, None, 90.0]
