@@ -36,7 +36,7 @@ POLICIES: Final = {
     "quota": {"policy": "none"},
 }
 _PATIENCE_S: Final = 60.0
-_BETWEEN_S: Final = (1.5, 3.5)
+_SPREAD: Final = (0.75, 1.25)
 _BROKEN: Final = (ConnectionError, OSError, HadoopRpcError, TimeoutError)
 
 
@@ -108,12 +108,12 @@ async def beaters(cluster: Cluster, count: int) -> list[Beater]:
     return found
 
 
-async def kill_proxy(stack: Stack, masters: list[Beater], rounds: int) -> dict[str, Any]:
+async def kill_proxy(stack: Stack, masters: list[Beater], rounds: int, between_s: float) -> dict[str, Any]:
     """SIGKILL the proxy `rounds` times; return how long until each master had an answer again."""
     felt_s: list[float] = []
     late_s: list[float] = []
     for _ in range(rounds):
-        await asyncio.sleep(random.uniform(*_BETWEEN_S))
+        await asyncio.sleep(between_s * random.uniform(*_SPREAD))
         killed_s = time.monotonic()
         await asyncio.to_thread(stack.kill, "proxy")
         for master in masters:
@@ -133,7 +133,9 @@ async def _after(master: Beater, since_s: float) -> int:
             await asyncio.sleep(0.01)
 
 
-async def kill_sidecars(stack: Stack, cluster: Cluster, master: Beater, rounds: int) -> dict[str, Any]:
+async def kill_sidecars(
+    stack: Stack, cluster: Cluster, master: Beater, rounds: int, between_s: float
+) -> dict[str, Any]:
     """SIGKILL a sidecar `rounds` times for G and for Q; return how long until a start at its node was answered."""
     felt_s: dict[int, list[float]] = {GUARANTEED_PRIORITY: [], QUEUEABLE_PRIORITY: []}
     refused: list[str] = []
@@ -153,7 +155,7 @@ async def kill_sidecars(stack: Stack, cluster: Cluster, master: Beater, rounds: 
                 found.append(time.monotonic() - killed_s)
             except ContainerRefusedError as error:
                 refused.append(str(error))
-            await asyncio.sleep(random.uniform(*_BETWEEN_S))
+            await asyncio.sleep(between_s * random.uniform(*_SPREAD))
     return {
         **_figures("sidecar_to_g_start", felt_s[GUARANTEED_PRIORITY]),
         **_figures("sidecar_to_q_start", felt_s[QUEUEABLE_PRIORITY]),
@@ -185,18 +187,23 @@ def _figures(name: str, seconds: list[float]) -> dict[str, Any]:
     }
 
 
-async def run(stack: Stack, cluster: Cluster, count: int, rounds: int) -> dict[str, Any]:
+async def run(stack: Stack, cluster: Cluster, count: int, rounds: int, between_s: float) -> dict[str, Any]:
     """Run both parts; return the figures."""
     masters = await beaters(cluster, count)
     living = [asyncio.create_task(master.live()) for master in masters]
     for master in masters:
         await _after(master, 0.0)
-    result = await kill_proxy(stack, masters, rounds)
-    result |= await kill_sidecars(stack, cluster, masters[0], rounds)
+    result = await kill_proxy(stack, masters, rounds, between_s)
+    result |= await kill_sidecars(stack, cluster, masters[0], rounds, between_s)
     for master in masters:
         master.stop = True
     await asyncio.gather(*living)
-    return result | {"masters": count, "rounds": rounds, "resyncs": sum(master.resyncs for master in masters)}
+    return result | {
+        "masters": count,
+        "rounds": rounds,
+        "between_s": between_s,
+        "resyncs": sum(master.resyncs for master in masters),
+    }
 
 
 @click.command()
@@ -204,8 +211,9 @@ async def run(stack: Stack, cluster: Cluster, count: int, rounds: int) -> dict[s
 @click.option("--base-port", default=18000, show_default=True)
 @click.option("--masters", type=click.IntRange(1, 200), default=20, show_default=True)
 @click.option("--rounds", type=click.IntRange(1), default=15, show_default=True, help="Kills of each.")
+@click.option("--between-s", type=click.FloatRange(0.5), default=6.0, show_default=True, help="On average.")
 @one_line_errors
-def main(workdir: Path, base_port: int, masters: int, rounds: int) -> None:
+def main(workdir: Path, base_port: int, masters: int, rounds: int, between_s: float) -> None:
     """Kill the proxy and sidecars, and print JSON with what their users felt."""
     machine, progress = results.machine(), Progresses()
     cluster = Cluster(ClusterSpec(workdir=workdir, base_port=base_port, nodes=2))
@@ -214,7 +222,7 @@ def main(workdir: Path, base_port: int, masters: int, rounds: int) -> None:
         try:
             cluster.start(progress)
             stack.start(progress)
-            result = asyncio.run(run(stack, cluster, masters, rounds))
+            result = asyncio.run(run(stack, cluster, masters, rounds, between_s))
         finally:
             stack.stop()
             cluster.stop(progress)

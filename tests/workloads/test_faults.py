@@ -191,3 +191,21 @@ def test_a_handshake_that_the_network_cut_is_as_on_stock_unless_a_sidecar_died_t
     assert because(BROKEN, cut, node="node2") == because(BROKEN, cut, node="") == ""
     assert because(BROKEN, (plan.CUT, "AM-node1", 80.0)) == ""
     assert because("Error: Java heap space", cut) == ""
+
+
+SHELL_ENDS = """Application Failure: desired = 10, completed = 10, allocated = 10, failed = {failed}, diagnostics =
+[{0}.439]Container exited with a non-zero exit code 154
+[{0}.439]Container exited with a non-zero exit code 154
+[{0}.015]Unable to get local resources when Container container_e04_1_0006_06_000007 is at NEW
+Not started by quicksilver: the session with the NodeManager was lost"""
+
+
+def test_a_distributed_shell_that_lost_containers_in_their_launch_fails_as_on_stock() -> None:
+    killed_s = 1_795_301_087.0
+    text = SHELL_ENDS.format(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(killed_s + 9)), failed=2)
+    kill = {"kind": plan.KILL_NM, "target": "node3", "at_s": killed_s}
+    assert causes.shell_as_on_stock(text, [kill]).startswith("2 containers were lost in their launch")
+    assert causes.shell_as_on_stock(text.replace("failed = 2", "failed = 3"), [kill]) == ""
+    assert causes.shell_as_on_stock(text, [kill | {"kind": plan.KILL_SIDECAR}]) == ""
+    assert causes.shell_as_on_stock(text, [kill | {"at_s": killed_s - 60}]) == ""
+    assert causes.shell_as_on_stock("it did not end", [kill]) == ""

@@ -168,13 +168,17 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
             left.append("a job does not end")
         logs = checks.node_logs(cluster)
         faults = [one.as_dict() for one in injector.done]
+        for outcome in outcomes:
+            if outcome.kind == SHELL and not outcome.ok:
+                outcome.as_stock = causes.shell_as_on_stock(outcome.why, faults)
         failures = [causes.explained(failure, faults) for outcome in outcomes for failure in outcome.failures]
         return {
             "faults": len(injector.done),
             "by_kind": dict(Counter(one.fault.kind for one in injector.done)),
             "jobs": len(outcomes),
             "jobs_by_kind": dict(Counter(outcome.kind for outcome in outcomes)),
-            "jobs_failed": [outcome.as_dict() for outcome in outcomes if not outcome.ok],
+            "jobs_failed": [o.as_dict() for o in outcomes if not o.ok and not o.as_stock],
+            "jobs_failed_as_stock": [o.as_dict() for o in outcomes if not o.ok and o.as_stock],
             "mapreduce_failed_attempts": [f.as_dict() for f in failures if not f.as_stock],
             "mapreduce_failed_as_stock": [f.as_dict() for f in failures if f.as_stock],
             "mapreduce_killed_attempts": sum(outcome.killed_attempts for outcome in outcomes),

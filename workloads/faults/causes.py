@@ -1,8 +1,9 @@
-"""Which failed attempts of MapReduce stock YARN would have counted as failed, too, after the same faults."""
+"""Which failed attempts of MapReduce, and jobs of distributed shell, would have failed on stock YARN as well."""
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -11,6 +12,10 @@ from workloads.faults import plan
 
 _LOST_IN_LAUNCH: Final = re.compile(r"exit(?:ed with a non-zero exit)? code:? 154\b|exitCode: 154\b", re.IGNORECASE)
 """ExitCode.LOST: a NodeManager that recovers finds a container without a process and without an exit code."""
+_LOST_IN_QUEUE: Final = re.compile(r"Unable to get local resources when Container \S+ is at NEW")
+"""What a NodeManager says of a container that it recovers between its start request and its launch; exit code -1."""
+_STAMP: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.,]\d+\]")
+_FAILED: Final = re.compile(r"\bfailed = (\d+)")
 _BROKEN: Final = re.compile(
     r"EOFException|SocketException|Connection reset|Connection refused|ClosedChannel|Broken pipe"
 )
@@ -59,6 +64,26 @@ def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
             at, failure, {plan.KILL_NM}, {failure.node}, _BREAK_S
         )
     return ""
+
+
+def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
+    """Return why a distributed shell would have failed on plain YARN as well; "" when that is not known.
+
+    text: what its client said at the end. It never repeats a container that ended badly. NodeManagers date what they
+    say of a container in local time.
+    """
+    failed = _FAILED.search(text)
+    dates = [line for line in text.splitlines() if _LOST_IN_LAUNCH.search(line)][::2]  # each is said twice
+    dates += [line for line in text.splitlines() if _LOST_IN_QUEUE.search(line)]
+    if failed is None or len(dates) < int(failed[1]):
+        return ""
+    kills = [fault["at_s"] for fault in faults if fault["kind"] == plan.KILL_NM]
+    for line in dates:
+        stamp = _STAMP.search(line)
+        at_s = time.mktime(time.strptime(stamp[1], "%Y-%m-%d %H:%M:%S")) if stamp else 0.0
+        if not any(-1.0 <= at_s - kill_s <= _RECOVERY_S for kill_s in kills):
+            return ""
+    return f"{len(dates)} containers were lost in their launch by NodeManagers that were killed"
 
 
 def explained(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> Failure:

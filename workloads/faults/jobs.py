@@ -42,6 +42,8 @@ class Outcome:
     ok: bool = False
     why: str = ""
     """What went wrong."""
+    as_stock: str = ""
+    """Why plain YARN would have failed it as well."""
     seconds: float = 0.0
     failed_attempts: int = 0
     """Task attempts that MapReduce counted as failed."""
