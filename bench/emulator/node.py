@@ -114,12 +114,15 @@ class EmulatedNode:
         tally: Tally,
         umbilical: Umbilical,
         relay: Relay | None = None,
+        slow_times: float = 1.0,
     ) -> None:
         """Prepare. machine: an idle NodeManager. umbilical: told of processes that begin or end by themselves."""
         self.id, self.machine = node_id, machine
         self.tracker = Tracker(node_id, machine, _HTTP_PORT, relay)
         self.umbilical = umbilical
         self.observer: Observer | None = None
+        self.slow_times = slow_times
+        """How many times as long processes run here as they are said to."""
         self.sessions: set[Session] = set()
         self.failure: Exception | None = None
         """Why it does not beat any more."""
@@ -255,8 +258,8 @@ class EmulatedNode:
 
         self._loop.call_later(seconds, due)
 
-    def _run(self, name: str, seconds: float) -> None:
-        now_s = time.monotonic()
+    def _run(self, name: str, asked_s: float) -> None:
+        now_s, seconds = time.monotonic(), asked_s * self.slow_times
         process = _Process(self.machine.containers[name].asked.size.vcores, seconds, now_s)
         self._processes[name] = process
         self._tally.processes += 1

@@ -41,8 +41,15 @@ class NodeSettings:
     port: int = 19100
     """Of every node; each has an address of its own."""
     delays: Delays = field(default_factory=Delays)
+    slow_share: float = 0.0
+    """Of the nodes, spread evenly: there processes run `slow_times` as long as they are said to."""
+    slow_times: float = 1.0
     nodes_per_link: int = 1
     """Nodes that share a connection to the ResourceManager; NodeManagers have one each."""
+
+    def slow(self, number: int) -> bool:
+        """Tell whether node `number` is slow: of any n in a row about n * slow_share are."""
+        return int((number + 1) * self.slow_share) > int(number * self.slow_share)
 
 
 Accept = Callable[[], asyncio.Protocol]
@@ -108,7 +115,9 @@ class Nodes:
         size = Size(settings.memory_mb + extra.memory_mb, settings.vcores + extra.vcores)
         machine = NodeManager(size, settings.max_queue_length)
         node_id = f"{host_of(number)}:{settings.port}"
-        return EmulatedNode(node_id, machine, settings.delays, link, self.tally, self._told, settings.relay)
+        slow_times = settings.slow_times if settings.slow(number) else 1.0
+        delays, relay = settings.delays, settings.relay
+        return EmulatedNode(node_id, machine, delays, link, self.tally, self._told, relay, slow_times)
 
     async def _listen(self, node: EmulatedNode, accept: Callable[[EmulatedNode], Accept] | None) -> None:
         made = node.connected if accept is None else accept(node)

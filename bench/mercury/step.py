@@ -9,7 +9,6 @@ from typing import Final
 
 import uvloop
 
-from bench.emulator import workloads
 from bench.emulator.am import AmSettings
 from bench.emulator.jobs import PAPER_JOBS, shape
 from bench.emulator.masters import MastersSettings
@@ -19,6 +18,7 @@ from bench.emulator.nodes import NodeSettings
 from bench.emulator.rm import NodeShape, RmOptions
 from bench.emulator.run import RunSpec, run
 from bench.emulator.tracker import Relay
+from bench.emulator.workloads import WORKLOADS, draw
 from bench.mercury.competitors import BY_NAME
 from bench.mercury.plan import Step
 from shell.logs import configure_logs
@@ -29,8 +29,8 @@ _NODE_PORT: Final = 300
 
 
 def spec(step: Step, base_port: int) -> RunSpec:
-    """Return what a step comes to. Raises KeyError for an unknown competitor."""
-    competitor, size = BY_NAME[step.competitor], step.size
+    """Return what a step comes to. Raises KeyError for an unknown competitor or workload."""
+    competitor, workload, size = BY_NAME[step.competitor], WORKLOADS[step.workload], step.size
     node = NodeShape(size.cores, size.cores * TASK_MB)
     return RunSpec(
         competitor=step.competitor,
@@ -54,6 +54,8 @@ def spec(step: Step, base_port: int) -> RunSpec:
             memory_mb=node.memory_mb,
             relay=Relay(Nm(competitor.extra * TASK_MB, competitor.extra), competitor.quicksilver),
             max_queue_length=competitor.nm_queue_length,
+            slow_share=workload.slow_nodes,
+            slow_times=workload.slow_times,
             port=base_port + _NODE_PORT,
         ),
         concurrent=shape(size.slots, PAPER_JOBS)[0],
@@ -71,7 +73,7 @@ def carry_out(step: Step, workdir: Path, base_port: int) -> RunResult:
     """
     configure_logs(level="warning")  # a sidecar tells of each container
     shutil.rmtree(workdir, ignore_errors=True)
-    jobs = workloads.draw(workloads.WORKLOADS[step.workload], step.size.slots, step.seed)
+    jobs = draw(WORKLOADS[step.workload], step.size.slots, step.seed)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         result = runner.run(run(spec(step, base_port), jobs, workdir))
     shutil.rmtree(workdir, ignore_errors=True)

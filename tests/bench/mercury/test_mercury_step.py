@@ -24,6 +24,13 @@ def test_a_step_names_the_settings_of_its_competitor() -> None:
     assert found.policies is None
 
 
+def test_one_node_of_sixteen_is_a_straggler() -> None:
+    nodes = spec(Step("stragglers", "only_g_tuned", 1, Size()), 20000).nodes
+    assert [number for number in range(64) if nodes.slow(number)] == [15, 31, 47, 63]
+    assert nodes.slow_times == 3.0
+    assert not any(spec(Step("fixed_2s", "only_g_tuned", 1, Size()), 20000).nodes.slow(n) for n in range(64))
+
+
 def test_quicksilver_stands_before_resource_manager_and_nodes() -> None:
     found = spec(Step("fixed_2s", "quicksilver_las", 1, Size()), 20000)
     assert found.rm.behind_proxy
