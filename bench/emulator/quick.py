@@ -33,7 +33,6 @@ class Quicksilver:
 
     stack: Stack
     shape: NodeShape
-    extra: int
     wiring: Wiring
     sites: dict[str, Site] = field(default_factory=dict)
     """By node id."""
@@ -48,8 +47,9 @@ class Quicksilver:
 
     def accept(self, node: EmulatedNode) -> Accept:
         """Put a site before a node; for `Nodes.start`."""
-        capacity = Resources(self.shape.memory_mb, self.shape.vcores)
-        site = Site(node.id, capacity, float(self.shape.vcores + self.extra), node, self.wiring)
+        believed = node.machine.capacity  # as a sidecar reads it in its NodeManager's configuration
+        capacity = Resources(believed.memory_mb, self.shape.vcores)
+        site = Site(node.id, capacity, float(believed.vcores), node, self.wiring)
         node.observer = site
         self.sites[node.id] = site
         return site.client
@@ -71,7 +71,7 @@ class Quicksilver:
 
 @asynccontextmanager
 async def quicksilver(
-    cluster: Cluster, policies: Mapping[str, Any], proxy: Mapping[str, Any], shape: NodeShape, extra: int
+    cluster: Cluster, policies: Mapping[str, Any], proxy: Mapping[str, Any], shape: NodeShape
 ) -> AsyncIterator[Quicksilver]:
     """Run the proxy for the time of an async with block. Raises StackError."""
     stack = Stack(cluster, policies, proxy, keep=False)
@@ -79,7 +79,7 @@ async def quicksilver(
     settings = SidecarSettings(reserve_mb=0)
     address = stack.proxy_rest
     wiring = Wiring(Policies.load(policies), settings, (address.host, address.port), SidecarMetrics(), Traffic())
-    found = Quicksilver(stack, shape, extra, wiring)
+    found = Quicksilver(stack, shape, wiring)
     try:
         await asyncio.to_thread(stack.start_proxy)
         await asyncio.to_thread(_await, stack, 0)

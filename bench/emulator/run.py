@@ -101,7 +101,7 @@ async def _quicksilver(spec: RunSpec, rm: Running, nodes: Nodes) -> AsyncIterato
     if spec.policies is None:
         yield None
         return
-    async with quicksilver(rm.cluster, spec.policies, spec.proxy, spec.shape, spec.nodes.relay.extra.vcores) as through:
+    async with quicksilver(rm.cluster, spec.policies, spec.proxy, spec.shape) as through:
         nodes.queued_elsewhere = through.waiting
         yield through
 

@@ -90,7 +90,7 @@ async def on_emulated(
         nodes = Nodes(
             NodeSettings(plan.vcores, plan.node_mb, max_queue_length=length, port=base_port + 95, delays=delays)
         )
-        async with quicksilver(rm.cluster, POLICIES, {}, shape, 0) if through else nullcontext() as made:
+        async with quicksilver(rm.cluster, POLICIES, {}, shape) if through else nullcontext() as made:
             await nodes.start(plan.nodes, rm.addresses.tracker, made.accept if made is not None else None)
             try:
                 if made is not None:
