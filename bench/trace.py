@@ -41,8 +41,10 @@ _DEFAULT: Final = "only_g_tuned,quicksilver_only_q"
 
 def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: Size, base_port: int) -> RunSpec:
     """Return how one competitor runs jobs, each of which comes when it arrives; all count."""
-    found = spec(Step(name, competitor, 1, size), base_port)
-    return replace(found, concurrent=None, warm_s=0.0, window_s=jobs[-1].arrives_s + 1.0, drain_s=size.drain_s)
+    found = spec(Step("micro", competitor, 1, size), base_port)  # whose nodes are alike
+    return replace(
+        found, workload=name, concurrent=None, warm_s=0.0, window_s=jobs[-1].arrives_s + 1.0, drain_s=size.drain_s
+    )
 
 
 def summary(found: RunResult) -> dict[str, Any]:
@@ -149,9 +151,11 @@ def trace(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        jobs = sorted(islice(scaled(formats.read(file), fit), _MOST_JOBS), key=lambda job: job.arrives_s)
+        jobs = sorted(islice(scaled(formats.read(file), fit), _MOST_JOBS + 1), key=lambda job: job.arrives_s)
     except formats.TraceError as error:
         raise click.ClickException(str(error)) from error
+    if len(jobs) > _MOST_JOBS:
+        raise click.ClickException(f"{file}: more than {_MOST_JOBS} jobs; take fewer with --first")
     if not jobs:
         raise click.ClickException(f"{file}: no jobs; give a trace with at least one")
     if copy is not None:

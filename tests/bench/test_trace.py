@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from bench import trace as module
 from bench.emulator.formats import read_dynoyarn
 from bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
 from bench.mercury.plan import Size
@@ -83,6 +84,14 @@ def test_errors_of_usage(tmp_path: Path, words: list[str], what: str) -> None:
     file.write_text(SWIM)
     outcome = CliRunner().invoke(trace, [str(file), *words])
     assert outcome.exit_code == 2 and what in outcome.output
+
+
+def test_a_trace_that_is_too_long_is_refused_and_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_JOBS", 1)
+    file = tmp_path / "swim.tsv"
+    file.write_text(SWIM)
+    outcome = CliRunner().invoke(trace, [str(file)])
+    assert outcome.exit_code == 1 and "more than 1 jobs; take fewer with --first" in outcome.output
 
 
 def test_a_file_that_is_no_trace_is_told_in_one_line(tmp_path: Path) -> None:
