@@ -133,9 +133,10 @@ class Calls:
 
     def take(self, call: Call) -> None:
         """Take in a call of the client."""
-        held = dict(self._held.held_by(self._wire.attempt_id)) if self._wire.attempt_id else {}
+        attempt_id, starts = self._wire.attempt_id, call.method == "startContainers"
+        held = dict(self._held.held_by(attempt_id)) if attempt_id and not starts else {}
         try:
-            if call.method == "startContainers" and self._wire.attempt_id:
+            if starts and attempt_id:
                 self._start(call)
             elif call.method == "getContainerStatuses" and held:
                 self._statuses(call, held)
