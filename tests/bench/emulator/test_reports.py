@@ -35,7 +35,7 @@ def test_reports_go_over_one_kept_connection() -> None:
     async def story() -> None:
         proxy, sock, traffic = FakeProxy(), bound_socket("127.0.0.1", 0), Traffic()
         server = asyncio.create_task(serve(proxy.app, sock))
-        line = ProxyLine(sock.getsockname()[:2], 5.0, traffic)
+        line = ProxyLine(sock.getsockname()[:2], 30.0, traffic)
         assert (await line.post(REPORT)).events_to == 7
         assert (await line.post(REPORT)).events_to == 7
         assert (len(proxy.reports), traffic.reports, traffic.connections) == (2, 2, 1)
@@ -73,7 +73,7 @@ def test_a_kept_connection_that_was_closed_is_no_failure() -> None:
     async def story() -> None:
         server, seen = await _answering(_ACK, None, _ACK)
         traffic = Traffic()
-        line = ProxyLine(server.sockets[0].getsockname()[:2], 5.0, traffic)
+        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
         await line.post(REPORT)
         assert (await line.post(REPORT)).events_to == 7
         assert (seen, traffic.connections, traffic.refused) == ([3], 2, 0)
@@ -95,7 +95,7 @@ def test_what_is_no_answer_is_unreachable(answers: tuple[bytes | None, ...], why
     async def story() -> None:
         server, _ = await _answering(*answers)
         traffic = Traffic()
-        line = ProxyLine(server.sockets[0].getsockname()[:2], 5.0, traffic)
+        line = ProxyLine(server.sockets[0].getsockname()[:2], 30.0, traffic)
         with pytest.raises(UnreachableError, match=why):
             await line.post(REPORT)
         assert traffic.refused == 1
@@ -109,7 +109,7 @@ def test_nobody_listens() -> None:
         with socket.create_server(("127.0.0.1", 0)) as sock:
             address = sock.getsockname()[:2]
         with pytest.raises(UnreachableError, match="does the proxy run"):
-            await ProxyLine(address, 5.0, Traffic()).post(REPORT)
+            await ProxyLine(address, 30.0, Traffic()).post(REPORT)
 
     run(story)
 
@@ -155,7 +155,7 @@ def test_other_requests_are_refused(method: str, path: str, body: bytes, status:
         traffic = Traffic()
         rest = NodeRest(lambda message: None, lambda message: None, traffic)
         url = await rest.start("127.1.0.1")
-        answer = await asyncio.to_thread(requests.request, method, url + path, data=body, timeout=5)
+        answer = await asyncio.to_thread(requests.request, method, url + path, data=body, timeout=30)
         assert (answer.status_code, traffic.bad_requests) == (status, 1)
         assert why in answer.json()["error"]["message"]
         rest.close()

@@ -70,7 +70,7 @@ class World:
         self.site.ended(cid(serial))
 
 
-async def until(condition: Callable[[], Any], within_s: float = 5.0) -> None:
+async def until(condition: Callable[[], Any], within_s: float = 30.0) -> None:
     end_s = time.monotonic() + within_s
     while not condition():
         assert time.monotonic() < end_s, "it did not happen in time"
