@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from bench.page.html import html
 from bench.page.markdown import markdown
-from bench.page.pages import load, page_of
+from bench.page.pages import load, page_of, write
+from shell.errors import QuicksilverError
 
 
 @click.command()
@@ -21,9 +21,10 @@ def main(result: Path, output: Path | None, as_markdown: bool) -> None:
         page = page_of(load(result))
     except ValueError as error:
         raise click.ClickException(f"{result}: {error}; take a file that a benchmark wrote to bench/results") from error
-    path = output or result.with_suffix(".html")
-    path.write_text(html(page), encoding="utf-8")
-    click.echo(path, err=as_markdown)
+    try:
+        click.echo(write(page, output or result.with_suffix(".html")), err=as_markdown)
+    except QuicksilverError as error:
+        raise click.ClickException(str(error)) from error
     if as_markdown:
         click.echo(markdown(page), nl=False)
 

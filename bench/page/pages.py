@@ -10,6 +10,7 @@ from typing import Any, Final
 from bench.page import honest, mercury, plain, scale, trace
 from bench.page.html import html
 from bench.page.model import Page
+from shell.errors import QuicksilverError
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "honest": honest.read,
@@ -38,8 +39,17 @@ def page_of(result: Mapping[str, Any]) -> Page:
         ) from error
 
 
+def write(page: Page, path: Path) -> Path:
+    """Write a page; return its path. Raises OSError, QuicksilverError where matplotlib is missing."""
+    try:
+        text = html(page)
+    except ModuleNotFoundError as error:
+        remedy = "run pip install 'quicksilver[dev]', then quicksilver bench page RESULT"
+        raise QuicksilverError(f"no plots without {error.name}", place=str(path), remedy=remedy) from error
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
 def beside(path: Path) -> Path:
-    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, OSError."""
-    page = path.with_suffix(".html")
-    page.write_text(html(page_of(load(path))), encoding="utf-8")
-    return page
+    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, as `write`."""
+    return write(page_of(load(path)), path.with_suffix(".html"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from bench.mercury.raw import packed
 from bench.page import curves, mercury, plain
 from bench.page.__main__ import main
 from bench.page.model import Bars, Estimate, Lines, Prose, Table
-from bench.page.pages import page_of
+from bench.page.pages import beside, page_of
+from shell.errors import QuicksilverError
 
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
 
@@ -180,3 +182,14 @@ def test_what_is_no_result_is_one_clear_error(tmp_path: Path, text: str, error: 
     assert done.exit_code == 1
     assert done.stderr.startswith(f"Error: {file}: ")
     assert error in done.stderr
+
+
+def test_without_matplotlib_the_page_is_one_error_that_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    file = tmp_path / "mercury-1.json"
+    file.write_text(json.dumps(mercury_result()))
+    with pytest.raises(QuicksilverError, match=r"no plots without matplotlib.*pip install 'quicksilver\[dev\]'"):
+        beside(file)
+    assert not file.with_suffix(".html").exists()
