@@ -20,7 +20,7 @@ import uvloop
 from bench import results
 from bench.emulator import formats
 from bench.emulator.jobs import Scaling, scaled
-from bench.emulator.model import JobSpec, RunResult, TaskRecord
+from bench.emulator.model import JobSpec, RunResult, TaskRecord, TaskSpec
 from bench.emulator.nodes import host_of
 from bench.emulator.run import RunSpec, run
 from bench.las.run import interruptible
@@ -36,21 +36,37 @@ from shell.logs import configure_logs
 
 _PORTS: Final = 22000
 _MOST_JOBS: Final = 100_000
+WARM: Final = "warm-up"
+WARM_S: Final = 10.0
+_WARM_EVERY_S: Final = 0.5
 _DEFAULT: Final = "only_g_tuned,quicksilver_only_q"
 
 
+def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
+    """Return jobs WARM_S later, behind some small ones of class WARM: a ResourceManager's first jobs take seconds."""
+    tasks = (TaskSpec(0.5),) * 2
+    first = [JobSpec(-number, number * _WARM_EVERY_S, WARM, tasks) for number in range(int(WARM_S / 2 / _WARM_EVERY_S))]
+    return [*first, *(replace(job, arrives_s=job.arrives_s + WARM_S) for job in jobs)]
+
+
 def planned(name: str, competitor: str, jobs: Sequence[JobSpec], size: Size, base_port: int) -> RunSpec:
-    """Return how one competitor runs jobs, each of which comes when it arrives; all count."""
+    """Return how one competitor runs jobs that were warmed, each of which comes when it arrives."""
     found = spec(Step("micro", competitor, 1, size), base_port)  # whose nodes are alike
     return replace(
-        found, workload=name, concurrent=None, warm_s=0.0, window_s=jobs[-1].arrives_s + 1.0, drain_s=size.drain_s
+        found,
+        workload=name,
+        concurrent=None,
+        warm_s=WARM_S,
+        window_s=jobs[-1].arrives_s - WARM_S + 1.0,
+        drain_s=size.drain_s,
     )
 
 
 def summary(found: RunResult) -> dict[str, Any]:
-    """Return one run's figures, times in seconds: all jobs count, from the first submission to the last end."""
-    ended = [job for job in found.jobs if job.ended_s is not None]
-    tasks = [task for job in found.jobs for task in job.tasks if task.ended_s is not None]
+    """Return one run's figures, times in seconds: all jobs but the first ones of class WARM count."""
+    jobs = [job for job in found.jobs if job.klass != WARM]
+    ended = [job for job in jobs if job.ended_s is not None]
+    tasks = [task for job in jobs for task in job.tasks if task.ended_s is not None]
     figures: dict[str, Any] = {
         "jobs": len(ended),
         "tasks": len(tasks),
@@ -62,7 +78,7 @@ def summary(found: RunResult) -> dict[str, Any]:
         "rss_mb": found.rss_mb,
     }
     if ended:
-        from_s = min(job.submitted_s for job in found.jobs)
+        from_s = min(job.submitted_s for job in jobs)
         to_s = max(job.ended_s or 0.0 for job in ended)
         used = [sample.used_slots for sample in found.samples if from_s <= sample.at_s <= to_s]
         figures["makespan_s"] = round(to_s - from_s, 3)
@@ -192,10 +208,11 @@ def _compared(
     runs: list[RunResult] = []
     for competitor in competitors:
         click.echo(f"[{time.monotonic() - began_s:6.1f} s] {competitor}: {json.dumps(offered)}", err=True)
-        planning = planned(name, competitor, jobs, size, base_port)
+        later = warmed(jobs)
+        planning = planned(name, competitor, later, size, base_port)
         shutil.rmtree(workdir / competitor, ignore_errors=True)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runs.append(runner.run(run(planning, jobs, workdir / competitor)))
+            runs.append(runner.run(run(planning, later, workdir / competitor)))
         found[competitor] = summary(runs[-1])
         shutil.rmtree(workdir / competitor, ignore_errors=True)
     base = found[competitors[0]]

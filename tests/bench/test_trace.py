@@ -12,7 +12,7 @@ from bench import trace as module
 from bench.emulator.formats import read_dynoyarn
 from bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
 from bench.mercury.plan import Size
-from bench.trace import planned, ratios, summary, trace
+from bench.trace import WARM, WARM_S, planned, ratios, summary, trace, warmed
 
 SWIM = "job0\t10\t10\t1\t0\t1\njob1\t40\t30\t900000000\t5\t5\n"
 
@@ -24,9 +24,10 @@ def task(index: int, wanted_s: float, started_s: float | None, ended_s: float | 
 def finished() -> RunResult:
     done = JobRecord(1, "map", 2.0, 3.0, 12.0, [task(0, 3.0, 4.0, 6.0), task(1, 3.0, 9.0, 12.0)])
     cut = JobRecord(2, "map", 5.0, 6.0, None, [task(0, 6.0, None, None)], ["cut off"])
+    warm = JobRecord(0, WARM, 0.0, 1.0, 19.0, [task(0, 1.0, 2.0, 19.0)])
     samples = [Sample(float(n), 1, 0, 2) for n in range(20)]
     counts = {"lost": 1, "doubled": 0, "failed_jobs": 1}
-    return RunResult("c", "w", 1, 2, 4, 0.0, 9.0, [done, cut], samples, 3, 1.5, {"rm": 1.0}, {"rm": 2.0}, counts)
+    return RunResult("c", "w", 1, 2, 4, 0.0, 9.0, [warm, done, cut], samples, 3, 1.5, {"rm": 1.0}, {"rm": 2.0}, counts)
 
 
 def test_a_run_is_summed_up_from_its_first_submission_to_its_last_end() -> None:
@@ -39,7 +40,7 @@ def test_a_run_is_summed_up_from_its_first_submission_to_its_last_end() -> None:
 
 def test_a_run_of_nothing_is_summed_up_too() -> None:
     run = finished()
-    run.jobs = run.jobs[1:]
+    run.jobs = run.jobs[2:]
     found = summary(run)
     assert found["jobs"] == 0 and "makespan_s" not in found
     assert ratios(found, summary(finished())) == {}
@@ -55,8 +56,11 @@ def test_ratios_are_by_the_first_competitor() -> None:
 
 def test_jobs_of_a_trace_come_when_they_arrive_and_all_count() -> None:
     jobs = [JobSpec(1, 0.0, "k", (TaskSpec(1.0),)), JobSpec(2, 70.0, "k", (TaskSpec(1.0),))]
-    spec = planned("mine", "quicksilver_only_q", jobs, Size(nodes=3, cores=2, drain_s=99.0), 22000)
-    assert (spec.concurrent, spec.warm_s, spec.window_s, spec.drain_s) == (None, 0.0, 71.0, 99.0)
+    later = warmed(jobs)
+    assert later == sorted(later, key=lambda job: job.arrives_s) and len({job.number for job in later}) == len(later)
+    assert [job.arrives_s for job in later if job.klass != WARM] == [WARM_S, 70.0 + WARM_S]
+    spec = planned("mine", "quicksilver_only_q", later, Size(nodes=3, cores=2, drain_s=99.0), 22000)
+    assert (spec.concurrent, spec.warm_s, spec.window_s, spec.drain_s) == (None, WARM_S, 71.0, 99.0)
     assert (spec.count, spec.slots, spec.workload) == (3, 6, "mine") and spec.policies is not None
 
 
