@@ -182,7 +182,7 @@ def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
         "mapreduce.jobhistory.address": str(spec.jobhistory_rpc),
         "mapreduce.jobhistory.webapp.address": str(spec.jobhistory_web),
         "mapreduce.jobhistory.admin.address": str(spec.jobhistory_admin),
-        "mapreduce.jobhistory.move.interval-ms": "10000",
+        "mapreduce.jobhistory.move.interval-ms": "2000",
     } | kerberos.mapred_site(spec)
 
 

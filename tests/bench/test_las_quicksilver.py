@@ -19,7 +19,7 @@ SIDE_BY_SIDE = {"kill": SCALE.cores, "las": SCALE.cores + EXTRA}
 """Queueable tasks that run side by side on the full node."""
 
 
-@pytest.fixture(scope="module", params=list(SIDE_BY_SIDE))
+@pytest.fixture(scope="module", params=[pytest.param("kill", marks=pytest.mark.long), "las"])
 def way(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Mode, Cluster]]:

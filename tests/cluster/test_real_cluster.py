@@ -79,25 +79,8 @@ def test_a_job_runs_on_stock_yarn_and_its_logs_are_linked(hadoop_cluster: Cluste
         assert eventually(lambda: "Log Type: syslog" in session.get(attempt["logsLink"], timeout=30).text, within_s=30)
 
 
-def test_the_overlay_drops_in_and_out_while_hdfs_and_clients_stay(hadoop_cluster: Cluster) -> None:
-    client_before = (hadoop_cluster.conf_dir / "yarn-site.xml").read_bytes()
-    hdfs_before = {d.name: d.pid for d in hadoop_cluster.status().daemons if d.name in ("namenode", "jobhistory")}
-    hadoop_cluster.restart_yarn(overlay=True)
-    spec = hadoop_cluster.spec
-    assert set(hadoop_cluster.status().node_states) == {str(node.rpc) for node in spec.node_addresses}
-    check_free((Listen(public, "left for proxy and sidecars") for public, _ in overlay_relays(spec)), "")
-    with relaying(overlay_relays(spec)):
-        assert wordcount(hadoop_cluster, "overlay") == COUNTS
-    assert (hadoop_cluster.conf_dir / "yarn-site.xml").read_bytes() == client_before
-    status = hadoop_cluster.status()
-    assert {d.name: d.pid for d in status.daemons if d.name in hdfs_before} == hdfs_before
-    assert read_site(hadoop_cluster.rm_conf_dir / "yarn-site.xml")["yarn.resourcemanager.scheduler.address"] == str(
-        spec.moved_scheduler
-    )
-
-
 def test_daemons_are_killed_and_come_back_with_their_local_dirs(hadoop_cluster: Cluster) -> None:
-    if hadoop_cluster.spec.overlay:
+    if hadoop_cluster.spec.overlay:  # the next test leaves it with the overlay, as those that come later want it
         hadoop_cluster.restart_yarn(overlay=False)
     before = {d.name: d.pid for d in hadoop_cluster.status().daemons}
     kept = hadoop_cluster.local_dir(0) / "kept"
@@ -116,6 +99,23 @@ def test_daemons_are_killed_and_come_back_with_their_local_dirs(hadoop_cluster: 
     assert wordcount(hadoop_cluster, "again") == COUNTS
     with pytest.raises(StateError, match="no daemon nodemanager-node9 was started"):
         hadoop_cluster.kill("nodemanager-node9")
+
+
+def test_the_overlay_drops_in_and_out_while_hdfs_and_clients_stay(hadoop_cluster: Cluster) -> None:
+    client_before = (hadoop_cluster.conf_dir / "yarn-site.xml").read_bytes()
+    hdfs_before = {d.name: d.pid for d in hadoop_cluster.status().daemons if d.name in ("namenode", "jobhistory")}
+    hadoop_cluster.restart_yarn(overlay=True)
+    spec = hadoop_cluster.spec
+    assert set(hadoop_cluster.status().node_states) == {str(node.rpc) for node in spec.node_addresses}
+    check_free((Listen(public, "left for proxy and sidecars") for public, _ in overlay_relays(spec)), "")
+    with relaying(overlay_relays(spec)):
+        assert wordcount(hadoop_cluster, "overlay") == COUNTS
+    assert (hadoop_cluster.conf_dir / "yarn-site.xml").read_bytes() == client_before
+    status = hadoop_cluster.status()
+    assert {d.name: d.pid for d in status.daemons if d.name in hdfs_before} == hdfs_before
+    assert read_site(hadoop_cluster.rm_conf_dir / "yarn-site.xml")["yarn.resourcemanager.scheduler.address"] == str(
+        spec.moved_scheduler
+    )
 
 
 def test_stop_in_the_middle_of_a_job_leaves_nothing(tmp_path: Path) -> None:

@@ -13,12 +13,15 @@ from contextlib import asynccontextmanager
 
 import requests
 
+from bench.las.jobs import Scale
 from bench.las.master import APP_TYPE, USER, container_name, rows
 from bench.yarn_client import AmClient, NmClient, RmClient, token_of_url
 from cluster import Cluster
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 
+SCALE = Scale(2, 0.02, 0.0, 0.0)
+"""Two cores, a quantum of one second."""
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2
 _START_S = 40.0

@@ -47,7 +47,7 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
     return hadoop_cluster
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
     made = Stack(cluster, **getattr(request, "param", {"policies": MAPS_Q}))
     made.start()
@@ -79,6 +79,37 @@ def metric(stack: Stack, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
+def rubbish(address: HostPort, data: bytes) -> bytes:
+    """Send bytes that are no Hadoop RPC; returns what comes back until the other side closes."""
+    with socket.create_connection(address, timeout=20) as connection:
+        connection.sendall(data)
+        answer = b""
+        while chunk := connection.recv(4096):
+            answer += chunk
+        return answer
+
+
+def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    unused = cluster.spec.master(39)  # before the others, whose proxy has the same address
+    made = Stack(cluster, MAPS_Q, proxy={"upstream": str(unused)})
+    made.folder = tmp_path
+    made.start_proxy()
+    try:
+        deadline = time.monotonic() + 30
+        problems: list[str] = []
+        while not problems and time.monotonic() < deadline:
+            try:
+                problems = [one for one in made.get("/v1/health")["problems"] if "cannot be reached" in one]
+            except requests.ConnectionError:
+                time.sleep(0.2)
+        assert len(problems) == 1
+        with pytest.raises(ConnectionRefusedError):  # as the ResourceManager itself would
+            rubbish(cluster.spec.scheduler, b"hrpc\x09\x00\xdf")
+        assert f"upstream={unused}" in made.log("proxy").read_text()
+    finally:
+        made.stop()
+
+
 def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack: Stack) -> None:
     with Watch(cluster) as watch:
         job = wordcount(cluster, "routed")
@@ -101,29 +132,6 @@ def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack
     assert {node["id"] for node in listed} == {str(n.rpc) for n in cluster.spec.node_addresses}
 
 
-@pytest.mark.parametrize(
-    "stack", [{"policies": {**MAPS_Q, "mode": "shadow"}}, {"policies": {**MAPS_Q, "mode": "bypass"}}], indirect=True
-)
-def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: Stack) -> None:
-    with Watch(cluster) as watch:
-        job = wordcount(cluster, "unchanged", maps=2)
-    assert watch.tally(job.application_id).rm_opportunistic == 0
-    made = decisions(stack, job)
-    shadow = stack.policies["mode"] == "shadow"
-    assert {d["kind"] for d in made} == {"G"}
-    assert {d["shadow"] for d in made if d["priority"] == 20} == ({"Q"} if shadow else {None})
-
-
-def rubbish(address: HostPort, data: bytes) -> bytes:
-    """Send bytes that are no Hadoop RPC; returns what comes back until the other side closes."""
-    with socket.create_connection(address, timeout=20) as connection:
-        connection.sendall(data)
-        answer = b""
-        while chunk := connection.recv(4096):
-            answer += chunk
-        return answer
-
-
 def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) -> None:
     job = start_wordcount(cluster, "/whole/input.txt", f"/whole/garbage-{time.time_ns()}", maps=2, options=OPTIONS)
     node = cluster.spec.node_addresses[0]
@@ -143,22 +151,14 @@ def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) 
     assert log.count("bytes out of form") == 1  # the others within a minute are counted
 
 
-def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
-    unused = cluster.spec.master(39)
-    made = Stack(cluster, MAPS_Q, proxy={"upstream": str(unused)})
-    made.folder = tmp_path
-    made.start_proxy()
-    try:
-        deadline = time.monotonic() + 30
-        problems: list[str] = []
-        while not problems and time.monotonic() < deadline:
-            try:
-                problems = [one for one in made.get("/v1/health")["problems"] if "cannot be reached" in one]
-            except requests.ConnectionError:
-                time.sleep(0.2)
-        assert len(problems) == 1
-        with pytest.raises(ConnectionRefusedError):  # as the ResourceManager itself would
-            rubbish(cluster.spec.scheduler, b"hrpc\x09\x00\xdf")
-        assert f"upstream={unused}" in made.log("proxy").read_text()
-    finally:
-        made.stop()
+@pytest.mark.parametrize(
+    "stack", [{"policies": {**MAPS_Q, "mode": "shadow"}}, {"policies": {**MAPS_Q, "mode": "bypass"}}], indirect=True
+)
+def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: Stack) -> None:
+    with Watch(cluster) as watch:
+        job = wordcount(cluster, "unchanged", maps=2)
+    assert watch.tally(job.application_id).rm_opportunistic == 0
+    made = decisions(stack, job)
+    shadow = stack.policies["mode"] == "shadow"
+    assert {d["kind"] for d in made} == {"G"}
+    assert {d["shadow"] for d in made if d["priority"] == 20} == ({"Q"} if shadow else {None})

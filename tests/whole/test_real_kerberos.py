@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ YARN = {
     "yarn.resourcemanager.am-rm-tokens.master-key-rolling-interval-secs": str(ROLL_S),
     "yarn.am.liveness-monitor.expiry-interval-ms": "12000",
 }
-Secure = Callable[[Callable[[ClusterSpec], Mapping[str, str]]], Cluster]
+Secure = Callable[[Callable[[ClusterSpec], Mapping[str, str]]], Stack]
 SEEN: list[bytes] = []
 """Secrets of the tests before."""
 
@@ -52,7 +53,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure(workdir: Path) -> Iterator[Secure]:
-    """One secure cluster, started anew when other settings of core-site.xml are wanted."""
+    """One secure cluster with proxy and sidecars, started anew when other settings of core-site.xml are wanted."""
     spec = ClusterSpec(
         workdir=workdir,
         base_port=free_base_port(nodes=2),
@@ -62,35 +63,32 @@ def secure(workdir: Path) -> Iterator[Secure]:
         extra_site={"yarn": YARN},
     )
     made = Cluster(spec)
-    now: list[Mapping[str, str]] = []
+    now: list[tuple[Mapping[str, str], Stack]] = []
+    with ExitStack() as site:
 
-    def start(wanted: Callable[[ClusterSpec], Mapping[str, str]]) -> Cluster:
-        core = wanted(spec)
-        if now != [core]:
-            made.stop()
-            now.clear()
-            made.spec = made.spec.model_copy(update={"extra_site": {"yarn": YARN, "core": dict(core)}})
-            made.conf = ConfDirs(made.spec)
-            made.start()
-            put_text(made, "/whole/input.txt", TEXT)
-            now.append(core)
-        return made
+        def start(wanted: Callable[[ClusterSpec], Mapping[str, str]]) -> Stack:
+            core = wanted(spec)
+            if not now or now[0][0] != core:
+                site.close()
+                made.spec = made.spec.model_copy(update={"extra_site": {"yarn": YARN, "core": dict(core)}})
+                made.conf = ConfDirs(made.spec)
+                site.callback(made.stop)
+                made.start()
+                put_text(made, "/whole/input.txt", TEXT)
+                now[:] = [(core, site.enter_context(running(made, policies=POLICIES)))]
+            return now[0][1]
 
-    try:
         yield start
-    finally:
-        made.stop()
 
 
 @pytest.fixture
-def cluster(secure: Secure) -> Cluster:
+def stack(secure: Secure) -> Stack:
     return secure(lambda _: {})
 
 
 @pytest.fixture
-def stack(cluster: Cluster) -> Iterator[Stack]:
-    with running(cluster, policies=POLICIES) as made:
-        yield made
+def cluster(stack: Stack) -> Cluster:
+    return stack.cluster
 
 
 def wordcount(cluster: Cluster, name: str, maps: int = 3) -> JobResult:
@@ -231,18 +229,18 @@ def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stac
 
 
 def test_encrypted_connections_pass_and_it_is_said(secure: Secure) -> None:
-    cluster = secure(lambda _: {"hadoop.rpc.protection": "privacy"})
-    with running(cluster, policies=POLICIES) as stack:
-        with Watch(cluster) as watch:
-            job = wordcount(cluster, "privacy")
-        assert watch.tally(job.application_id).rm_opportunistic == 0
-        assert metric(stack.url, "quicksilver_proxy_encrypted_connections_total") >= 1
-        assert any("pass unread" in problem for problem in stack.get("/v1/health")["problems"])
-        assert "auth-conf" in stack.log("proxy").read_text()
-        sidecars = [stack.sidecar_rest(node).url for node in cluster.spec.node_addresses]
-        assert sum(metric(url, "quicksilver_sidecar_encrypted_connections_total") for url in sidecars) >= job.maps
-        limits = [limit for url in sidecars for limit in requests.get(f"{url}/healthz", timeout=10).json()["limits"]]
-        assert any("pass unread" in limit for limit in limits)
+    stack = secure(lambda _: {"hadoop.rpc.protection": "privacy"})
+    cluster = stack.cluster
+    with Watch(cluster) as watch:
+        job = wordcount(cluster, "privacy")
+    assert watch.tally(job.application_id).rm_opportunistic == 0
+    assert metric(stack.url, "quicksilver_proxy_encrypted_connections_total") >= 1
+    assert any("pass unread" in problem for problem in stack.get("/v1/health")["problems"])
+    assert "auth-conf" in stack.log("proxy").read_text()
+    sidecars = [stack.sidecar_rest(node).url for node in cluster.spec.node_addresses]
+    assert sum(metric(url, "quicksilver_sidecar_encrypted_connections_total") for url in sidecars) >= job.maps
+    limits = [limit for url in sidecars for limit in requests.get(f"{url}/healthz", timeout=10).json()["limits"]]
+    assert any("pass unread" in limit for limit in limits)
 
 
 def recipe(spec: ClusterSpec) -> dict[str, str]:
@@ -270,12 +268,11 @@ def recipe(spec: ClusterSpec) -> dict[str, str]:
 
 
 def test_two_ports_that_speak_authentication_are_enough(secure: Secure) -> None:
-    cluster = secure(recipe)
-    with running(cluster, policies=POLICIES) as stack:
-        held_job(cluster, stack, "recipe")
-        assert stack.get("/v1/health")["problems"] == []
+    stack = secure(recipe)
+    held_job(stack.cluster, stack, "recipe")
+    assert stack.get("/v1/health")["problems"] == []
     with pytest.raises(LocalProtocolError, match="qop=auth-conf"):
-        asyncio.run(offered(cluster))
+        asyncio.run(offered(stack.cluster))
 
 
 async def offered(cluster: Cluster) -> None:

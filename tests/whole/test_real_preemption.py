@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -16,21 +16,17 @@ import psutil
 import pytest
 import requests
 
-from bench.las.jobs import Scale
-from bench.las.modes import las, las_policies
+from bench.las.modes import las_policies
 from cluster.cluster import Cluster
-from cluster.testing import free_base_port
 from quicksilver.stack import Stack
 from rm_proxy.exit_codes import PREEMPTED
 from sidecar.resizer.processes import groups_of
 from tests.sidecar.resizer.containers import needs_cgroup1
-from tests.whole.requester import Requester, burner, python, requester
+from tests.whole.requester import SCALE, Requester, burner, python, requester
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup]
 MOUNTS = Path("/sys/fs/cgroup")
 PARENT = f"quicksilver-test-{os.getpid()}"
-SCALE = Scale(2, 0.02, 0.0, 0.0)
-"""Two cores, a quantum of one second."""
 SETTINGS: dict[str, Any] = {"vcores": 2, "cgroup": PARENT, "resizer": "cgroup1"}
 FULL_WITHIN_S = 5.0
 GONE_WITHIN_S = 5.0
@@ -44,18 +40,10 @@ while True:
 """
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+@pytest.fixture
+def cluster(one_node: Cluster) -> Cluster:
     needs_cgroup1()
-    mode = las(SCALE)
-    spec = mode.spec(tmp_path_factory.mktemp("preemption"), free_base_port(1), {"default": 100})
-    yarn = dict(spec.extra_site["yarn"]) | {"yarn.nodemanager.pmem-check-enabled": "false"}
-    made = Cluster(spec.model_copy(update={"extra_site": {**spec.extra_site, "yarn": yarn}}))
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+    return one_node
 
 
 class Node:

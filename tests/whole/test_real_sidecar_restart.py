@@ -6,28 +6,23 @@ import asyncio
 import os
 import statistics
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import requests
 
-from bench.las.jobs import Scale
-from bench.las.modes import las, las_policies
+from bench.las.modes import las_policies
 from cluster.cluster import Cluster
-from cluster.testing import free_base_port
 from quicksilver.evidence import measure
 from quicksilver.stack import Stack
 from tests.sidecar.resizer.containers import needs_cgroup1
 from tests.whole.job import SYSTEM, Job, job
-from tests.whole.requester import burner, requester
+from tests.whole.requester import SCALE, burner, requester
 from tests.whole.test_real_preemption import Node, until
 from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.records import Watch
 
 pytestmark = pytest.mark.hadoop
-SCALE = Scale(2, 0.02, 0.0, 0.0)
-"""Two cores, a quantum of one second."""
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false"})
 ALL_Q: dict[str, Any] = {
@@ -37,18 +32,6 @@ ALL_Q: dict[str, Any] = {
 }
 BACK_WITHIN_S = 20.0
 """With eight busy neighbours on two cores; an idle machine takes a second or two."""
-
-
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = las(SCALE).spec(tmp_path_factory.mktemp("restart"), free_base_port(1), {"default": 100})
-    yarn = dict(spec.extra_site["yarn"]) | {"yarn.nodemanager.pmem-check-enabled": "false"}
-    made = Cluster(spec.model_copy(update={"extra_site": {**spec.extra_site, "yarn": yarn}}))
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
 
 
 def counted(stack: Stack, cluster: Cluster) -> dict[str, int]:
@@ -90,24 +73,24 @@ async def ends_well(asked: Job) -> None:
     assert all(len(task.containers) == len(task.exits) for task in asked.tasks)
 
 
-def test_held_and_running_ones_survive_kills_of_their_sidecar(small: Cluster) -> None:
-    stack = Stack(small, ALL_Q, sidecar={"vcores": 2, "resizer": "none"}, spare=True)
-    address = small.spec.node_addresses[0]
+def test_held_and_running_ones_survive_kills_of_their_sidecar(one_node: Cluster) -> None:
+    stack = Stack(one_node, ALL_Q, sidecar={"vcores": 2, "resizer": "none"}, spare=True)
+    address = one_node.spec.node_addresses[0]
 
     async def run() -> None:
         took = []
-        async with job(small, "restart") as asked:
+        async with job(one_node, "restart") as asked:
             tasks = asked.ask(10, 5.0)
             await asked.until_granted(tasks[:6])
             for _ in range(3):
-                await until(lambda: counted(stack, small).get("waiting", 0) >= 1, "some wait", 40)
-                before = counted(stack, small)
+                await until(lambda: counted(stack, one_node).get("waiting", 0) >= 1, "some wait", 40)
+                before = counted(stack, one_node)
                 took.append(await kill(stack, "node1", address))
-                print(f"killed with {before}, back after {took[-1]:.2f} s with {counted(stack, small)}")
+                print(f"killed with {before}, back after {took[-1]:.2f} s with {counted(stack, one_node)}")
             await ends_well(asked)
             print(f"sidecar killed, answers again: p50 {statistics.median(took):.2f} s, max {max(took):.2f} s")
             assert any(len(task.exits) > 1 for task in asked.tasks), "none was held and asked for again"
-        assert counted(stack, small) == {}
+        assert counted(stack, one_node) == {}
 
     stack.start()
     try:
@@ -120,15 +103,15 @@ def test_held_and_running_ones_survive_kills_of_their_sidecar(small: Cluster) ->
 
 
 @pytest.mark.cgroup
-def test_shrunk_ones_are_taken_over_with_what_they_attained(small: Cluster) -> None:
+def test_shrunk_ones_are_taken_over_with_what_they_attained(one_node: Cluster) -> None:
     needs_cgroup1()
     parent = f"quicksilver-restart-{os.getpid()}"
-    stack = Stack(small, las_policies(SCALE), sidecar={"vcores": 2, "cgroup": parent, "resizer": "cgroup1"})
-    node = Node(small, stack)
+    stack = Stack(one_node, las_policies(SCALE), sidecar={"vcores": 2, "cgroup": parent, "resizer": "cgroup1"})
+    node = Node(one_node, stack)
     node.parent = node.parent.parent.parent / parent / node.parent.name
 
     async def run() -> None:
-        async with requester(small, "restart") as am:
+        async with requester(one_node, "restart") as am:
             names = await am.run(*[burner(6.0)] * 6)
             await until(lambda: len(node.quotas()) == 6 and len(node.shrunk()) >= 3, "half of six are shrunk")
             await asyncio.sleep(6)  # what was attained is written each five seconds
