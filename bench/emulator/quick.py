@@ -65,8 +65,14 @@ class Quicksilver:
         return sum(len(site.node.queue) for site in self.sites.values())
 
     def counts(self) -> dict[str, int]:
-        """Return what the sites' REST came to."""
-        return {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
+        """Return what the sites' REST came to, and how often their sidecars shed by cause and had way made, by how."""
+        found = {f"rest_{name}": value for name, value in asdict(self.wiring.traffic).items()}
+        for counter, label in ((self.wiring.metrics.sheds, "cause"), (self.wiring.metrics.preemptions, "way")):
+            for sample in next(iter(counter.collect())).samples:
+                if sample.name.endswith("_total") and sample.value:
+                    name = sample.name.removeprefix("quicksilver_sidecar_").removesuffix("_total")
+                    found[f"{name}_{sample.labels[label]}"] = int(sample.value)
+        return found
 
 
 @asynccontextmanager

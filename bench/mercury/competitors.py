@@ -149,7 +149,7 @@ ALL: Final = (
     ),
     _mercury(
         "quicksilver_las",
-        "all queueable, least attained service (Kairos): placed by variance, shrunk in place of waiting",
+        "all queueable, least attained service (Kairos), placed by variance; memory for as many as there are slots",
         _EXTRA,
         place={"policy": "variance"},
         preempt={"policy": "las", "settings": {"quantum_s": 1.0, "extra": _EXTRA}},
