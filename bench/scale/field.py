@@ -85,6 +85,7 @@ class _Field:
             Policies.load(dict(plot.policies)), SidecarSettings(), plot.rest, SidecarMetrics(), self._traffic
         )
         self._filling: list[tuple[Masters, asyncio.Task[Any]]] = []
+        self._filled = 0
 
     async def grow(self, nodes: int) -> None:
         """Add so many nodes, which report when this returns."""
@@ -125,11 +126,11 @@ class _Field:
         masters = Masters(self._plot.client, self._plot.scheduler, MastersSettings())
         running = asyncio.create_task(masters.run(endless(tasks)))
         self._filling.append((masters, running))
-        used = sum(len(site.node.entries) for site in self._sites) + tasks
+        self._filled += tasks
         end_s = time.monotonic() + _SETTLE_S
-        while (there := sum(len(site.node.entries) for site in self._sites)) < used:
+        while (there := sum(len(site.node.entries) for site in self._sites)) < self._filled:
             if running.done() or time.monotonic() > end_s:
-                raise FieldError(f"of {used} containers {there} are at their nodes within {_SETTLE_S:g} s")
+                raise FieldError(f"of {self._filled} containers {there} are at their nodes after {_SETTLE_S:g} s")
             await asyncio.sleep(_POLL_S)
 
     async def churn(self, rate: float, seconds: float) -> Churned:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -351,6 +352,7 @@ def scale(
         click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
 
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
     try:
         with running(plan, workdir, base_port, progress) as bench:
             result, raw = measure(bench)
