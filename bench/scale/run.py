@@ -28,6 +28,8 @@ from bench.scale.field import TASK_MB, FieldProcess, Plot
 from quicksilver.stack import ALL_QUEUEABLE, Stack
 from shell.errors import QuicksilverError
 
+POLICIES: Final = {**ALL_QUEUEABLE, "quota": {"policy": "none"}}
+"""Nothing is guaranteed, also what waits beyond the slots: a guaranteed container would kill one of those that fill."""
 _NODE_PORT: Final = 500
 """Of the first group of nodes, from the base port on."""
 _LEAST_RATE: Final = 100.0
@@ -272,7 +274,7 @@ def running(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> It
     with asyncio.Runner() as runner, ExitStack() as exits:
         rm = runner.run(manager.__aenter__())
         exits.callback(lambda: runner.run(manager.__aexit__(None, None, None)))
-        stack = Stack(rm.cluster, proxy={"max_connections": 4 * max(plan.masters)}, keep=False)
+        stack = Stack(rm.cluster, POLICIES, proxy={"max_connections": 4 * max(plan.masters)}, keep=False)
         stack.folder.mkdir(parents=True, exist_ok=True)
         exits.callback(stack.stop)
         stack.start_proxy()
@@ -287,7 +289,7 @@ def running(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> It
                     scheduler=where.scheduler,
                     tracker=where.tracker,
                     rest=stack.proxy_rest,
-                    policies=ALL_QUEUEABLE,
+                    policies=POLICIES,
                     slots=plan.slots,
                     first_port=base_port + _NODE_PORT,
                 )
