@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -179,8 +179,9 @@ def provoked(site: Site, proxy: subprocess.Popen[bytes]) -> list[str]:
         seen.append(site.call("GET", rest, "/v1/nodes", auth=("admin", site.tokens[Role.ADMIN])))
         for file in ("broken.yaml", "tokens", "tls/proxy.key", "../proxy.yaml", "gone.yaml"):
             seen.append(site.call("POST", rest, "/v1/policies/reload", headers=bearer[Role.ADMIN], json={"file": file}))
-    for port in ("am", "nm"):
-        with connected(site.port(port)) as sock:
+    for port in ("am", "nm"):  # a sidecar reads nobody before the NodeManager is reached
+        upstream = socket.create_server(("127.0.0.1", site.port("nm_up"))) if port == "nm" else nullcontext()
+        with upstream, connected(site.port(port)) as sock:
             sock.sendall(f"GET /{site.tokens[Role.ADMIN]} HTTP/1.1\r\n\r\n".encode())
             sock.settimeout(10)
             while sock.recv(4096):
