@@ -185,6 +185,7 @@ def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, sh
 
 HISTORY: Mapping[str, Any] = {"policy": "history", "settings": {"peak_ratio": 0.0, "margin_ratio": 0.0}}
 SLOTS_OF_A_WEEK = 672
+PEAK = (3, 4, 5)
 
 
 @pytest.mark.parametrize("police", [HISTORY, pytest.param({"policy": "none"}, marks=LONG)])
@@ -207,14 +208,14 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
             await mine.until(lambda: len(running(cluster, tasks)) >= NODES, 20)
             await asyncio.sleep(1.5)
             peak = [
-                task  # of sizes of their own, so that each is asked for at a node of its own
+                task  # of priorities of their own, so that each is asked for at a node of its own
                 for number in range(NODES)
-                for task in mine.ask(1, 3.0, priority=5, hosts=(host(cluster, number),), memory_mb=256 * (1 + number))
+                for task in mine.ask(1, 3.0, priority=PEAK[number], hosts=(host(cluster, number),))
             ]
             await mine.until_done()
             return tasks, peak
 
-    routes = [{"match": {"priority": 5}, "policy": "only_g"}, {"policy": "only_q"}]
+    routes = [{"match": {"priority": priority}, "policy": "only_g"} for priority in PEAK] + [{"policy": "only_q"}]
     with stack(cluster, usual, police=police, routes=routes) as here, Watch(cluster) as watch:
         tasks, peak = asyncio.run(run(here))
         killed = events(here, tasks, "killed")
