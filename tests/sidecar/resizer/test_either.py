@@ -117,7 +117,7 @@ def test_a_docker_run_without_its_container_is_waited_for(dockerd: Dockerd, eith
     stand_in = f"exec -a docker bash {client} run --name $CONTAINER_ID image"
     with launched(dockerd, stand_in, cid) as script:
         script.go()
-        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[0] == "docker")
+        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[:1] == ["docker"])
         error = refusal(either.attach, cid, script.leader)
         assert error.retriable and "docker run" in str(error)
 
@@ -206,6 +206,6 @@ def test_without_a_daemon_only_docker_clients_are_refused(dockerd: Dockerd, tmp_
         assert either.of(plain) is either.other and either.holds(plain)
     with launched(dockerd, "exec -a docker bash -c 'read go; true' run --name $CONTAINER_ID", client) as script:
         script.go()
-        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[0] == "docker")
+        assert eventually(lambda: psutil.Process(script.process.pid).cmdline()[:1] == ["docker"])
         error = refusal(either.attach, client, script.leader)
         assert error.retriable and "does not answer" in str(error)
