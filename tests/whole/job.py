@@ -47,18 +47,28 @@ class Job:
         self._wanted: dict[tuple[int, int], deque[Task]] = {}
         self._told: dict[tuple[int, int], int] = {}
         self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
+        self._strict: set[tuple[int, int]] = set()
         self._running: dict[str, Task] = {}
         self._release: list[y.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
 
     def ask(
-        self, count: int, seconds: float, *, priority: int = 20, hosts: Sequence[str] = (), memory_mb: int = MEMORY_MB
+        self,
+        count: int,
+        seconds: float,
+        *,
+        priority: int = 20,
+        hosts: Sequence[str] = (),
+        memory_mb: int = MEMORY_MB,
+        strict: bool = False,
     ) -> list[Task]:
-        """Want so many more tasks; at first on `hosts` where there are any, later anywhere."""
+        """Want so many more tasks; at first on `hosts` where there are any, later anywhere; strict: nowhere else."""
         tasks = [Task(seconds, priority, memory_mb) for _ in range(count)]
         self.tasks += tasks
         key = priority, memory_mb
         self._hosts[key] = tuple(hosts)
+        if strict:
+            self._strict.add(key)
         self._wanted.setdefault(key, deque()).extend(tasks)
         return tasks
 
@@ -90,7 +100,7 @@ class Job:
         self._release = []
         for key, waiting in self._wanted.items():
             if self._told.get(key, 0) != len(waiting):
-                request.ask.extend(_rows(key, len(waiting), self._hosts[key]))
+                request.ask.extend(_rows(key, len(waiting), self._hosts[key], key in self._strict))
                 self._told[key] = len(waiting)
         return request
 
@@ -141,10 +151,11 @@ class Job:
             self.errors.append(str(error))
 
 
-def _rows(key: tuple[int, int], count: int, hosts: Sequence[str]) -> list[y.ResourceRequestProto]:
+def _rows(key: tuple[int, int], count: int, hosts: Sequence[str], strict: bool) -> list[y.ResourceRequestProto]:
     rows = []
     for name in (*hosts, "/default-rack", "*") if hosts else ("*",):
-        row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
+        relax = name in hosts or not strict
+        row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=relax)
         row.priority.priority = key[0]
         row.capability.memory, row.capability.virtual_cores = key[1], 1
         row.execution_type_request.execution_type = y.GUARANTEED

@@ -210,7 +210,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
             peak = [
                 task  # of priorities of their own, so that each is asked for at a node of its own
                 for number in range(NODES)
-                for task in mine.ask(1, 3.0, priority=PEAK[number], hosts=(host(cluster, number),))
+                for task in mine.ask(1, 3.0, priority=PEAK[number], hosts=(host(cluster, number),), strict=True)
             ]
             await mine.until_done()
             return tasks, peak

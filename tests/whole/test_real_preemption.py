@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -63,7 +64,8 @@ class Node:
 
     def quotas(self) -> dict[str, int]:
         groups = self.parent.glob("container_*")
-        return {group.name: int((group / "cpu.cfs_quota_us").read_text()) for group in groups}
+        texts = {group.name: said(group / "cpu.cfs_quota_us") for group in groups}
+        return {name: int(text) for name, text in texts.items() if text}
 
     def shrunk(self) -> list[str]:
         return sorted(cid for cid, quota in self.quotas().items() if quota > 0)
@@ -71,7 +73,7 @@ class Node:
     def frozen(self) -> list[str]:
         folder = MOUNTS / "freezer" / self.parent.relative_to(MOUNTS / "cpu")
         groups = folder.glob("container_*")
-        return sorted(g.name for g in groups if (g / "freezer.state").read_text() == "FROZEN\n")
+        return sorted(g.name for g in groups if said(g / "freezer.state") == "FROZEN\n")
 
     def groups(self) -> list[Path]:
         return [path for path in MOUNTS.glob(f"*/{PARENT}") if path.is_dir()]
@@ -84,7 +86,7 @@ class Node:
         """Return the CPU groups of these processes that have a quota."""
         groups = {(groups_of(pid) or {}).get("cpu", "/").strip("/") for pid in pids} - {""}
         texts = {g: MOUNTS / "cpu" / g / "cpu.cfs_quota_us" for g in groups}
-        return [group for group, path in texts.items() if path.exists() and path.read_text() != "-1\n"]
+        return [group for group, path in texts.items() if said(path) not in ("", "-1\n")]
 
     def states(self) -> dict[str, str]:
         """Return the NodeManager's own words, by container."""
@@ -98,6 +100,16 @@ class Node:
     def rm_state(self) -> str:
         nodes = requests.get(f"{self.cluster.rm_rest}/ws/v1/cluster/nodes", timeout=5).json()
         return str(nodes["nodes"]["node"][0]["state"])
+
+
+def said(path: Path) -> str:
+    """Return what a file of a control group says, "" when the group is gone."""
+    try:
+        return path.read_text()
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):
+            return ""
+        raise
 
 
 @asynccontextmanager
@@ -224,7 +236,7 @@ def test_a_frozen_container_ends_promptly(cluster: Cluster, way: str) -> None:
 
 def test_a_memory_hog_is_killed_and_nobody_else(cluster: Cluster) -> None:
     free_mb = psutil.virtual_memory().available >> 20
-    settings = {
+    settings: dict[str, Any] = {
         "fence_memory": True,
         "fence_keep_mb": free_mb - 900,
         "reserve_mb": 450,
