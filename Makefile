@@ -17,7 +17,7 @@ demo: setup ## the same MapReduce job on plain YARN and through quicksilver, com
 test: setup-test ## the tests, on a real Hadoop cluster where they need one
 	$(PYTHON) -m pytest -m "not long"
 
-test-all: setup-test ## with those too that show the same without a policy, and a benchmark from end to end
+test-all: setup-test ## with those too that show what the short campaign of faults or a neighbour shows as well, and whole benchmarks
 	$(PYTHON) -m pytest
 
 test-fast: setup-test ## the tests that start neither Hadoop nor a database

@@ -258,6 +258,7 @@ def never_ran(cluster: Cluster, containers: set[str]) -> None:
     assert not containers & lives.keys()
 
 
+@pytest.mark.long
 def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Cluster, stack: Stack) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(12, 25.0)
