@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,9 @@ QUOTA_MIN_US: Final = 1000
 _SHARES_MIN: Final = 2
 _SHARES: Final = 1024
 _ROUNDS: Final = 100
+_SURE_AFTER: Final = 5
+"""Looks at a process that is in a group of its own before it is taken for one that stays there."""
+_ENDING_S: Final = 0.002
 _FROZEN_WITHIN_S: Final = 0.25
 _ALONE: Final = "containers that run a container engine or systemd-run inside are to be left out (by_type: none)"
 
@@ -280,6 +284,7 @@ class Cgroup1(Resizer):
             held.known.update(self._inside(held))
             return
         tried: set[int] = set()
+        looks = Counter[int]()
         for _ in range(_ROUNDS):
             members = family(held.leader, scan(self._proc), self._proc)
             if not members or all(p.over for p in members.values()):
@@ -292,8 +297,11 @@ class Cgroup1(Resizer):
             if not outside:
                 held.known = set(self._inside(held))
                 return
+            if outside & tried:
+                time.sleep(_ENDING_S)  # what ends is between its group and its end for as long as it is not scheduled
             for pid in sorted(outside):
-                self._move(container_id, held, pid, sure=pid in tried)
+                self._move(container_id, held, pid, sure=looks[pid] >= _SURE_AFTER)
+            looks.update(outside)
             tried |= outside
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
         raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
