@@ -17,6 +17,7 @@ from bench.loadgen import LoadProcess, Measured, Phase
 from bench.procstat import cpu_s, rss_mb
 from bench.rig import RM_OPTIONS, Progress, Rig, running, submit
 from bench.stats import percentile, spread
+from workloads.environment import Progresses
 
 _HEATING_S: Final = 15.0
 """How long the ResourceManager's JVM is run in before anything is measured."""
@@ -170,11 +171,7 @@ def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, 
     The last line is one JSON object (docs/benchmarks.md).
     """
     plan = Plan(masters, rounds, seconds)
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit()}
     about["settings"] = asdict(plan) | {"rm_java_opts": RM_OPTIONS, "proxy": "active mode, only_q, SQLite store"}
     with running(workdir, base_port, progress) as rig:

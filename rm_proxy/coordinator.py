@@ -238,10 +238,10 @@ class Coordinator(Places):
             if now_s - node.reported_s > fresh_s:
                 self.estimator.forget_node(node.id)
         self._capacity = None
-        for attempt in _with_breaks([a for a in self.attempts.values() if not a.finished]):
+        for attempt in _with_breaks([a for a in self.attempts.values() if self.serving and not a.finished]):
             if attempt is None:
                 yield
-            elif self.attempts.get(attempt.id) is attempt:
+            elif self.serving and self.attempts.get(attempt.id) is attempt:
                 attempt.guard(now_s)
         yield
         if not self.serving:

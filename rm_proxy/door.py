@@ -31,6 +31,7 @@ class Door:
     """Opens and shuts one bound socket; `on_turn` is told each time, with whether it is open now.
 
     every_s: between two looks at an open port; timeout_s: of a look. A port that answers neither way changes nothing.
+    For uvloop: asyncio's own loop leaves a connection open that it accepts just as the server is closed (Python 3.11).
     """
 
     def __init__(

@@ -21,6 +21,7 @@ from shell.limits import Seldom
 from shell.logs import get_logger
 from sidecar.gate import Gate
 from sidecar.gate_events import ClientClosed, UpstreamClosed
+from sidecar.handshakes import forget
 from sidecar.links import ClientSide, Link
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Entrance:
             link = None  # it was reset before it was accepted
         if link is None:
             sock.close()
-            _forget(kept_as)
+            forget(kept_as)
             return
         link.early = sock
         self._runtime.spawn(self._connect(link, sock, kept_as))
@@ -122,7 +123,7 @@ class Entrance:
             self._nm_refused(error)
         finally:
             if not runtime.stopping:  # at the end the next process takes what is kept
-                _forget(name)
+                forget(name)
         self._give_up(link)
 
     def _give_up(self, link: Link) -> None:
@@ -159,12 +160,3 @@ def _hung_up(sock: socket.socket) -> bool:
         return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _GOING
     except OSError:
         return True
-
-
-def _forget(name: str) -> None:
-    if not name:
-        return
-    try:
-        fdstore.forget(name)
-    except OSError as error:
-        log.warning("a connection stays open at the keeper", name=name, why=str(error))

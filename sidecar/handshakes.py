@@ -36,7 +36,7 @@ class Handshakes:
         if link.client is None or link.upstream is None or link.gate.opened:
             return
         sockets = [transport.get_extra_info("socket") for transport in (link.client, link.upstream)]
-        if None in sockets:  # it was closed before the NodeManager was reached
+        if None in sockets:  # one of them is closed already
             return
         name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
@@ -50,10 +50,13 @@ class Handshakes:
         gate = link.gate
         if link not in self._names or not (gate.opened or not gate.client_open or not gate.upstream_open):
             return
-        _forget(self._names.pop(link))
+        forget(self._names.pop(link))
 
 
-def _forget(name: str) -> None:
+def forget(name: str) -> None:
+    """Have what is kept under a name kept no longer; nothing happens for ""."""
+    if not name:
+        return
     try:
         fdstore.forget(name)
     except OSError as error:
@@ -70,7 +73,7 @@ def taken() -> list[tuple[str, socket.socket, socket.socket]]:
             continue
         for sock in sockets:
             sock.close()
-        _forget(name)
+        forget(name)
     return found
 
 
@@ -92,7 +95,7 @@ async def pass_on(name: str, client: socket.socket, upstream: socket.socket) -> 
     finally:
         for writer in writers:
             writer.transport.abort()
-        _forget(name)
+        forget(name)
 
 
 async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: asyncio.Timeout) -> None:

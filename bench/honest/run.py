@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -25,6 +24,7 @@ from bench.page.pages import beside
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
 from shell.logs import configure_logs
+from workloads.environment import Progresses
 
 _PORTS: Final = 23000
 _MODES: Final = {"stock": False, "quicksilver": True}
@@ -117,11 +117,7 @@ def honest(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, f
 
     The last line is one JSON object (docs/benchmarks.md).
     """
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     configure_logs(level="warning")
     plan, found = Plan(), Found()
     about = {"within": WITHIN, "settings": asdict(plan), "machine": results.machine(), "commit": results.commit()}

@@ -6,7 +6,6 @@ import json
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -23,6 +22,7 @@ from bench.las.modes import Mode, Progress
 from hadoop_rpc.errors import HadoopRpcError
 from shell.errors import QuicksilverError
 from workloads.dockerd import running_dockerd
+from workloads.environment import Progresses
 
 MODES: Final = ("fifo", "opportunistic", "kill_newest", "las")
 GSTART: Final = "gstart"
@@ -203,11 +203,7 @@ def las(
         g_starts=g_starts,
         docker=docker,
     )
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
     found = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
     progress(f"{len(found.jobs)} jobs within {found.jobs[-1].arrives_s:.0f} s")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from bench.policies.virtual import Outcome
 from hadoop_rpc.errors import HadoopRpcError
 from policies.registry import Registry
 from shell.errors import QuicksilverError
+from workloads.environment import Progresses
 
 PARTS: Final = ("virtual", "real")
 _REAL_QUICK: Final = ("baseline", "mercury")
@@ -110,11 +110,7 @@ def policies(
 
     The last line is one JSON object (docs/benchmarks.md).
     """
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     base = _QUICK if quick else Plan()
     plan = replace(base, nodes=nodes or base.nodes, arrivals_s=arrivals or base.arrivals_s, load=load or base.load)
     variants, absent = chosen(names, Registry())

@@ -7,7 +7,6 @@ import shlex
 import signal
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from bench.resize.calls import both, figure, figures
 from bench.resize.stand_ins import BenchError
 from shell.errors import QuicksilverError
 from workloads import dockerd
+from workloads.environment import Progresses
 
 Progress = Callable[[str], None]
 Measured = tuple[dict[str, Any], Any]
@@ -208,11 +208,7 @@ def resize(
     if containers or vcores:
         count = containers or plan.containers
         plan = replace(plan, containers=count, vcores=vcores or max(1, count // 2))
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     measured, raw = measure(plan, progress)
     result = {"benchmark": "resize", **measured, **about}

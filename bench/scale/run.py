@@ -27,6 +27,7 @@ from bench.scale import figures
 from bench.scale.field import TASK_MB, FieldProcess, Plot
 from quicksilver.stack import ALL_QUEUEABLE, Stack
 from shell.errors import QuicksilverError
+from workloads.environment import Progresses
 
 POLICIES: Final = {**ALL_QUEUEABLE, "quota": {"policy": "none"}}
 """Nothing is guaranteed, also what waits beyond the slots: a guaranteed container would kill one of those that fill."""
@@ -348,11 +349,7 @@ def scale(
     base = QUICK if quick else Plan()
     given = {"nodes": nodes, "masters": masters, "rounds": rounds}
     plan = Plan(**(asdict(base) | {name: value for name, value in given.items() if value is not None}))
-    start_s = time.monotonic()
-
-    def progress(text: str) -> None:
-        click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
-
+    progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": asdict(plan)}
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
     try:

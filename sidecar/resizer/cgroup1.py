@@ -283,7 +283,6 @@ class Cgroup1(Resizer):
         if not held.own:
             held.known.update(self._inside(held))
             return
-        tried: set[int] = set()
         looks = Counter[int]()
         for _ in range(_ROUNDS):
             members = family(held.leader, scan(self._proc), self._proc)
@@ -293,16 +292,15 @@ class Cgroup1(Resizer):
                 why = "the sidecar itself is among the container's processes"
                 raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
             outside = {pid for group in held.taken.back for pid in members.keys() - set(files.pids(group))}
-            outside -= {pid for pid in outside & tried if members[pid].over}  # a zombie may have living threads
+            outside -= {pid for pid in outside & looks.keys() if members[pid].over}  # a zombie may have living threads
             if not outside:
                 held.known = set(self._inside(held))
                 return
-            if outside & tried:
+            if outside & looks.keys():
                 time.sleep(_ENDING_S)  # what ends is between its group and its end for as long as it is not scheduled
             for pid in sorted(outside):
                 self._move(container_id, held, pid, sure=looks[pid] >= _SURE_AFTER)
             looks.update(outside)
-            tried |= outside
         why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
         raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
 

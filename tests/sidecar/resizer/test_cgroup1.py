@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from sidecar.resizer import cgroup1
 from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
 from sidecar.resizer.cgroup1 import Cgroup1
 from sidecar.resizer.processes import groups_of, leader_of
@@ -294,6 +295,26 @@ def test_a_container_with_groups_inside_is_refused_and_left_alone(resizer: Cgrou
         finally:
             (CPU / "cgroup.procs").write_text(str(inner))
             other.rmdir()
+
+
+def test_a_process_that_shows_another_group_for_a_moment_is_caught(
+    resizer: Cgroup1, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What ends shows the root of the hierarchy until it is gone, which takes long where the machine is busy."""
+    with container(THREE) as leader:
+        wait_until(lambda: len(session(leader.pid)) == 3, "three processes")
+        ending, looks = max(session(leader.pid)), iter(range(4))
+
+        def shown(pid: int, proc: Path) -> dict[str, str] | None:
+            found = groups_of(pid, proc)
+            if pid == ending and found is not None and next(looks, None) is not None:
+                return dict.fromkeys(found, "/elsewhere")
+            return found
+
+        monkeypatch.setattr(cgroup1, "groups_of", shown)
+        resizer.attach(NAME, leader)
+        assert next(looks, None) is None, "it was looked at as often as it takes"
+        assert all((groups_of(pid) or {"cpu": NAME})["cpu"].endswith(NAME) for pid in session(leader.pid))
 
 
 def test_a_group_that_is_kept_busy_is_refused_and_can_be_let_go_later(resizer: Cgroup1) -> None:
