@@ -1,0 +1,21 @@
+"""What can go wrong with a simulation, said so that the reader knows what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SimulatorError(Exception):
+    """A simulation that cannot be done."""
+
+
+class UnknownSystemError(SimulatorError):
+    """A name that no system has."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        """Say which there are."""
+        names = sorted(known)
+        close = get_close_matches(name, names, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else f"use one of {', '.join(names)}"
+        super().__init__(f"no system is named '{name}'; {hint}")

@@ -1,0 +1,93 @@
+"""The shared words: jobs and the cluster they are offered to, and what a run showed. All times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One job of a trace: independent tasks that may all run at once."""
+
+    number: int
+    """Of its own in a trace."""
+    arrives_s: float
+    durations_s: tuple[float, ...]
+    """How long each task runs, shape (tasks,)."""
+    estimate_s: float
+    """Mean duration of a task as a scheduler is told it; may be wrong."""
+    name: str = ""
+    user: str = ""
+    queue: str = "default"
+    cores: float = 1.0
+    """Of each task."""
+    memory_mb: int = 1024
+    """Of each task."""
+
+    @property
+    def work_s(self) -> float:
+        """Seconds of all tasks together."""
+        return sum(self.durations_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterModel:
+    """Equal nodes in a network. Raises ValueError for what no cluster has."""
+
+    nodes: int
+    slots: int = 1
+    """Tasks that a node runs at once."""
+    memory_mb: int = 0
+    """Of each node; 0: not counted."""
+    delay_s: float = 0.0005
+    """Of the network, one way (0.5 ms in Sparrow, Hawk, Eagle, Kairos)."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if self.nodes < 1 or self.slots < 1:
+            raise ValueError(f"nodes={self.nodes}, slots={self.slots}: a cluster has at least one of each")
+        if self.memory_mb < 0 or not self.delay_s >= 0:
+            raise ValueError(f"memory_mb={self.memory_mb}, delay_s={self.delay_s}: neither can be below 0")
+
+    @property
+    def total_slots(self) -> int:
+        """Slots of all nodes."""
+        return self.nodes * self.slots
+
+
+@dataclass(slots=True)
+class JobOutcome:
+    """What became of a job."""
+
+    number: int
+    arrives_s: float
+    ended_s: float
+    """When its last task ended."""
+    tasks: int
+    work_s: float
+    klass: str = ""
+    """"short" or "long", where the system tells them apart."""
+    wait_s: float = 0.0
+    """Mean over its tasks of the time from the job's arrival to the begin of the try that did the task."""
+
+    @property
+    def completion_s(self) -> float:
+        """From arrival to the end of the last task."""
+        return self.ended_s - self.arrives_s
+
+
+@dataclass(slots=True)
+class SimResult:
+    """What a run showed."""
+
+    system: str
+    seed: int
+    jobs: list[JobOutcome] = field(default_factory=list)
+    """In any order."""
+    busy: list[tuple[float, float]] = field(default_factory=list)
+    """Samples (at_s, share of the slots that are busy, 0..1), by time."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """tasks (of all jobs), started (tries), ended (tasks that were done), lost, doubled, events (of the clock), and
+    what the system adds: probes, steals, preemptions, kills, sheds, behind_long, ..."""
+    extra: dict[str, float] = field(default_factory=dict)
+    """Figures of the system's own."""
