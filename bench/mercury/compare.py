@@ -11,7 +11,7 @@ from bench.emulator.model import RunResult
 from bench.mercury.competitors import OWN_OPPORTUNISTIC
 from bench.mercury.figures import figures, summary
 from bench.mercury.phases import phases
-from bench.policies.effects import effect
+from report.stats import effect
 
 FIXED, HYBRID, STRAGGLERS = "fixed_2s", "hybrid", "stragglers"
 BEST_OPPORTUNISTIC: Final = "the best of Hadoop's own opportunistic ones"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from bench.page.markdown import markdown
 from bench.page.pages import load, page_of, write
+from report.markdown import markdown
 from shell.errors import QuicksilverError
 
 

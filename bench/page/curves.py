@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Final
 
 from bench.emulator.model import JobRecord, RunResult, TaskRecord
-from bench.page.model import Series
-from bench.page.shapes import cdf, per_second, smoothed
+from report.model import Series
+from report.shapes import cdf, per_second, smoothed
 
 _SMOOTH_S: Final = 5
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from bench.page import plain
-from bench.page.model import Axis, Block, Lines, Page, Section, Table, Value
-from bench.page.shapes import cdf
+from report.model import Axis, Block, Lines, Page, Section, Table, Value
+from report.shapes import cdf
 
 _MODES: Final = {"stock": False, "quicksilver": True}
 _PLACES: Final = ("real", "emulated")

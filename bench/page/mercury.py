@@ -9,7 +9,7 @@ from bench.emulator.model import RunResult
 from bench.mercury.raw import unpacked
 from bench.page import plain
 from bench.page.curves import classes, latency, queue_length, throughput, utilisation, wait
-from bench.page.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
 
 _TABLE: Final = (
     ("tasks_per_s", "tasks/s"),

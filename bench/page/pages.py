@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.page import honest, mercury, plain, scale, trace
-from bench.page.html import html
-from bench.page.model import Page
-from shell.errors import QuicksilverError
+from report import files
+from report.model import Page
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "honest": honest.read,
@@ -41,13 +40,7 @@ def page_of(result: Mapping[str, Any]) -> Page:
 
 def write(page: Page, path: Path) -> Path:
     """Write a page; return its path. Raises OSError, QuicksilverError where matplotlib is missing."""
-    try:
-        text = html(page)
-    except ModuleNotFoundError as error:
-        remedy = "run pip install 'quicksilver[dev]', then quicksilver bench page RESULT"
-        raise QuicksilverError(f"no plots without {error.name}", place=str(path), remedy=remedy) from error
-    path.write_text(text, encoding="utf-8")
-    return path
+    return files.write(page, path, "quicksilver bench page RESULT")
 
 
 def beside(path: Path) -> Path:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from bench.page.cells import shown
-from bench.page.model import Block, Estimate, Page, Section, Table, Value
+from report.cells import shown
+from report.model import Block, Estimate, Page, Section, Table, Value
 
 _APART: Final = ("raw", "machine", "commit", "argv", "settings", "benchmark")
 _KINDS: Final = (

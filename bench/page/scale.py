@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from bench.page import plain
-from bench.page.model import Axis, Block, Estimate, Lines, Page, Section, Series, Table, Value
-from bench.page.shapes import growth
+from report.model import Axis, Block, Estimate, Lines, Page, Section, Series, Table, Value
+from report.shapes import growth
 
 _SIZES: Final = {"nodes": "nodes", "masters": "application masters"}
 _DRAWN: Final = {

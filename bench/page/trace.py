@@ -8,7 +8,7 @@ from typing import Any, Final
 from bench.mercury.raw import unpacked
 from bench.page import plain
 from bench.page.mercury import bars, distributions, over_time
-from bench.page.model import Block, Page, Section, Table
+from report.model import Block, Page, Section, Table
 
 _BARS: Final = (
     ("makespan_s", "Makespan", "seconds"),

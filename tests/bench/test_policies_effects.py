@@ -6,11 +6,12 @@ import click
 import pytest
 
 from bench.policies import plot
-from bench.policies.effects import effect, effects, interval, means
+from bench.policies.effects import effects, means
 from bench.policies.run import chosen
 from bench.policies.variants import ALONE, BASE, available
 from policies.registry import Registry
 from policies.settings import Policies
+from report.stats import effect, interval
 
 
 def test_the_interval_is_students() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from bench.emulator.model import JobRecord, TaskRecord
-from bench.page.model import Lines, Table
 from bench.page.pages import page_of
+from report.model import Lines, Table
 
 
 def run(place: str, through: bool, wait_s: float) -> dict[str, object]:

@@ -15,8 +15,8 @@ from bench.mercury.compare import FIXED, result
 from bench.mercury.raw import packed
 from bench.page import curves, mercury, plain
 from bench.page.__main__ import main
-from bench.page.model import Bars, Estimate, Lines, Prose, Table
 from bench.page.pages import beside, page_of
+from report.model import Bars, Estimate, Lines, Prose, Table
 from shell.errors import QuicksilverError
 
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
@@ -190,6 +190,6 @@ def test_without_matplotlib_the_page_is_one_error_that_says_what_to_do(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     file = tmp_path / "mercury-1.json"
     file.write_text(json.dumps(mercury_result()))
-    with pytest.raises(QuicksilverError, match=r"no plots without matplotlib.*pip install 'quicksilver\[dev\]'"):
+    with pytest.raises(QuicksilverError, match=r"no plots without matplotlib.*pip install 'quicksilver\[plots\]'"):
         beside(file)
     assert not file.with_suffix(".html").exists()

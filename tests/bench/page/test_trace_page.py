@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bench.mercury.raw import packed
-from bench.page.model import Bars, Lines, Table
 from bench.page.pages import page_of
 from bench.trace import ratios, summary
+from report.model import Bars, Lines, Table
 from tests.bench.page.test_mercury_page import run_of
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from bench.page.html import html
-from bench.page.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
 from bench.page.pages import beside
-from tests.bench.page.browser import MISSING, Browser, browser
+from report.html import html
+from report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
 from tests.bench.page.test_mercury_page import mercury_result
+from tests.report.browser import MISSING, Browser, browser
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 

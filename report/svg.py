@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
-from bench.page.model import Axis, Bars, Estimate, Lines, Plot
+from report.model import Axis, Bars, Estimate, Lines, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

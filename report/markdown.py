@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bench.page.cells import shown, sort_key
-from bench.page.model import Page, Prose, Table, Value
+from report.cells import shown, sort_key
+from report.model import Page, Prose, Table, Value
 
 
 def _row(cells: list[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import floor, isfinite, log10
 
-from bench.page.model import Estimate, Value
+from report.model import Estimate, Value
 
 MISSING = "–"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import exp, floor, log
 
-from bench.page.model import Series
+from report.model import Series
 
 _POINTS = 200
 

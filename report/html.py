@@ -9,9 +9,9 @@ from hashlib import sha256
 from html import escape
 from typing import Final
 
-from bench.page.cells import shown, sort_key
-from bench.page.model import Block, Page, Plot, Prose, Section, Table, Value, names_of
-from bench.page.svg import COLOURS, colours_of, dash_of, draw
+from report.cells import shown, sort_key
+from report.model import Block, Page, Plot, Prose, Section, Table, Value, names_of
+from report.svg import COLOURS, colours_of, dash_of, draw
 
 _BORDERS: Final = ("solid", "dashed", "dotted")
 _LIGHT: Final = ("#0068a8", "#c8500a", "#00835f", "#b0518b", "#7a6200", "#3a97d0", "#6f42c1", "#5c5c5c")
