@@ -11,12 +11,18 @@ from pydantic import BaseModel, ConfigDict
 from simulator.errors import UnknownSystemError
 from simulator.model import ClusterModel, Job, SimResult
 
-SYSTEMS: Final[dict[str, str]] = {}
+SYSTEMS: Final[dict[str, str]] = {
+    "yarn_fifo": "simulator.systems.yarn:FIFO",
+    "yarn_capacity": "simulator.systems.yarn:CAPACITY",
+}
 """By name: where the system is, as `module:SYSTEM`."""
 
 
 class SystemSettings(BaseModel):
-    """Settings of one system: frozen, and unknown keys are errors; the docstring under a field is its description."""
+    """Settings of one system: frozen, and unknown keys are errors; the docstring under a field is its description.
+
+    A system that runs the production policies has a field `policies`: that section of quicksilver.yaml.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
