@@ -18,7 +18,6 @@ import click
 import uvloop
 
 from bench import results
-from bench.emulator import formats
 from bench.emulator.jobs import Scaling, scaled
 from bench.emulator.model import JobSpec, RunResult, TaskRecord, TaskSpec
 from bench.emulator.nodes import host_of
@@ -33,6 +32,9 @@ from bench.policies.effects import share
 from bench.stats import percentile
 from shell.errors import QuicksilverError
 from shell.logs import configure_logs
+from simulator.traces.dynoyarn import write_dynoyarn
+from simulator.traces.formats import read_specs
+from simulator.traces.lines import TraceError
 
 _PORTS: Final = 22000
 _MOST_JOBS: Final = 100_000
@@ -157,7 +159,7 @@ def trace(
     base_port: int,
     folder: Path,
 ) -> None:
-    """Run the jobs of a trace (SWIM, Rumen, DynoYARN; .gz too) on an emulated cluster, once under each competitor.
+    """Run the jobs of a trace (SWIM, Rumen, DynoYARN, job history, text; .gz too) on an emulated cluster, once under each competitor.
 
     The last line is one JSON object (docs/benchmarks.md).
     """
@@ -167,15 +169,15 @@ def trace(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     try:
-        jobs = sorted(islice(scaled(formats.read(file), fit), _MOST_JOBS + 1), key=lambda job: job.arrives_s)
-    except formats.TraceError as error:
+        jobs = sorted(islice(scaled(read_specs(file), fit), _MOST_JOBS + 1), key=lambda job: job.arrives_s)
+    except TraceError as error:
         raise click.ClickException(str(error)) from error
     if len(jobs) > _MOST_JOBS:
         raise click.ClickException(f"{file}: more than {_MOST_JOBS} jobs; take fewer with --first")
     if not jobs:
         raise click.ClickException(f"{file}: no jobs; give a trace with at least one")
     if copy is not None:
-        click.echo(json.dumps({"jobs": formats.write_dynoyarn(jobs, copy), "file": str(copy)}))
+        click.echo(json.dumps({"jobs": write_dynoyarn(jobs, copy), "file": str(copy)}))
         return
     size = replace(Size(), nodes=nodes, cores=cores, drain_s=drain_s)
     try:

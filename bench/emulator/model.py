@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-MAP = 0
-REDUCE = 1
+from simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+
+__all__ = ["MAP", "REDUCE", "JobRecord", "JobSpec", "RunResult", "Sample", "TaskRecord", "TaskSpec", "Umbilical"]
 
 Umbilical = Callable[[str, Literal["began", "done"], float], None]
 """What the process in a container tells its master, in the same process: container id, kind, when (time.monotonic()).
@@ -17,38 +18,6 @@ Umbilical = Callable[[str, Literal["began", "done"], float], None]
 The id is the text that rm_proxy.ids.container_id_text gives.
 
 MapReduce's masters hear of a task's end over their umbilical, before the ResourceManager does."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
-    """One task: `duration_s` is what it is said to take; a straggler takes `slow_times` as long."""
-
-    duration_s: float
-    stage: int = MAP
-    hosts: tuple[str, ...] = ()
-    """Where its input lies; empty: anywhere."""
-    slow_times: float = 1.0
-
-    @property
-    def runs_s(self) -> float:
-        """How long its process really runs."""
-        return self.duration_s * self.slow_times
-
-
-@dataclass(frozen=True, slots=True)
-class JobSpec:
-    """One job: it arrives `arrives_s` after the run began."""
-
-    number: int
-    arrives_s: float
-    klass: str
-    tasks: tuple[TaskSpec, ...]
-    queue: str = "default"
-    user: str = "bench"
-    told_s: float | None = None
-    """The mean task duration that quicksilver is told by a tag, with whatever error; None: nothing is told."""
-    memory_mb: int = 1024
-    name: str = ""
 
 
 @dataclass(slots=True)

@@ -10,17 +10,12 @@ from typing import Any
 
 import pytest
 
-from bench.emulator.formats import (
-    SwimModel,
-    TraceError,
-    read,
-    read_durations,
-    read_dynoyarn,
-    read_rumen,
-    read_swim,
-    write_dynoyarn,
-)
-from bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
+from simulator.traces.durations import read_durations
+from simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
+from simulator.traces.lines import TraceError
+from simulator.traces.rumen import read_rumen
+from simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from simulator.traces.swim import SwimModel, read_swim
 
 DATA = Path(__file__).parents[2] / "data" / "workloads"
 MB = 2**20
@@ -200,13 +195,3 @@ def test_a_trace_is_read_as_a_stream(tmp_path: Path) -> None:
     assert [next(stream).number, next(stream).number] == [1, 2]
     with pytest.raises(TraceError, match=":3"):
         next(stream)
-
-
-def test_the_first_line_tells_the_format(tmp_path: Path) -> None:
-    swim, dynoyarn = written(tmp_path, "job0\t1\t1\t1\t0\t1\n", "a"), written(tmp_path, json.dumps(app()), "b")
-    assert next(read(swim)).klass == "map"
-    assert next(read(dynoyarn)).name == "application_1_1"
-    assert list(read(DATA / "trace.json")) == list(read_rumen(DATA / "trace.json"))
-    for text in ("1.5\n2\n", ""):
-        with pytest.raises(TraceError, match="format is not known"):
-            read(written(tmp_path, text))
