@@ -159,7 +159,7 @@ def trace(
     base_port: int,
     folder: Path,
 ) -> None:
-    """Run the jobs of a trace (SWIM, Rumen, DynoYARN, job history, text; .gz too) on an emulated cluster, once under each competitor.
+    """Run the jobs of a trace (docs/traces.md) on an emulated cluster, once under each competitor.
 
     The last line is one JSON object (docs/benchmarks.md).
     """
