@@ -11,6 +11,8 @@ from math import exp
 from random import Random
 from typing import Final
 
+from simulator.world.work import Job, Task
+
 BATCH: Final = "root.batch"
 PRODUCTION: Final = "root.production"
 
@@ -65,32 +67,6 @@ class Plan:
     def slots(self) -> int:
         """Cores of all nodes."""
         return self.nodes * self.cores
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One task. true_s: on a usual node, beside its data; host: number of the node with its data, None for anywhere."""
-
-    true_s: float
-    host: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One application. told_s: what its master tells of its tasks."""
-
-    number: int
-    kind: str
-    queue: str
-    user: str
-    arrives_s: float
-    told_s: float
-    tasks: tuple[Task, ...]
-
-    @property
-    def work_s(self) -> float:
-        """Core seconds."""
-        return sum(task.true_s for task in self.tasks)
 
 
 def draw(plan: Plan, seed: int) -> list[Job]:

@@ -13,11 +13,12 @@ from typing import Any
 
 from bench.policies.effects import effects, means, share, summed
 from bench.policies.jobs import BATCH, PRODUCTION, Plan
-from bench.policies.master import Master
 from bench.policies.variants import Variant
-from bench.policies.world import Run, World
+from bench.policies.world import world
 from bench.stats import percentile
 from policies.settings import Policies
+from simulator.world.master import Master
+from simulator.world.production import Run
 
 Progress = Callable[[str], None]
 
@@ -39,7 +40,7 @@ class Outcome:
 def simulate(plan: Plan, variant: Variant, seed: int) -> Outcome:
     """Run one variant once."""
     begun_s = process_time()
-    run = World(replace(plan, **variant.plan), Policies.load(variant.policies), seed, variant.corrected).go()
+    run = world(replace(plan, **variant.plan), Policies.load(variant.policies), seed, variant.corrected).go()
     counts = dict(sorted((run.counts + run.sheds).items()))
     return Outcome(variant.name, seed, metrics(run), counts, wrong(run), round(process_time() - begun_s, 2))
 

@@ -102,7 +102,9 @@ class Scheduler:
         for rows in demand.rows.values():
             if self._queues and self._dominant(rows.size) > self._queues[line].maximum + 1e-9:
                 raise SimulatorError(f"queue '{line}': one container is more than its maximum; raise `queues` maximum")
-        if demand.rows and demand.number not in self._demands:
+        if not demand.rows:
+            self.forget(demand)
+        elif demand.number not in self._demands:
             self._demands[demand.number] = demand
             insort(self._wanting.setdefault(line, []), demand.number)
 

@@ -11,17 +11,18 @@ from hypothesis import strategies as st
 
 from bench.policies import virtual
 from bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
-from bench.policies.master import PRIORITY
 from bench.policies.run import policies
 from bench.policies.variants import Variant, available
 from bench.policies.virtual import Outcome
-from bench.policies.world import World
-from bench.policies.yarn import ANY, Yarn, YarnNode
+from bench.policies.world import world
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from policies.registry import Registry
 from policies.settings import Policies
 from rm_proxy import ids
+from simulator.world.master import PRIORITY
+from simulator.world.scheduler import ANY, YarnNode
+from simulator.world.yarn import Yarn
 
 SMALL = Plan(nodes=6, arrivals_s=15.0)
 VARIANTS = available(Registry())[0]
@@ -70,14 +71,14 @@ def test_whatever_is_offered_is_done_once(
     variant: Variant, nodes: int, cores: int, load: float, g_share: float, seed: int
 ) -> None:
     plan = Plan(nodes=nodes, cores=cores, load=load, g_share=g_share, arrivals_s=5.0, g_period_s=2.0, g_task_s=1.0)
-    world = World(plan, Policies.load(variant.policies), seed, variant.corrected)
-    run = world.go()
+    made = world(plan, Policies.load(variant.policies), seed, variant.corrected)
+    run = made.go()
     assert virtual.wrong(run) == []
     for master in run.masters:
         assert all(task.ended_s is not None for task in master.tasks)
-    assert not any(site.running for site in world.sites.values())
-    assert all(not app.containers for app in world.yarn.apps.values())
-    assert world.yarn.free() == Resources(nodes * cores * 1024, nodes * cores)
+    assert not any(site.running for site in made.sites.values())
+    assert all(not app.containers for app in made.yarn.apps.values())
+    assert made.yarn.free() == Resources(nodes * cores * 1024, nodes * cores)
 
 
 def test_equal_seeds_are_equal_in_another_process_too() -> None:
@@ -104,13 +105,13 @@ def test_effects_are_paired_by_seed() -> None:
 def test_what_was_told_stays_where_nothing_corrects_it() -> None:
     learnt = []
     for corrected in (True, False):
-        world = World(replace(SMALL, error=0.9), Policies.load(VARIANTS[0].policies), 1, corrected)
-        world.go()
+        made = world(replace(SMALL, error=0.9), Policies.load(VARIANTS[0].policies), 1, corrected)
+        made.go()
         sources = set()
-        for master in world.masters.values():
-            app = world.coordinator.app(ids.app_of_attempt(master.attempt_id))
+        for master in made.masters.values():
+            app = made.coordinator.app(ids.app_of_attempt(master.attempt_id))
             assert app is not None
-            sources.add(world.coordinator.expected(app, PRIORITY).source)
+            sources.add(made.coordinator.expected(app, PRIORITY).source)
         learnt.append(sources)
     assert learnt[1] == {"tag"} and "stage" in learnt[0]
 

@@ -1,25 +1,22 @@
-"""A small ResourceManager for the virtual clock: opportunistic containers at once, guaranteed ones on heartbeats.
+"""A small ResourceManager that speaks to masters: opportunistic containers at once, guaranteed ones on heartbeats.
 
 It does what the proxy depends on (docs/architecture.md): absolute rows for guaranteed containers, lowered at host, rack
 and ANY by each grant; opportunistic ones on the host of their row, within the allocate call; completions with the next
-answer after the node told them. Guaranteed containers go by application, the oldest first, one off-switch container
-for each heartbeat of a node, as stock YARN has it.
+answer after the node told them. Guaranteed containers are handed out by `simulator.world.scheduler`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from rm_proxy.sizes import resources_of
+from simulator.world.scheduler import ANY, Demand, Key, Rows, Scheduler, YarnNode
 
-ANY: Final = "*"
 RELEASED: Final = -100
-Key = tuple[int, int]
-"""Priority and allocation request id."""
 
 
 @dataclass(slots=True)
@@ -32,50 +29,43 @@ class Granted:
     opportunistic: bool
 
 
-@dataclass(slots=True)
-class Rows:
-    """What an application wants of one key."""
-
-    size: Resources
-    counts: dict[str, int] = field(default_factory=dict)
-
-
 class App:
     """One application attempt."""
 
     def __init__(self, attempt: y.ApplicationAttemptIdProto, queue: str) -> None:
-        self.attempt, self.queue = attempt, queue
-        self.rows: dict[Key, Rows] = {}
+        self.attempt = attempt
+        self.demand = Demand(attempt.application_id.id, queue)
         self.containers: dict[int, Granted] = {}
         self.granted: list[y.ContainerProto] = []
         self.completed: list[y.ContainerStatusProto] = []
         self.updated: list[y.UpdatedContainerProto] = []
         self.response_id = 0
 
+    @property
+    def queue(self) -> str:
+        """Its queue."""
+        return self.demand.queue
 
-@dataclass(slots=True)
-class YarnNode:
-    """A node; `used` is what guaranteed containers hold."""
-
-    id: str
-    host: str
-    rack: str
-    capacity: Resources
-    used: Resources = field(default_factory=Resources)
+    @property
+    def rows(self) -> dict[Key, Rows]:
+        """What it wants of guaranteed containers."""
+        return self.demand.rows
 
 
 class Yarn:
     """All applications and nodes."""
 
-    def __init__(self, nodes: Iterable[YarnNode]) -> None:
-        self.nodes = {node.id: node for node in nodes}
+    def __init__(self, nodes: Iterable[YarnNode], off_switch: int = 1) -> None:
+        self.scheduler = Scheduler(nodes, off_switch=off_switch)
+        self.nodes = self.scheduler.nodes
         self.by_host = {node.host: node for node in self.nodes.values()}
         self.apps: dict[int, App] = {}
-        self._total = sum((node.capacity for node in self.nodes.values()), Resources())
-        self.used: dict[str, Resources] = {}
-        """By queue, of guaranteed containers."""
-        self._wanting: dict[int, App] = {}
         self._next = 1
+
+    @property
+    def used(self) -> dict[str, Resources]:
+        """By queue, of guaranteed containers."""
+        return self.scheduler.used
 
     def register(self, attempt: y.ApplicationAttemptIdProto, queue: str) -> bytes:
         """Take in an application master; return the answer."""
@@ -87,7 +77,7 @@ class Yarn:
     def unregister(self, number: int) -> None:
         """Forget an application with all its containers."""
         app = self.apps.pop(number)
-        self._wanting.pop(number, None)
+        self.scheduler.forget(app.demand)
         for container in list(app.containers.values()):
             self._charge(app, container, -1)
 
@@ -104,9 +94,9 @@ class Yarn:
                 wanted = opportunistic.setdefault(key, Rows(resources_of(row.capability)))
                 wanted.counts[row.resource_name] = row.num_containers
             else:
-                self._take(app, key, row)
-        if app.rows:
-            self._wanting[number] = app
+                size = resources_of(row.capability)
+                self.scheduler.row(app.demand, key, size, row.resource_name, row.num_containers)
+        self.scheduler.want(app.demand)
         answer.allocated_containers.extend(self._at_once(app, opportunistic))
         for released in request.release:
             self._end(app, released.id, RELEASED, "released by the application")
@@ -121,16 +111,7 @@ class Yarn:
 
     def free(self) -> Resources:
         """Return what guaranteed containers leave of all nodes."""
-        return self._total - sum(self.used.values(), Resources())
-
-    def _take(self, app: App, key: Key, row: y.ResourceRequestProto) -> None:
-        rows = app.rows.setdefault(key, Rows(resources_of(row.capability)))
-        if row.num_containers:
-            rows.counts[row.resource_name] = row.num_containers
-        else:
-            rows.counts.pop(row.resource_name, None)
-        if not rows.counts:
-            del app.rows[key]
+        return self.scheduler.total - sum(self.used.values(), Resources())
 
     def _at_once(self, app: App, wanted: dict[Key, Rows]) -> list[y.ContainerProto]:
         found = []
@@ -154,18 +135,13 @@ class Yarn:
         proto.resource.memory, proto.resource.virtual_cores = size.memory_mb, int(size.vcores)
         proto.priority.priority = key[0]
         proto.execution_type = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
-        granted = app.containers[number] = Granted(proto, node.id, size, opportunistic)
-        self._charge(app, granted, 1)
+        app.containers[number] = Granted(proto, node.id, size, opportunistic)
         return proto
 
     def _charge(self, app: App, container: Granted, sign: int) -> None:
         if container.opportunistic:
             return
-        node, used = self.nodes[container.node_id], self.used.get(app.queue, Resources())
-        if sign > 0:
-            node.used, self.used[app.queue] = node.used + container.size, used + container.size
-        else:
-            node.used, self.used[app.queue] = node.used - container.size, used - container.size
+        self.scheduler.charge(app.queue, self.nodes[container.node_id], container.size, sign)
 
     def _end(self, app: App, number: int, exit_status: int, text: str) -> None:
         container = app.containers.pop(number, None)
@@ -198,28 +174,7 @@ class Yarn:
             app = self.apps.get(number)
             if app is not None:
                 self._end(app, container, exit_status, "")
-        node, off_switch = self.nodes[node_id], 1
-        for number in sorted(self._wanting):
-            app = self._wanting[number]
-            for key in sorted(app.rows):
-                off_switch = self._assign(app, key, node, off_switch)
-            if not app.rows:
-                del self._wanting[number]
-
-    def _assign(self, app: App, key: Key, node: YarnNode, off_switch: int) -> int:
-        """Grant containers of one key on a node; return how many off-switch ones it may still get."""
-        rows = app.rows[key]
-        while ANY in rows.counts and rows.size.fits(node.capacity - node.used):
-            local = node.host in rows.counts
-            if not local and off_switch == 0:
-                break
-            off_switch -= not local
-            for name in (node.host, node.rack, ANY):
-                if name in rows.counts:
-                    rows.counts[name] -= 1
-                    if rows.counts[name] == 0:
-                        del rows.counts[name]
-            app.granted.append(self._grant(app, node, key, rows.size, opportunistic=False))
-        if ANY not in rows.counts:
-            del app.rows[key]
-        return off_switch
+        node = self.nodes[node_id]
+        for assigned in self.scheduler.assign(node):
+            app = self.apps[assigned.demand.number]
+            app.granted.append(self._grant(app, node, assigned.key, assigned.size, opportunistic=False))

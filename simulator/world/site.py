@@ -15,21 +15,21 @@ from sidecar.entry import Rules
 from sidecar.node import Node
 from sidecar.picture import fill_report
 
-START_S: Final = 0.1
-"""From a start that goes to the NodeManager to its process."""
 KILL_S: Final = 0.25
 """From a kill to the end of its process."""
 KILLED: Final = -105
 HELD: Final = b"launch context"
 
-Later = Callable[[float, Callable[[], None]], None]
-"""Do something after so many seconds."""
-
 
 class Surroundings(Protocol):
     """What a node needs of the world."""
 
-    now_s: float
+    start_s: float
+    """From a start that goes to the NodeManager to its process."""
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
         """Do something after so many seconds."""
@@ -89,7 +89,7 @@ class Site:
     def _obey(self, command: ev.Command) -> None:
         match command:
             case ev.Forward() | ev.Launch():
-                self._world.later(START_S, lambda: self._begin(command.container_id))
+                self._world.later(self._world.start_s, lambda: self._begin(command.container_id))
             case ev.Kill():
                 self._world.later(KILL_S, lambda: self._killed(command.container_id))
             case ev.Tell():

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from bench.policies.jobs import Job
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy import ids
+from simulator.world.work import Job
 
 PRIORITY: Final = 20
-MEMORY_MB: Final = 1024
 _ANY: Final = "*"
 
 Where = Callable[[int], tuple[str, str]]
@@ -74,7 +73,8 @@ class Master:
         for name in self._changed:
             row = request.ask.add(resource_name=name, num_containers=self._rows[name], relax_locality=True)
             row.priority.priority = PRIORITY
-            row.capability.memory, row.capability.virtual_cores = MEMORY_MB, 1
+            row.capability.memory = self.job.size.memory_mb
+            row.capability.virtual_cores = int(self.job.size.vcores)
             row.execution_type_request.execution_type = y.GUARANTEED
         self._rows = {name: count for name, count in self._rows.items() if count}
         self._changed, self._release = {}, []
