@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from random import Random
 
 from pydantic import Field
@@ -31,22 +31,39 @@ class Hawk(Moving):
     """How long a node must have had room, and nothing waiting, before it takes over."""
 
 
+def short_runs(long: Iterable[bool | int], held_up: bool) -> Iterator[tuple[int, int]]:
+    """Yield (begin, end) of each group of consecutive short tasks that comes behind a long one (§2.3.6).
+
+    long: of those that wait, in the order of the queue. held_up: whether a long one that runs counts.
+    """
+    begin, at = -1, -1
+    for at, is_long in enumerate(long):
+        if is_long:
+            if begin >= 0:
+                yield begin, at
+            begin, held_up = -1, True
+        elif held_up and begin < 0:
+            begin = at
+    if begin >= 0:
+        yield begin, at + 1
+
+
 def first_group(queue: NodeQueue, cfg: Hawk) -> list[ContainerView]:
-    """Return the first consecutive short tasks that come behind a long one, in the order of the queue.
+    """Return the first consecutive short tasks that come behind a long one and may go, in the order of the queue.
 
     A long task that runs counts when no short one runs beside it: with one slot this is Hawk's rule, with several
     whoever waits first is held up only then. So it is where guaranteed containers alone keep the queue waiting.
     """
     held_up = not cfg.behind_long or all(task.expected_s >= cfg.short_s for task in queue.running)
-    group: list[ContainerView] = []
-    for task in queue.waiting:
-        if task.expected_s >= cfg.short_s:
-            if group:
-                break
-            held_up = True
-        elif held_up and task.movable and (task.starts_in_s is None or task.starts_in_s >= cfg.min_wait_s):
-            group.append(task)
-    return group
+    for begin, end in short_runs((task.expected_s >= cfg.short_s for task in queue.waiting), held_up):
+        group = [task for task in queue.waiting[begin:end] if _may_go(task, cfg)]
+        if group:
+            return group
+    return []
+
+
+def _may_go(task: ContainerView, cfg: Hawk) -> bool:
+    return task.movable and (task.starts_in_s is None or task.starts_in_s >= cfg.min_wait_s)
 
 
 def steal(thief: NodeView, others: Sequence[NodeQueue], cfg: Hawk, rng: Random, now_s: float) -> list[str]:

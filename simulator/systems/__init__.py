@@ -14,6 +14,12 @@ from simulator.model import ClusterModel, Job, SimResult
 SYSTEMS: Final[dict[str, str]] = {
     "yarn_fifo": "simulator.systems.yarn:FIFO",
     "yarn_capacity": "simulator.systems.yarn:CAPACITY",
+    "clwl": "simulator.systems.lwl:CLWL",
+    "dlwl": "simulator.systems.lwl:DLWL",
+    "dlwl_srpt": "simulator.systems.lwl:DLWL_SRPT",
+    "eagle": "simulator.systems.eagle:SYSTEM",
+    "hawk": "simulator.systems.hawk:HAWK",
+    "sparrow": "simulator.systems.hawk:SPARROW",
 }
 """By name: where the system is, as `module:SYSTEM`."""
 

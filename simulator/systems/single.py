@@ -1,0 +1,188 @@
+"""What Sparrow, Hawk, Eagle and the LWL systems have in common: nodes of one slot each, and a queue at each.
+
+A cluster with several slots per node is simulated as that many nodes (thesis §2.4.1: each slot has a queue of its own).
+Jobs are numbered 0, 1, ... as they come; nodes too. A node asks the job's scheduler for a task when its turn comes, and
+has the answer a round trip later (0.5 ms one way); decisions and stealing cost nothing (§2.4.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from heapq import heappop, heappush
+from random import Random
+
+from pydantic import Field
+
+from policies.short_long import is_long, kept_for_short
+from simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from simulator.systems import SystemSettings
+
+_ARRIVAL = -1
+_LEAST_TASK_S = 1e-6
+"""What a task is estimated to take at least, so that work left is never 0 while tasks are."""
+
+
+class SingleSettings(SystemSettings):
+    """Settings of all systems of one slot per node."""
+
+    cutoff_s: float = Field(90.5811, ge=0)
+    """A job is long when its tasks are estimated to take longer, s. This is Yahoo's; 1129.532 for Google, 272.783 for
+    Cloudera, 76.5951 for Facebook (public simulator of Eagle)."""
+    misestimate_low_ratio: float = Field(1.0, gt=0)
+    """Each job's estimate is multiplied by a random number between this and `misestimate_high_ratio` (§2.4.8, §3.6.5).
+    Results tell short from long by the estimate before that."""
+    misestimate_high_ratio: float = Field(1.0, gt=0)
+    """See `misestimate_low_ratio`."""
+    sample_s: float = Field(100.0, gt=0)
+    """Interval at which the share of busy slots is noted, s (§2.2.3, §2.4.2)."""
+
+
+class PartitionSettings(SingleSettings):
+    """Settings of those that keep nodes for short tasks."""
+
+    short_partition_ratio: float = Field(0.02, ge=0, lt=1)
+    """Share of the nodes that run short tasks alone: 0.17, 0.09, 0.02, 0.02 for Google, Cloudera, Facebook, Yahoo
+    (thesis §2.4.1, §3.5)."""
+
+
+class Single:
+    """One run: the jobs' tables, the events, and what a system fills in: `arrive`, `freed`, `counts`."""
+
+    def __init__(self, name: str, cluster: ClusterModel, settings: SingleSettings, seed: int) -> None:
+        """Begin with every node idle."""
+        self.nodes = cluster.total_slots
+        self.delay_s = cluster.delay_s
+        self.rtt_s = 2 * cluster.delay_s
+        self.common = settings
+        self.rng = Random(seed)
+        ratio = settings.short_partition_ratio if isinstance(settings, PartitionSettings) else 0.0
+        self.kept = kept_for_short(self.nodes, ratio)
+        """Nodes 0.. that run short tasks alone."""
+        self.everywhere, self.general = range(self.nodes), range(self.kept, self.nodes)
+        self.result = SimResult(name, seed)
+        self.busy = bytearray(self.nodes)
+        self.events: list[tuple[float, int]] = []
+        """(when, node that is done with what it did; below 0: see `_do`)."""
+        self._asked: dict[int, tuple[Callable[..., None], tuple[object, ...]]] = {}
+        self._last_asked = _ARRIVAL
+        self._ticking = 0
+        self._jobs: list[Job | None] = []
+        self.waiting: list[list[float]] = []
+        """By job: durations of the tasks that no node was given yet, the next one last."""
+        self.ended_s: list[float] = []
+        self.begun_s: list[float] = []
+        """By job: the sum of the times at which its tasks began."""
+        self.task_s: list[float] = []
+        self.left_s: list[float] = []
+        """By job: estimated work that was not given out yet, where the system keeps it (see `policies.sticky`)."""
+        self.is_long = bytearray()
+        self.started = 0
+        self.done_events = 0
+
+    def arrive(self, job: int, tasks: int, now_s: float) -> None:
+        """Schedule a job that just came; it has at least one task."""
+        raise NotImplementedError
+
+    def freed(self, node: int, now_s: float) -> None:
+        """Go on at a node whose task, or question for one, ended."""
+        raise NotImplementedError
+
+    def counts(self) -> dict[str, int]:
+        """Return what the system counted."""
+        return {}
+
+    def run(self, jobs: Iterable[Job]) -> SimResult:
+        """Do everything until nothing is left."""
+        feed = iter(jobs)
+        events, freed, done = self.events, self.freed, 0
+        self._next_job(feed)
+        while events:
+            now_s, what = heappop(events)
+            done += 1
+            if what >= 0:
+                freed(what, now_s)
+            else:
+                self._do(what, now_s, feed)
+        self.done_events = done
+        return self._finish()
+
+    def later(self, at_s: float, do: Callable[..., None], *args: object) -> None:
+        """Call `do(at_s, *args)` then."""
+        self._last_asked -= 1
+        self._asked[self._last_asked] = (do, args)
+        heappush(self.events, (at_s, self._last_asked))
+
+    def _do(self, what: int, now_s: float, feed: Iterator[Job]) -> None:
+        if what == _ARRIVAL:
+            self._arrived(now_s)
+            self._next_job(feed)
+        else:
+            do, args = self._asked.pop(what)
+            do(now_s, *args)
+
+    def every(self, at_s: float, seconds: float, do: Callable[[float], None]) -> None:
+        """Call `do(time)` at `at_s` and then after so many seconds each, until nothing else is to be done."""
+        self._ticking += 1
+        self.later(at_s, self._tick, seconds, do)
+
+    def _tick(self, now_s: float, seconds: float, do: Callable[[float], None]) -> None:
+        do(now_s)
+        if len(self.events) >= self._ticking:
+            self.later(now_s + seconds, self._tick, seconds, do)
+        else:
+            self._ticking -= 1
+
+    def begin(self, now_s: float) -> None:
+        """Do what comes before the first job."""
+        self.every(now_s, self.common.sample_s, self._sample)
+
+    def _sample(self, now_s: float) -> None:
+        self.result.busy.append((now_s, self.busy.count(1) / self.nodes))
+
+    def _next_job(self, feed: Iterator[Job]) -> None:
+        job = next(feed, None)
+        if job is None:
+            return
+        if not self._jobs:
+            self.begin(job.arrives_s)
+        self._jobs.append(job)
+        heappush(self.events, (job.arrives_s, _ARRIVAL))
+
+    def _arrived(self, now_s: float) -> None:
+        number = len(self._jobs) - 1
+        job = self._jobs[number]
+        assert job is not None
+        estimate_s = job.estimate_s
+        low, high = self.common.misestimate_low_ratio, self.common.misestimate_high_ratio
+        if (low, high) != (1.0, 1.0):
+            estimate_s *= self.rng.uniform(low, high)
+        self.waiting.append(list(reversed(job.durations_s)))
+        self.task_s.append(max(estimate_s, _LEAST_TASK_S))
+        self.is_long.append(is_long(estimate_s, self.common.cutoff_s))
+        self.ended_s.append(now_s)
+        self.begun_s.append(0.0)
+        self.left_s.append(0.0)
+        if job.durations_s:
+            self.arrive(number, len(job.durations_s), now_s)
+        else:
+            self.given_out(number)
+
+    def given_out(self, number: int) -> None:
+        """Note that a job's last task was given out: when all of them end is known then."""
+        job = self._jobs[number]
+        assert job is not None
+        tasks = len(job.durations_s)
+        self.started += tasks
+        wait_s = self.begun_s[number] / tasks - job.arrives_s if tasks else 0.0
+        klass = "long" if is_long(job.estimate_s, self.common.cutoff_s) else "short"
+        self.result.jobs.append(
+            JobOutcome(job.number, job.arrives_s, self.ended_s[number], tasks, job.work_s, klass, max(wait_s, 0.0))
+        )
+        self._jobs[number] = None
+
+    def _finish(self) -> SimResult:
+        tasks = sum(outcome.tasks for outcome in self.result.jobs)
+        left = sum(map(len, self.waiting))
+        counts = {"tasks": tasks + left, "started": self.started, "ended": self.started, "lost": left, "doubled": 0}
+        self.result.counts = {**counts, "events": self.done_events, **self.counts()}
+        return self.result
