@@ -12,6 +12,8 @@ from simulator.errors import UnknownSystemError
 from simulator.model import ClusterModel, Job, SimResult
 
 SYSTEMS: Final[dict[str, str]] = {
+    "mercury": "simulator.systems.mercury:MERCURY_SYSTEM",
+    "opportunistic": "simulator.systems.mercury:OPPORTUNISTIC_SYSTEM",
     "yarn_fifo": "simulator.systems.yarn:FIFO",
     "yarn_capacity": "simulator.systems.yarn:CAPACITY",
     "clwl": "simulator.systems.lwl:CLWL",

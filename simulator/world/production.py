@@ -6,7 +6,7 @@ ResourceManager are real, and arrive at once. What takes time: heartbeats, start
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
@@ -65,6 +65,8 @@ class Setup:
     """From a start that goes to the NodeManager to its process."""
     off_switch: int = 1
     """Guaranteed containers without locality that a node is given in one heartbeat."""
+    max_jobs: int = 0
+    """Jobs that run at once; 0 for any number."""
     slow_nodes: float = 0.0
     slow_times: float = 1.0
     """How much longer tasks take on slow nodes."""
@@ -129,6 +131,8 @@ class World:
         """Jobs that have arrived and are not over."""
         self._queues = dict.fromkeys(setup.queues)
         self._jobs: Iterator[Job] | None = iter(jobs)
+        self._before: deque[Job] = deque()
+        """Jobs that may not run yet."""
         self._records: dict[int, AppRecord] = {}
         self._reporting: set[str] = set()
         self._rng = rng
@@ -178,7 +182,10 @@ class World:
 
     def _arrive(self, job: Job) -> None:
         self.left += 1
-        self._submit(job)
+        if self.setup.max_jobs and self.left > self.setup.max_jobs:
+            self._before.append(job)
+        else:
+            self._submit(job)
         self._next()
 
     def _look_at_use(self) -> None:
@@ -234,7 +241,7 @@ class World:
         attempt = y.ApplicationAttemptIdProto(attemptId=1)
         attempt.application_id.id = job.number
         attempt.application_id.cluster_timestamp = int(EPOCH_S * 1000)
-        master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self._since())
+        master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self.since_s())
         app_id = ids.app_of_attempt(master.attempt_id)
         tags = (f"expected_s:{job.told_s:.3f}",)
         record = AppRecord(app_id, job.queue, job.user, "BENCH", f"{job.kind} {job.number}", tags, 0, self.now_s)
@@ -244,7 +251,12 @@ class World:
         self.coordinator.attempt(master.attempt_id).on_registered(answer, self.now_s)
         self._beat(master)
 
-    def _since(self) -> float:
+    def busy_vcores(self) -> float:
+        """Return the cores that tasks hold now."""
+        return sum(p.size.vcores for site in self.sites.values() for p in site.running.values())
+
+    def since_s(self) -> float:
+        """Return the seconds since the begin of the run."""
         return self.now_s - EPOCH_S
 
     # Masters
@@ -285,6 +297,8 @@ class World:
         self.coordinator.yarn_app(changed(self._records.pop(number), finished_s=self.now_s))
         self.yarn.unregister(number)
         self.left -= 1
+        if self._before:
+            self._submit(self._before.popleft())
 
     def _master(self, container_id: str) -> Master:
         return self.masters[int(container_id.split("_")[2])]
@@ -300,11 +314,11 @@ class World:
     def began(self, container_id: str) -> None:
         """Take in that a task runs."""
         self.run.counts["began"] += 1
-        self._master(container_id).began(container_id, self._since())
+        self._master(container_id).began(container_id, self.since_s())
 
     def ended(self, container_id: str) -> None:
         """Take in that a task has run to its end."""
-        self._master(container_id).ended(container_id, self._since())
+        self._master(container_id).ended(container_id, self.since_s())
 
     # The proxy
 

@@ -1,0 +1,157 @@
+"""The production proxy and sidecars as Mercury (ATC '15), and with Hadoop's own opportunistic policies.
+
+Every message between masters, proxy, ResourceManager and sidecars is made and read, by the machines of the product;
+see `simulator.world.production`. What is chosen is the section `policies` of quicksilver.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
+from math import inf
+from typing import Any, Final
+
+from pydantic import Field
+
+from policies.errors import SettingsError
+from policies.model import Resources
+from policies.section import full_queue
+from policies.settings import Policies
+from simulator.errors import SimulatorError
+from simulator.model import ClusterModel, Job, SimResult
+from simulator.systems import SystemSettings
+from simulator.tally import SAMPLE_S
+from simulator.world.outcome import outcome
+from simulator.world.production import Setup, World
+from simulator.world.work import Job as Work
+from simulator.world.work import Task
+
+_PLENTY_MB: Final = 1 << 30
+"""Of a node, where memory is not counted."""
+
+MERCURY: Final[Mapping[str, Any]] = {
+    "queues": ["*"],
+    "routes": [{"policy": "only_q"}],
+    "place": {"policy": "topk_wait"},
+    "order": {"policy": "job_submission"},
+    "shed": {"policy": "mean_sigma"},
+    "quota": {"policy": "none"},
+    "preempt": {"policy": "kill_newest"},
+}
+"""Mercury §4: top-k by waiting time, shedding beyond mean + c sigma, the earlier job first; all of it queueable."""
+
+OPPORTUNISTIC: Final[Mapping[str, Any]] = {
+    "queues": ["*"],
+    "routes": [{"policy": "only_q"}],
+    "place": {"policy": "least_queue", "settings": {"k": 10}},
+    "order": {"policy": "fifo"},
+    "shed": {"policy": "queue_length", "settings": {"max_sheds": 1000, "settle_s": 0}},
+    "quota": {"policy": "none"},
+    "preempt": {"policy": "kill_newest"},
+    "retries_to_g": 1000,
+}
+"""Hadoop 3, all containers opportunistic: one of the ten shortest queues, first come first served, the newest killed.
+What was killed or shed is asked for as opportunistic again."""
+
+
+class Production(SystemSettings):
+    """Settings of the production machines under the virtual clock."""
+
+    policies: dict[str, Any] = Field(default_factory=lambda: dict(MERCURY))
+    """The section `policies` of quicksilver.yaml; default: Mercury's (§4)."""
+    max_jobs: int = Field(0, ge=0)
+    """Jobs that run at once, later ones wait before they ask for anything (Mercury §7.2.1 has 150); 0: no limit."""
+    node_beat_s: float = Field(3.0, gt=0)
+    """Between heartbeats of a NodeManager (Mercury §7.1)."""
+    master_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of an application master."""
+    start_s: float = Field(0.1, ge=0)
+    """From a start to the task's begin: the NodeManager and the process."""
+    off_switch: int = Field(1, ge=1)
+    """Guaranteed containers without locality that a node is given in one heartbeat."""
+    slow_nodes: float = Field(0.0, ge=0, le=1)
+    """Share of the nodes on which tasks take longer (stragglers of Mercury §7.2.3)."""
+    slow_times: float = Field(1.0, ge=1)
+    """How much longer."""
+    corrected: bool = True
+    """Whether estimates learn from tasks that ended."""
+    sample_s: float = Field(SAMPLE_S, gt=0)
+    """Between samples of how many slots are busy."""
+
+
+class Hadoop(Production):
+    """Settings of Hadoop's own opportunistic containers, by the production machines."""
+
+    policies: dict[str, Any] = Field(default_factory=lambda: dict(OPPORTUNISTIC))
+    """The section `policies` of quicksilver.yaml; default: what Hadoop 3.4 does."""
+    node_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of a NodeManager (Hadoop's default)."""
+
+
+class _System:
+    """The production machines under a name."""
+
+    def __init__(self, name: str, settings: type[Production]) -> None:
+        """Have defaults of these settings."""
+        self.name, self.Settings = name, settings
+
+    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
+        """Run all jobs. Raises SimulatorError for policies that cannot be loaded, or a task that fits no node."""
+        try:
+            policies = Policies.load(settings.policies)
+        except SettingsError as error:
+            raise SimulatorError(f"policies: {error}") from error
+        work = _Work(jobs, cluster)
+        setup = Setup(
+            nodes=cluster.nodes,
+            size=work.size,
+            node_beat_s=settings.node_beat_s,
+            master_beat_s=settings.master_beat_s,
+            start_s=settings.start_s + cluster.delay_s,
+            off_switch=settings.off_switch,
+            slow_nodes=settings.slow_nodes,
+            slow_times=settings.slow_times,
+            max_jobs=settings.max_jobs,
+        )
+        world = World(setup, work, policies, seed, settings.corrected)
+        busy: list[tuple[float, float]] = []
+        world.later(0.0, partial(_sample, world, busy, settings.sample_s))
+        world.go()
+        return outcome(world, self.name, seed, busy)
+
+
+class _Work:
+    """Jobs of a trace as those of the production machines."""
+
+    def __init__(self, jobs: Iterable[Job], cluster: ClusterModel) -> None:
+        self.size = Resources(cluster.memory_mb or _PLENTY_MB, cluster.slots)
+        self._jobs = jobs
+
+    def __iter__(self) -> Iterator[Work]:
+        before_s = -inf
+        for job in self._jobs:
+            if job.arrives_s < before_s:
+                raise SimulatorError(f"job {job.number} arrives before the one that comes first; sort by arrival")
+            before_s = job.arrives_s
+            yield self._work(job)
+
+    def _work(self, job: Job) -> Work:
+        size = Resources(job.memory_mb, job.cores)
+        if not size.fits(self.size) or not job.cores.is_integer():
+            raise SimulatorError(
+                f"job {job.number}: a task wants {job.cores:g} cores and {job.memory_mb} MB; YARN counts whole cores, "
+                "and no node has more than its slots and memory"
+            )
+        tasks = tuple(map(Task, job.durations_s))
+        queue, user = full_queue(job.queue), job.user or "nobody"
+        return Work(job.number, job.name or "job", queue, user, job.arrives_s, job.estimate_s, tasks, size)
+
+
+def _sample(world: World, busy: list[tuple[float, float]], every_s: float) -> None:
+    busy.append((world.since_s(), world.busy_vcores() / world.run.slots))
+    if world.going:
+        world.later(every_s, partial(_sample, world, busy, every_s))
+
+
+MERCURY_SYSTEM: Final = _System("mercury", Production)
+OPPORTUNISTIC_SYSTEM: Final = _System("opportunistic", Hadoop)

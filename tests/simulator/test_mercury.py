@@ -1,0 +1,65 @@
+"""The production machines as systems: nothing lost, seeds, limits on jobs, and whatever quicksilver.yaml chooses."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from simulator.checks import wrong
+from simulator.errors import SimulatorError
+from simulator.model import ClusterModel, Job, SimResult
+from simulator.systems import load
+
+CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
+
+
+def run(name: str, jobs: list[Job], seed: int = 1, cluster: ClusterModel = CLUSTER, **chosen: object) -> SimResult:
+    system = load(name)
+    return system.run(jobs, cluster, system.Settings(**chosen), seed)
+
+
+def job(number: int, arrives_s: float, *durations_s: float) -> Job:
+    return Job(number, arrives_s, durations_s, estimate_s=sum(durations_s) / len(durations_s))
+
+
+@pytest.mark.parametrize("name", ("mercury", "opportunistic"))
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.lists(st.floats(0.1, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
+    st.integers(0, 9),
+)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_is_lost(name: str, drawn: list[tuple[float, list[float]]], seed: int) -> None:
+    jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(drawn), 1)]
+    result = run(name, jobs, seed, sample_s=5.0)
+    assert wrong(result, jobs, CLUSTER) == []
+    assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
+
+
+def test_equal_seeds_are_equal() -> None:
+    jobs = [job(1, 0.0, *[2.0] * 9), job(2, 1.0, *[4.0] * 5)]
+    assert run("mercury", jobs) == run("mercury", jobs)
+
+
+def test_queueable_ones_start_before_guaranteed_ones_would() -> None:
+    jobs = [job(1, 0.0, *[2.0] * 6)]
+    only_q = run("mercury", jobs)
+    only_g = run("mercury", jobs, policies={"routes": [{"policy": "only_g"}]})
+    assert only_q.jobs[0].completion_s < only_g.jobs[0].completion_s
+    assert only_q.counts["granted Q"] == 6 and "granted Q" not in only_g.counts
+
+
+def test_jobs_beyond_the_limit_wait() -> None:
+    jobs = [job(number, 0.0, 5.0, 5.0) for number in (1, 2, 3)]
+    at_once, one_by_one = run("mercury", jobs), run("mercury", jobs, max_jobs=1)
+    assert max(one.ended_s for one in at_once.jobs) < 10 < 15 < max(one.ended_s for one in one_by_one.jobs)
+    assert wrong(one_by_one, jobs, CLUSTER) == []
+
+
+def test_what_cannot_be_run_is_refused() -> None:
+    with pytest.raises(SimulatorError, match=r"policies: .*place.*nope"):
+        run("mercury", [job(1, 0.0, 1.0)], policies={"place": {"policy": "nope"}})
+    with pytest.raises(SimulatorError, match="YARN counts whole cores"):
+        run("mercury", [replace(job(1, 0.0, 1.0), cores=0.5)])
+    with pytest.raises(SimulatorError, match="sort by arrival"):
+        run("mercury", [job(1, 2.0, 1.0), job(2, 1.0, 1.0)])
