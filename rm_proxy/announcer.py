@@ -23,15 +23,13 @@ log = get_logger(__name__)
 
 
 class Sender(Protocol):
-    """A way to one sidecar: `shell.poster.Poster`."""
+    """The way to all sidecars: `shell.poster.Poster`."""
 
-    base_url: str
-
-    async def post(self, path: str, body: BaseModel) -> None:
+    async def post(self, url: str, body: BaseModel) -> None:
         """POST a message. Raises QuicksilverError."""
 
-    def close(self) -> None:
-        """Close the connection."""
+    async def close(self) -> None:
+        """Close the connections."""
 
 
 class Announcer:
@@ -39,7 +37,7 @@ class Announcer:
 
     url_of: where a node's sidecar listens, None while it is not known.
     failed: called with a node and the message that could not be delivered.
-    sender: makes the way to a sidecar by its URL.
+    sender: the way to the sidecars; it is closed with the announcer.
     most: how many messages are on their way at once; limit: nodes for which one waits, beyond them they are dropped.
     """
 
@@ -48,7 +46,7 @@ class Announcer:
         metrics: ProxyMetrics,
         url_of: Callable[[str], str | None],
         failed: Callable[[str, Grants], None],
-        sender: Callable[[str], Sender],
+        sender: Sender,
         *,
         most: int,
         limit: int,
@@ -60,7 +58,6 @@ class Announcer:
         self._next: dict[str, Grants] = {}
         """Of the others."""
         self._posting: dict[str, asyncio.Task[None]] = {}
-        self._senders: dict[str, Sender] = {}
         self._closed = False
 
     def send(self, node_id: str, message: Grants) -> None:
@@ -77,11 +74,6 @@ class Announcer:
             waiting[node_id] = message
             self._go_on()
 
-    def forget(self, gone: Callable[[str], bool]) -> None:
-        """Close the ways to nodes that are gone."""
-        for node_id in [n for n in self._senders if n not in self._posting and gone(n)]:
-            self._senders.pop(node_id).close()
-
     async def close(self) -> None:
         """Give up what is on its way, and close all connections; what still waits is dropped."""
         self._closed = True
@@ -91,8 +83,7 @@ class Announcer:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        for sender in self._senders.values():
-            sender.close()
+        await self._sender.close()
 
     def _go_on(self) -> None:
         while self._ready and len(self._posting) < self._most:
@@ -114,11 +105,11 @@ class Announcer:
                 self._go_on()
 
     async def _try(self, node_id: str, message: Grants) -> None:
-        url = self._url_of(node_id)
+        url = (self._url_of(node_id) or "").rstrip("/")
         why = "the sidecar has not reported yet"
         for _ in range(TRIES if url else 0):
             try:
-                await self._way(node_id, url or "").post("/v1/grants", message)
+                await self._sender.post(f"{url}/v1/grants", message)
             except QuicksilverError as error:
                 why = str(error)
             else:
@@ -127,12 +118,3 @@ class Announcer:
         self._metrics.announcements.labels("failed").inc()
         log.warning("a sidecar could not be told of grants", node=node_id, grants=len(message.grants), why=why)
         self._failed(node_id, message)
-
-    def _way(self, node_id: str, url: str) -> Sender:
-        known = self._senders.get(node_id)
-        if known is not None and known.base_url == url.rstrip("/"):
-            return known
-        if known is not None:
-            known.close()
-        made = self._senders[node_id] = self._sender(url)
-        return made

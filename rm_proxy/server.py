@@ -127,7 +127,7 @@ class Proxy:
             self.metrics,
             self._url_of,
             self._undelivered,
-            partial(Poster, timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
+            Poster(timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
             most=settings.announce_workers,
             limit=settings.announce_queue,
         )
@@ -407,7 +407,6 @@ class Proxy:
         for keeper in self.keepers:
             keeper.round(now_s)
         self.bypass.round()
-        self.announcer.forget(lambda node_id: node_id not in coordinator.nodes)
         metrics.set_targets(coordinator.targets.summary())
         set_gauges(metrics, coordinator, now_s)
 

@@ -174,15 +174,14 @@ def _why(error: requests.RequestException, timeout_s: float) -> str:
     if isinstance(error, requests.Timeout):
         return f"no answer within {timeout_s:g} s"
     if isinstance(error, requests.exceptions.SSLError):
-        return f"TLS failed: {_tls_reason(error)}"
+        return f"TLS failed: {tls_reason(error)}"
     if isinstance(error, requests.ConnectionError):
-        refused = "Connection refused" in str(error)
-        return "connection refused" if refused else "cannot connect"
+        return "connection refused" if "Connection refused" in str(error) else "cannot connect"
     return f"{type(error).__name__}: {error}"
 
 
-def _tls_reason(error: BaseException) -> str:
-    """Return what OpenSSL says, out of what requests and urllib3 wrap around it."""
+def tls_reason(error: BaseException) -> str:
+    """Return what OpenSSL says, out of what a library of HTTP wraps around it."""
     inner: BaseException | None = error
     for _ in range(6):
         if isinstance(inner, ssl.SSLCertVerificationError):
@@ -197,13 +196,17 @@ def _tls_reason(error: BaseException) -> str:
 
 
 def _refused(response: requests.Response, url: str) -> RefusedError:
-    status = response.status_code
+    what = f"answered {response.status_code} {response.reason}{_wanted(response)}"
+    return refused(response.status_code, response.content, url, what)
+
+
+def refused(status: int, answer: bytes, url: str, what: str = "") -> RefusedError:
+    """Return the error that an answer's body tells of; `what` happened where it is no envelope."""
     try:
-        body = ErrorEnvelope.model_validate_json(response.content).error
+        told = ErrorEnvelope.model_validate_json(answer).error
     except ValueError:
-        text = f"answered {status} {response.reason}{_wanted(response)}"
-        return RefusedError(text, place=url, status=status, code=f"http-{status}")
-    return RefusedError(body.message, place=url, status=status, code=body.code)
+        return RefusedError(what or f"answered {status}", place=url, status=status, code=f"http-{status}")
+    return RefusedError(told.message, place=url, status=status, code=told.code)
 
 
 def _wanted(response: requests.Response) -> str:

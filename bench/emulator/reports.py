@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from shell.errors import QuicksilverError
 from shell.messages import Ack, Draining, Grants, Message, Report
-from shell.rest import ErrorEnvelope, RefusedError, UnreachableError
+from shell.rest import RefusedError, UnreachableError, refused
 from sidecar.reporter import Line, report_path
 
 _BODY_BYTES: Final = 8 * 2**20
@@ -128,7 +128,7 @@ class ProxyLine(Line):
             async with asyncio.timeout(self._timeout_s):
                 status, answer = await self._ask(head.encode() + body)
             if status >= 300:
-                raise _refused(status, answer, self.url)
+                raise refused(status, answer, self.url)
         except (OSError, RefusedError) as error:
             self._traffic.refused += 1
             if isinstance(error, RefusedError):
@@ -160,14 +160,6 @@ class ProxyLine(Line):
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _refused(status: int, body: bytes, place: str) -> RefusedError:
-    try:
-        error = ErrorEnvelope.model_validate_json(body).error
-    except ValueError:
-        return RefusedError(f"answered {status}", place=place, status=status, code=f"http-{status}")
-    return RefusedError(error.message, place=place, status=status, code=error.code)
 
 
 Takes = Mapping[str, tuple[type[Message], Callable[[Any], None]]]

@@ -1,10 +1,14 @@
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
+import uvloop
 from pydantic import BaseModel
 
+from shell.errors import SettingsError
 from shell.poster import MAX_ANSWER, Poster
 from shell.rest import RefusedError, UnreachableError
 from shell.security import Credentials
@@ -25,13 +29,14 @@ class Server:
         self.answers, self.requests = answers, []
         self.writers: dict[asyncio.StreamWriter, asyncio.Event] = {}
         self.url = ""
-        self.closed = asyncio.Event()
+        self.asked, self.closed = asyncio.Event(), asyncio.Event()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         over = self.writers[writer] = asyncio.Event()
         while head := await self._head(reader):
             length = int(head.rpartition(b"Content-Length: ")[2].split(b"\r\n")[0])
             self.requests.append((head, await reader.readexactly(length)))
+            self.asked.set()
             answer = self.answers.pop(0)
             if answer == b"":
                 break
@@ -67,16 +72,27 @@ async def serving(*answers: bytes | None):  # type: ignore[no-untyped-def]
 
 
 def run(play: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(play())  # type: ignore[arg-type]
+    """Run it on both loops. A loop's handler of exceptions, which counts faults of the proxy, may hear of nothing."""
+    for loops in (asyncio.new_event_loop, uvloop.new_event_loop):
+        told: list[dict[str, Any]] = []
+
+        async def watched(told: list[dict[str, Any]] = told) -> None:
+            asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+            await play()
+
+        with asyncio.Runner(loop_factory=loops) as runner:
+            runner.run(watched())
+        gc.collect()
+        assert told == []
 
 
 def test_calls_go_over_one_connection() -> None:
     async def play() -> None:
         async with serving(NOTHING, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", NOTHING) as server:
-            poster = Poster(server.url + "/", credentials=Credentials(lambda: "secret"))
+            poster = Poster(credentials=Credentials(lambda: "secret"))
             for text in ("a", "é", "c"):
-                await poster.post("/v1/grants", Body(text=text))
-            poster.close()
+                await poster.post(f"{server.url}/v1/grants", Body(text=text))
+            await poster.close()
             await server.closed.wait()
             assert len(server.writers) == 1
             assert [body for _, body in server.requests] == [f'{{"text":"{t}"}}'.encode() for t in ("a", "é", "c")]
@@ -93,7 +109,7 @@ def test_calls_go_over_one_connection() -> None:
         ((BUSY, NOTHING), 1),
         ((b"", NOTHING), 2),
         ((b"nonsense\r\n\r\n", NOTHING), 2),
-        ((b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (MAX_ANSWER + 1) + b"x" * (MAX_ANSWER + 1), NOTHING), 2),
+        ((b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % (MAX_ANSWER + 2) + b"x" * (MAX_ANSWER + 1), NOTHING), 2),
         ((NOTHING + NOTHING, NOTHING), 2),
         ((None, NOTHING), 2),
     ],
@@ -101,18 +117,18 @@ def test_calls_go_over_one_connection() -> None:
 def test_the_next_call_works_after_whatever_came(answers: tuple[bytes | None, ...], connections: int) -> None:
     async def play() -> None:
         async with serving(*answers) as server:
-            poster = Poster(server.url, timeout_s=0.3 if answers[0] is None else 20.0)
+            poster = Poster(timeout_s=0.3 if answers[0] is None else 20.0)
             failed = False
             try:
-                await poster.post("/x", Body(text="a"))
+                await poster.post(f"{server.url}/x", Body(text="a"))
             except (UnreachableError, RefusedError):
                 failed = True
             assert failed is (not (answers[0] or b"").startswith(b"HTTP/1.1 204"))
             if answers[0] == NOTHING + NOTHING:
                 await server.closed.wait()
-            await poster.post("/x", Body(text="b"))
+            await poster.post(f"{server.url}/x", Body(text="b"))
             assert (len(server.writers), len(server.requests)) == (connections, 2)
-            poster.close()
+            await poster.close()
 
     run(play)
 
@@ -130,10 +146,10 @@ def test_the_next_call_works_after_whatever_came(answers: tuple[bytes | None, ..
 def test_what_goes_wrong_is_told(answer: bytes | None, error: type[Exception], words: str) -> None:
     async def play() -> None:
         async with serving(answer) as server:
-            poster = Poster(server.url, timeout_s=0.2 if answer is None else 20.0)
+            poster = Poster(timeout_s=0.2 if answer is None else 20.0)
             with pytest.raises(error, match=words):
-                await poster.post("/x", Body(text="a"))
-            poster.close()
+                await poster.post(f"{server.url}/x", Body(text="a"))
+            await poster.close()
 
     run(play)
 
@@ -149,12 +165,16 @@ def test_what_goes_wrong_is_told(answer: bytes | None, error: type[Exception], w
         "http://a b:1",
         "http://u@h:1",
         "http://h\x00:1",
+        "http://h:0",
+        "http://a..b:1",
+        f"http://{'a' * 64}:1",
+        "http://[:::]:1",
     ],
 )
 def test_what_is_no_address_is_not_dialed(url: str) -> None:
     async def play() -> None:
         with pytest.raises(UnreachableError, match="is no http"):
-            await Poster(url).post("/x", Body(text="a"))
+            await Poster().post(f"{url}/x", Body(text="a"))
 
     run(play)
 
@@ -162,8 +182,51 @@ def test_what_is_no_address_is_not_dialed(url: str) -> None:
 def test_nobody_listens() -> None:
     async def play() -> None:
         async with serving() as server:
-            url = server.url
+            url, poster = server.url, Poster()
         with pytest.raises(UnreachableError, match="connection refused"):
-            await Poster(url).post("/x", Body(text="a"))
+            await poster.post(f"{url}/x", Body(text="a"))
+        await poster.close()
+
+    run(play)
+
+
+def test_a_call_that_is_given_up_leaves_no_answer_for_the_next_one() -> None:
+    async def play() -> None:
+        async with serving(None, BUSY) as server:
+            poster = Poster(timeout_s=20.0)
+            call = asyncio.ensure_future(poster.post(f"{server.url}/x", Body(text="a")))
+            await server.asked.wait()
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            with pytest.raises(RefusedError, match="not yet"):
+                await poster.post(f"{server.url}/x", Body(text="b"))
+            assert (len(server.writers), len(server.requests)) == (2, 2)
+            await poster.close()
+
+    run(play)
+
+
+def test_calls_of_one_server_wait_for_each_other_and_those_of_another_do_not() -> None:
+    async def play() -> None:
+        async with serving(None) as silent, serving(*[NOTHING] * 5) as server:
+            poster = Poster(timeout_s=20.0)
+            stuck = asyncio.ensure_future(poster.post(f"{silent.url}/x", Body(text="a")))
+            await asyncio.gather(*(poster.post(f"{server.url}/x", Body(text=str(n))) for n in range(5)))
+            assert (len(server.writers), len(server.requests), stuck.done()) == (1, 5, False)
+            stuck.cancel()
+            await asyncio.gather(stuck, return_exceptions=True)
+            await poster.close()
+
+    run(play)
+
+
+def test_a_token_is_not_sent_in_the_clear() -> None:
+    async def play() -> None:
+        poster = Poster(credentials=Credentials(lambda: "secret"))
+        for _ in range(2):
+            with pytest.raises(SettingsError, match="in the clear"):
+                await poster.post("http://192.0.2.1:1/x", Body(text="a"))
+        await poster.close()
 
     run(play)

@@ -264,13 +264,12 @@ def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
     loops: Callable[[], asyncio.AbstractEventLoop], site: Site, who: str, words: str
 ) -> None:
     async def play(url: str) -> None:
-        poster = Poster(url, credentials=site.shown(who) if who else None)
+        poster = Poster(credentials=site.shown(who) if who else None)
         try:
             for _ in range(2):
-                await poster.post(REPORT, Body())
+                await poster.post(url + REPORT, Body())
         finally:
-            poster.close()
-            await asyncio.sleep(0)
+            await poster.close()
 
     with serving(Security(site.settings("proxy")), PROXY, loops=loops) as port:
         expected = pytest.raises(UnreachableError, match=words) if words else nullcontext()
