@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from functools import partial
 from time import perf_counter
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 
-import uvloop
-
+from bench.child import Child
 from bench.masters import Link, Master
 from bench.procstat import cpu_s, machine_cpu_s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
@@ -157,7 +154,7 @@ class Generator:
         if self._stopping and not self._outstanding:
             self._done.set()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Hang up."""
         for master in self._masters:
             master.direct.close()
@@ -171,67 +168,18 @@ def _first_loss(links: list[Link]) -> str:
     return ""
 
 
-class LoadProcess:
+class LoadProcess(Child):
     """The generator in its process; use it in a with block."""
 
     def __init__(self, direct: tuple[str, int], proxied: tuple[str, int], pids: dict[str, int]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, direct, proxied, pids), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ours.close()
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        super().__init__("load generator", partial(Generator, direct, proxied, pids))
 
     def connect(self, tokens: Sequence[bytes]) -> None:
-        """Add masters by their tokens. Raises LoadError."""
-        self._ask(("connect", list(tokens)))
+        """Add masters by their tokens. Raises ChildError."""
+        self.call("connect", list(tokens))
 
     def run(self, phase: Phase) -> Measured:
-        """Carry out a phase. Raises LoadError."""
-        measured = self._ask(("run", phase))
+        """Carry out a phase. Raises ChildError."""
+        measured = self.call("run", phase)
         assert isinstance(measured, Measured)
         return measured
-
-    def _ask(self, question: tuple[str, Any]) -> Any:
-        try:
-            self._ours.send(question)
-            answer = self._ours.recv()
-        except (EOFError, BrokenPipeError):
-            raise LoadError("the load generator ended", place="bench") from None
-        if isinstance(answer, str):
-            raise LoadError(answer, place="load generator")
-        return answer[0]
-
-
-def _serve(pipe: Connection, direct: tuple[str, int], proxied: tuple[str, int], pids: dict[str, int]) -> None:
-    uvloop.run(_answer_all(pipe, direct, proxied, pids))
-
-
-async def _answer_all(
-    pipe: Connection, direct: tuple[str, int], proxied: tuple[str, int], pids: dict[str, int]
-) -> None:
-    generator = Generator(direct, proxied, pids)
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            what, argument = await loop.run_in_executor(None, pipe.recv)
-        except EOFError:
-            break
-        try:
-            result = await (generator.connect(argument) if what == "connect" else generator.run(argument))
-        except Exception as error:  # noqa: BLE001 - it is told to the process that asked
-            pipe.send(f"{type(error).__name__}: {error}")
-        else:
-            pipe.send((result,))
-    generator.close()

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import multiprocessing
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from types import TracebackType
-from typing import Any, Final, Self
+from functools import partial
+from typing import Any, Final
 
-import uvloop
-
+from bench.child import Child
 from bench.emulator.masters import Masters, MastersSettings
 from bench.emulator.model import JobSpec, TaskSpec
 from bench.emulator.node import EmulatedNode
@@ -184,79 +180,32 @@ def stream(rate: float, seconds: float, tasks: int = 20, runs_s: float = 2.0) ->
         yield JobSpec(number, number * every_s, "short", (TaskSpec(runs_s),) * tasks, told_s=runs_s, memory_mb=TASK_MB)
 
 
-class FieldProcess:
+class FieldProcess(Child):
     """The field in its process; use it in a with block."""
 
     def __init__(self, plot: Plot) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._ours, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, plot), daemon=True)
-        self._process.start()
-        theirs.close()
-        assert self._process.pid is not None
-        self.pid: int = self._process.pid
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._ours.close()
-        self._process.join(30)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        super().__init__("emulated nodes", partial(_made, plot))
 
     def grow(self, nodes: int) -> None:
-        """Add so many nodes. Raises FieldError."""
-        self._ask("grow", nodes)
+        """Add so many nodes. Raises ChildError."""
+        self.call("grow", nodes)
 
     def fill(self, tasks: int) -> None:
-        """Start so many tasks that do not end. Raises FieldError."""
-        self._ask("fill", tasks)
+        """Start so many tasks that do not end. Raises ChildError."""
+        self.call("fill", tasks)
 
     def churn(self, rate: float, seconds: float) -> Churned:
-        """Run 2-second tasks. Raises FieldError."""
-        churned = self._ask("churn", rate, seconds)
+        """Run 2-second tasks. Raises ChildError."""
+        churned = self.call("churn", rate, seconds)
         assert isinstance(churned, Churned)
         return churned
 
     def sent(self) -> tuple[int, int]:
-        """Return how many reports were sent, and how many of them were refused. Raises FieldError."""
-        reports, refused = self._ask("sent")
+        """Return how many reports were sent, and how many of them were refused. Raises ChildError."""
+        reports, refused = self.call("sent")
         return reports, refused
 
-    def _ask(self, what: str, *arguments: Any) -> Any:
-        try:
-            self._ours.send((what, arguments))
-            answer = self._ours.recv()
-        except (EOFError, BrokenPipeError):
-            raise FieldError("the process of the emulated nodes ended", place="bench") from None
-        if isinstance(answer, str):
-            raise FieldError(answer, place="emulated nodes")
-        return answer[0]
 
-
-def _serve(pipe: Connection, plot: Plot) -> None:
+def _made(plot: Plot) -> _Field:
     configure_logs(level="warning")
-    with contextlib.suppress(KeyboardInterrupt):
-        uvloop.run(_answer_all(pipe, plot))
-
-
-async def _answer_all(pipe: Connection, plot: Plot) -> None:
-    field, loop = _Field(plot), asyncio.get_running_loop()
-    try:
-        while True:
-            try:
-                what, arguments = await loop.run_in_executor(None, pipe.recv)
-            except EOFError:
-                return
-            try:
-                result = await getattr(field, what)(*arguments)
-            except Exception as error:  # noqa: BLE001 - it is told to the process that asked
-                pipe.send(f"{type(error).__name__}: {error}")
-            else:
-                pipe.send((result,))
-    finally:
-        await field.close()
+    return _Field(plot)
