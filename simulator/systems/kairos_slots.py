@@ -1,0 +1,70 @@
+"""Kairos as its own simulation has it (thesis §4.6): tasks of one core, no frameworks; fast enough for whole traces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import Field
+
+from sidecar.las_events import LasRules
+from simulator.errors import SimulatorError
+from simulator.kairos.central import ByLevel, ByPolicy, Central
+from simulator.kairos.las_node import LasNode
+from simulator.kairos.one_core import OneCore
+from simulator.kairos.run import Run
+from simulator.kairos.task import KairosNode
+from simulator.model import ClusterModel, Job, SimResult
+from simulator.systems import SystemSettings
+from simulator.tally import SAMPLE_S
+
+
+class KairosSlots(SystemSettings):
+    """Settings of Kairos; the defaults are those of its simulation of the Yahoo trace."""
+
+    quantum_s: float = Field(100.0, gt=0)
+    """W (thesis §4.6.2: 100 s for Yahoo's trace, 10,000 s for Google's; §4.5.2: 50 s on the test bed)."""
+    extra: int = Field(2, ge=0)
+    """Q: tasks that a node has beyond its cores (§4.6.2: 2; §4.5.2: 4)."""
+    starve_quanta: int = Field(3, ge=1)
+    """k: quanta without running after which a task starves (§4.6.2)."""
+    protect_quanta: int = Field(1, ge=1)
+    """m: quanta that it then runs without giving way (§4.3.2: a multiple of W; figure own)."""
+    machine: bool = False
+    """Run `sidecar.las` on nodes of one core too; on nodes of several it always runs. Decides the same, only slower."""
+    policy: bool = False
+    """Ask `policies.place_variance` for each task. Decides the same, only slower."""
+    sample_s: float = Field(SAMPLE_S, gt=0)
+    """Between samples of how many slots are busy."""
+
+    def rules(self, cores: int) -> LasRules:
+        """Return the rules of a node."""
+        return LasRules(cores, self.quantum_s, self.starve_quanta, self.protect_quanta)
+
+
+class _KairosSlots:
+    """The central queue, and nodes that share their cores by attained service."""
+
+    name: Final = "kairos_slots"
+    Settings: Final = KairosSlots
+
+    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: KairosSlots, seed: int) -> SimResult:
+        """Run all jobs; nothing is left to chance. Raises SimulatorError for tasks of other than one core."""
+        rules = settings.rules(cluster.slots)
+        kind = LasNode if settings.machine or cluster.slots > 1 else OneCore
+        nodes: list[KairosNode] = [kind(rules) for _ in range(cluster.nodes)]
+        central: Central = (ByPolicy if settings.policy else ByLevel)(nodes, cluster.slots, settings.extra)
+        result = SimResult(self.name, seed)
+        Run(nodes, central, cluster, result).until_all_is_over(map(_of_one_core, jobs), settings.sample_s)
+        return result
+
+
+def _of_one_core(job: Job) -> Job:
+    if job.cores != 1:
+        raise SimulatorError(
+            f"job {job.number}: tasks of {job.cores:g} cores; kairos_slots has slots alone, use kairos"
+        )
+    return job
+
+
+SYSTEM: Final = _KairosSlots()
