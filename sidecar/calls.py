@@ -5,9 +5,10 @@ A call that concerns no held start passes as the bytes that came; its answer too
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError, EncodeError
 
@@ -37,6 +38,7 @@ from sidecar.gate_events import (
     GateCommand,
     HoldFailed,
     StartAnswered,
+    StartEarly,
     StartWanted,
     StartWithdrawn,
     StopWanted,
@@ -45,6 +47,7 @@ from sidecar.starts import (
     as_started,
     container_id,
     container_proto,
+    is_early,
     merged,
     outcome_of,
     read_start,
@@ -52,6 +55,8 @@ from sidecar.starts import (
 )
 
 Answer = Response | Failure | None
+_TRIES: Final = 15
+"""Of a start that comes before the NodeManager has registered, a second apart."""
 _PASS_FREELY = frozenset(("startContainers", "stopContainers", "getContainerStatuses"))
 
 
@@ -86,6 +91,7 @@ class _Starting:
     held: list[str] = field(default_factory=list)
     answers: list[StartContainersResponseProto] = field(default_factory=list)
     failure: Failure | None = None
+    tries: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(slots=True)
@@ -125,6 +131,7 @@ class Calls:
         self._answers = ServerConnection()
         self._starts: list[_Starting] = []
         self._parked: list[_Parked] = []
+        self._early: dict[str, _Starting] = {}
 
     @property
     def kept_bytes(self) -> int:
@@ -184,6 +191,11 @@ class Calls:
 
     def _start_answered(self, pending: _Starting, cid: str, answer: Answer, *, whole: bool) -> None:
         outcome, text = outcome_of(answer, cid)
+        if answer is not None and is_early(text) and pending in self._starts and pending.tries[cid] < _TRIES:
+            pending.tries[cid] += 1
+            self._early[cid] = pending
+            self._wire.emit(StartEarly(cid))
+            return
         repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
         if answer is not None and outcome is Outcome.LOST:
             outcome = Outcome.REFUSED  # its application master is told so by the NodeManager itself
@@ -202,6 +214,13 @@ class Calls:
                 self._wire.down(self._answers.response(pending.call, pending.answers[-1]))
             elif answer is not None:
                 self._wire.down(answer.raw)
+
+    def again(self, cid: str) -> None:
+        """Send a start once more that came before the NodeManager had registered with the ResourceManager."""
+        pending = self._early.pop(cid, None)
+        if pending is not None:
+            pending.unanswered -= 1
+            self._let_through(pending, cid)
 
     def _complete(self, pending: _Starting) -> None:
         """Answer a call of which every start is decided and answered."""
@@ -321,5 +340,8 @@ class Calls:
         """The client is gone: nobody wants its undecided starts and its parked calls."""
         for pending in self._starts:
             self._wire.emit(*(StartWithdrawn(cid) for cid in sorted(pending.undecided)))
+        for cid in self._early:
+            self._wire.emit(StartAnswered(cid, Outcome.REFUSED, "the NodeManager had not registered when it came"))
+        self._early.clear()
         self._starts.clear()
         self._parked.clear()

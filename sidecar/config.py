@@ -89,6 +89,8 @@ class SidecarSettings(BaseModel):
     """How long a guaranteed start waits for killed containers to be gone, before it is passed on all the same."""
     kill_poll_s: float = Field(0.02, gt=0, le=5)
     """How often the NodeManager is asked whether a killed container is gone."""
+    kill_localizing_wait_s: float = Field(60.0, ge=0, le=600)
+    """How long the stop of a container waits for the end of its localization, which must not be interrupted."""
 
     resizer: Literal["auto", "cgroup1", "cgroup2", "docker", "signals", "none"] = "auto"
     """What makes running containers smaller; auto: the first that works of cgroup2, cgroup1, signals."""

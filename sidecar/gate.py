@@ -30,6 +30,7 @@ from hadoop_rpc.protos.yarn_pb2 import (
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from sidecar.calls import Answer, Calls, Held, ServicesMeta
 from sidecar.gate_events import (
+    Again,
     ClientClosed,
     CloseClient,
     CloseUpstream,
@@ -104,6 +105,8 @@ class Gate:
                 self._calls.going(event.container_id)
             case OwnCall():
                 self.own(event.method, event.body, self._own_answer(event.tag))
+            case Again():
+                self._calls.again(event.container_id)
             case PingDue():
                 self.up(self._client.ping())
         return self._out

@@ -61,7 +61,14 @@ class PingDue:
     """Show the NodeManager that the session is alive."""
 
 
-GateEvent = FromClient | FromUpstream | ClientClosed | UpstreamClosed | Decided | Going | OwnCall | PingDue
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A second has passed since `StartEarly`."""
+
+    container_id: str
+
+
+GateEvent = FromClient | FromUpstream | ClientClosed | UpstreamClosed | Decided | Going | OwnCall | PingDue | Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +133,13 @@ class StartWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class StartEarly:
+    """The NodeManager has not registered with the ResourceManager yet; tell `Again` in a second."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartAnswered:
     """The NodeManager answered a start that was let through here (LOST when it never will)."""
 
@@ -174,6 +188,7 @@ GateCommand = (
     | Garbage
     | StartWanted
     | StartWithdrawn
+    | StartEarly
     | StartAnswered
     | StopWanted
     | ForceWanted

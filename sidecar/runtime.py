@@ -47,6 +47,7 @@ from sidecar.events import (
     Withdrawn,
 )
 from sidecar.gate_events import (
+    Again,
     CloseClient,
     CloseUpstream,
     Decided,
@@ -61,6 +62,7 @@ from sidecar.gate_events import (
     PassesThrough,
     PingDue,
     StartAnswered,
+    StartEarly,
     StartWanted,
     StartWithdrawn,
     StopWanted,
@@ -88,6 +90,7 @@ log = get_logger(__name__)
 _seldom = Seldom()
 _MB: Final = 2**20
 _GONE_S: Final = 10.0
+_EARLY_S: Final = 1.0
 Answer = Response | Failure | None
 
 
@@ -298,6 +301,9 @@ class Runtime:
                 self._inbox.append(Arrived(command.start, now_s))
             case StartWithdrawn():
                 self._withdrawn(link, command.container_id, now_s)
+            case StartEarly():
+                again = Again(command.container_id)
+                asyncio.get_running_loop().call_later(_EARLY_S, self.tell_gate, link, again)
             case StartAnswered():
                 self._inbox.append(Answered(command.container_id, command.outcome, command.text, now_s))
             case StopWanted():
@@ -398,7 +404,13 @@ class Runtime:
             return await self._own.call(command.attempt_id, method, body)
 
         settings = self.settings
-        gone, text = await stop_and_see_gone(command.container_id, call, settings.kill_poll_s, settings.kill_wait_s)
+        gone, text = await stop_and_see_gone(
+            command.container_id,
+            call,
+            poll_s=settings.kill_poll_s,
+            wait_s=settings.kill_wait_s,
+            localizing_s=settings.kill_localizing_wait_s,
+        )
         if gone:
             self.metrics.room_s.observe(time.monotonic() - begun_s)
         self.tell(KillOver(command.container_id, gone, text, time.time()))

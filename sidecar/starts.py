@@ -34,6 +34,7 @@ _LOST = (
     "process of shutting down",
 )
 """Parts of the NodeManager's words that mean: not the application's fault, ask for another container."""
+_EARLY = "allocated by a previous rm"
 _FORGED = "invalid container token"
 _THERE = ("already is running on this node", "attempt to relaunch the same")
 """Parts that mean: an earlier try of this start went through."""
@@ -161,6 +162,11 @@ def classify(text: str) -> tuple[Outcome, str]:
 def is_forged(text: str) -> bool:
     """Tell whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
     return _FORGED in text.lower()
+
+
+def is_early(text: str) -> bool:
+    """Tell whether the NodeManager may take a start in a moment: so it refuses all before it has registered."""
+    return _EARLY in text.lower()
 
 
 def exception_text(exception: SerializedExceptionProto, depth: int = 4) -> str:

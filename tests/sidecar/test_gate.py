@@ -16,6 +16,7 @@ from sidecar.calls import ServicesMeta
 from sidecar.events import Outcome
 from sidecar.gate import Gate
 from sidecar.gate_events import (
+    Again,
     ClientClosed,
     CloseClient,
     CloseUpstream,
@@ -33,6 +34,7 @@ from sidecar.gate_events import (
     PassesThrough,
     PingDue,
     StartAnswered,
+    StartEarly,
     StartWanted,
     StartWithdrawn,
     ToClient,
@@ -283,6 +285,60 @@ def test_a_repeated_start_that_runs_already_is_a_success_only_if_an_answer_may_h
     assert [container_id(one) for one in told.succeeded_requests] == ([cid(2)] if known else [])
     assert len(told.failed_requests) == (0 if known else 1)
     assert told.services_meta_data[0].value == b"port"
+
+
+def refused_as_early(talk: Talk) -> list[GateCommand]:
+    """Let the NodeManager refuse the start that came, as it does before it has registered."""
+    (call,) = talk.arrived()
+    assert isinstance(call, Call)
+    answer = y.StartContainersResponseProto()
+    failed = answer.failed_requests.add(container_id=container_proto(cid(2)))
+    failed.exception.message = f"\nContainer {cid(2)} rejected as it is allocated by a previous RM"
+    return talk.answer(talk.server.response(call, answer))
+
+
+def early_start() -> Talk:
+    talk = Talk()
+    talk.login()
+    talk.call("startContainers", starts(start_request(cid(2), opportunistic=False)))
+    talk.tell(Decided(cid(2), hold=False))
+    return talk
+
+
+def test_a_start_before_the_nodemanager_has_registered_is_sent_again() -> None:
+    talk = early_start()
+    for _ in range(2):
+        assert refused_as_early(talk) == [StartEarly(cid(2))]
+        assert talk.up == talk.down == b""
+        assert talk.tell(Again(cid(2))) == []
+    (call,) = talk.arrived()
+    assert isinstance(call, Call)
+    ran = y.StartContainersResponseProto(succeeded_requests=[container_proto(cid(2))])
+    assert talk.answer(talk.server.response(call, ran)) == [StartAnswered(cid(2), Outcome.STARTED, "")]
+    assert len(talk.heard()) == 1
+
+
+def test_one_of_a_resourcemanager_that_is_gone_is_refused_in_the_end() -> None:
+    talk = early_start()
+    while (commands := refused_as_early(talk)) == [StartEarly(cid(2))]:
+        talk.tell(Again(cid(2)))
+    (answered,) = commands
+    assert isinstance(answered, StartAnswered)
+    assert answered.outcome is Outcome.REFUSED
+    (heard,) = talk.heard()
+    told = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
+    assert "previous RM" in told.failed_requests[0].exception.message
+
+
+@pytest.mark.parametrize("closed", [ClientClosed(), UpstreamClosed()])
+def test_an_early_start_ends_with_its_connection(closed: GateEvent) -> None:
+    talk = early_start()
+    refused_as_early(talk)
+    (answered, *_) = talk.tell(closed)
+    assert isinstance(answered, StartAnswered)
+    assert answered.outcome is Outcome.REFUSED
+    assert talk.tell(Again(cid(2))) == []
+    assert talk.up == b""
 
 
 def test_an_answer_that_cannot_be_passed_on_ends_the_session_and_nothing_else() -> None:

@@ -200,6 +200,27 @@ SHELL_ENDS = """Application Failure: desired = 10, completed = 10, allocated = 1
 Not started by quicksilver: the session with the NodeManager was lost"""
 
 
+def test_a_start_before_the_nodemanager_has_registered_is_as_on_stock() -> None:
+    killed_s = time.mktime(time.strptime("2026-11-22 01:35:36", "%Y-%m-%d %H:%M:%S"))
+    kill = {"kind": plan.KILL_NM, "target": "node1", "at_s": killed_s}
+    log = (
+        "2026-11-22 01:35:39,681 INFO a.b.ApplicationMaster: Setting up container launch\n"
+        "2026-11-22 01:35:48,050 ERROR a.b.Master: Failed to start Container container_e01_1_0002_02_000014\n"
+        "org.apache.hadoop.yarn.exceptions.InvalidContainerException: \n"
+        "Container container_e01_1_0002_02_000014 rejected as it is allocated by a previous RM\n\tat java.base/a\n"
+    )
+    why = causes.failed_starts(log)
+    assert why.startswith("[2026-11-22 01:35:48,050] container_e01_1_0002_02_000014: Container container_e01")
+    assert why.count("\n") == 1
+    text = f"desired = 10, completed = 10, allocated = 10, failed = 1, diagnostics =\n{why}"
+    assert causes.shell_as_on_stock(text, [kill]).startswith("1 containers were lost in their launch")
+    assert causes.shell_as_on_stock(text, [kill | {"at_s": killed_s - 60}]) == ""
+    said = f"Container launch failed for container_e01_1_0002_02_000014 : {why}"
+    attempt = causes.Failure("a", "c", "node1", killed_s, killed_s + 12, said)
+    assert causes.as_on_stock(attempt, [kill]).startswith("kill NodeManager node1, 12.0 s before")
+    assert causes.as_on_stock(attempt, [kill | {"target": "node2"}]) == ""
+
+
 def test_a_distributed_shell_that_lost_containers_in_their_launch_fails_as_on_stock() -> None:
     killed_s = 1_795_301_087.0
     text = SHELL_ENDS.format(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(killed_s + 9)), failed=2)

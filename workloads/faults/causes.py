@@ -14,6 +14,13 @@ _LOST_IN_LAUNCH: Final = re.compile(r"exit(?:ed with a non-zero exit)? code:? 15
 """ExitCode.LOST: a NodeManager that recovers finds a container without a process and without an exit code."""
 _LOST_IN_QUEUE: Final = re.compile(r"Unable to get local resources when Container \S+ is at NEW")
 """What a NodeManager says of a container that it recovers between its start request and its launch; exit code -1."""
+_UNREGISTERED: Final = re.compile(r"rejected as it is allocated by a previous RM")
+"""What a NodeManager says of a start that comes before it has registered, or with a token of before it did so again."""
+_STARTS: Final = re.compile(
+    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n(?:\S*Exception.*\n)?(.*)",
+    re.MULTILINE,
+)
+"""What distributed shell's master logs of a start that failed: when, of which container, and the first words why."""
 _STAMP: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.,]\d+\]")
 _FAILED: Final = re.compile(r"\bfailed = (\d+)")
 _BROKEN: Final = re.compile(
@@ -49,13 +56,16 @@ class Failure:
 def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
     """Return which fault explains a failure on plain YARN; "" when none does.
 
-    faults: as `Injected.as_dict` gives them. Two kinds are known: a NodeManager killed during a launch, whose own
-    recovery has no exit code, and a start whose connection a fault of the network broke, when no sidecar of that node
+    faults: as `Injected.as_dict` gives them. Three kinds are known: a NodeManager killed during a launch, whose own
+    recovery has no exit code; a start that came before the NodeManager had registered with the ResourceManager, when
+    one of the two was killed; and a start whose connection a fault of the network broke, when no sidecar of that node
     was killed in the same seconds.
     """
     at = list(faults)
     if _LOST_IN_LAUNCH.search(failure.text):
         return _named(at, failure, {plan.KILL_NM}, {failure.node}, _RECOVERY_S)
+    if _LAUNCH in failure.text and _UNREGISTERED.search(failure.text):
+        return _named(at, failure, {plan.KILL_NM, plan.KILL_RM}, {failure.node, ""}, _RECOVERY_S)
     if _LAUNCH in failure.text and _BROKEN.search(failure.text):
         if _named(at, failure, {plan.KILL_SIDECAR, plan.KILL_BOTH}, {failure.node}, _BREAK_S):
             return ""
@@ -69,21 +79,26 @@ def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
 def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
     """Return why a distributed shell would have failed on plain YARN as well; "" when that is not known.
 
-    text: what its client said at the end. It never repeats a container that ended badly. NodeManagers date what they
-    say of a container in local time.
+    text: what its client said at the end, and `failed_starts` of its master's log. It never repeats a container that
+    ended badly. Both are dated in local time.
     """
     failed = _FAILED.search(text)
     dates = [line for line in text.splitlines() if _LOST_IN_LAUNCH.search(line)][::2]  # each is said twice
-    dates += [line for line in text.splitlines() if _LOST_IN_QUEUE.search(line)]
+    dates += [line for line in text.splitlines() if _LOST_IN_QUEUE.search(line) or _UNREGISTERED.search(line)]
     if failed is None or len(dates) < int(failed[1]):
         return ""
-    kills = [fault["at_s"] for fault in faults if fault["kind"] == plan.KILL_NM]
+    kills = [fault["at_s"] for fault in faults if fault["kind"] in (plan.KILL_NM, plan.KILL_RM)]
     for line in dates:
         stamp = _STAMP.search(line)
         at_s = time.mktime(time.strptime(stamp[1], "%Y-%m-%d %H:%M:%S")) if stamp else 0.0
         if not any(-1.0 <= at_s - kill_s <= _RECOVERY_S for kill_s in kills):
             return ""
-    return f"{len(dates)} containers were lost in their launch by NodeManagers that were killed"
+    return f"{len(dates)} containers were lost in their launch while daemons of YARN that were killed came back"
+
+
+def failed_starts(log: str) -> str:
+    """Return what a distributed shell's master logged of starts that failed, a line each: [when] container: why."""
+    return "".join(f"[{when}] {container}: {why}\n" for when, container, why in _STARTS.findall(log))
 
 
 def explained(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> Failure:

@@ -18,7 +18,7 @@ from shell.errors import QuicksilverError
 from workloads import clients, mapreduce, spark
 from workloads.distributed_shell import shell_arguments
 from workloads.errors import JobFailedError
-from workloads.faults.causes import Failure
+from workloads.faults.causes import Failure, failed_starts
 from workloads.history import History
 from workloads.mapreduce import JobOptions
 from workloads.rest import get_json
@@ -119,12 +119,18 @@ class Jobs:
         client = clients.start(self._cluster, outcome.name, "distributedshell", arguments)
         try:
             client.wait(TIMEOUT_S)
+        except JobFailedError as error:
+            raise JobFailedError(f"{error}\n{self._failed_starts(_named(client.text))}") from error
         finally:
             outcome.application = _named(client.text)
         twice = {container: count for container, count in started(marks).items() if count > 1}
         there = len(started(marks))
         outcome.ok = not twice and there >= containers
         outcome.why = "" if outcome.ok else f"{there} of {containers} containers ran; twice: {sorted(twice)}"
+
+    def _failed_starts(self, application: str) -> str:
+        given = ("logs", "-applicationId", application, "-log_files", "AppMaster.stderr")
+        return failed_starts(self._cluster.hadoop(*given, check=False).stdout) if application else ""
 
     def spark(self, outcome: Outcome) -> None:
         """Count words with Spark and compare."""
