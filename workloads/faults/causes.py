@@ -17,7 +17,8 @@ _LOST_IN_QUEUE: Final = re.compile(r"Unable to get local resources when Containe
 _UNREGISTERED: Final = re.compile(r"rejected as it is allocated by a previous RM")
 """What a NodeManager says of a start that comes before it has registered, or with a token of before it did so again."""
 _STARTS: Final = re.compile(
-    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n(?:\S*Exception.*\n)?(.*)",
+    r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n"
+    r"(?:\S*Exception.*\n)?(.*)",
     re.MULTILINE,
 )
 """What distributed shell's master logs of a start that failed: when, of which container, and the first words why."""
