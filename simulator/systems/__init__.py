@@ -23,6 +23,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "eagle": "simulator.systems.eagle:SYSTEM",
     "hawk": "simulator.systems.hawk:HAWK",
     "sparrow": "simulator.systems.hawk:SPARROW",
+    "zoe": "simulator.systems.zoe:SYSTEM",
 }
 """By name: where the system is, as `module:SYSTEM`."""
 

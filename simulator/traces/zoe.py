@@ -1,0 +1,97 @@
+"""Zoe's mix of applications ("Flexible Scheduling of Distributed Analytic Applications", §4.1, Figure 2).
+
+The paper draws from empirical distributions of Google's traces and prints them as curves alone. From its text: 80 %
+batch, of which 80 % are elastic and 20 % rigid, and 20 % interactive; inter-arrival times have two modes, fast bursts
+and long gaps, and 80,000 applications come in about three months; runtimes go from some dozen seconds to several weeks;
+a component has some millicores to 6 cores, some MB to some dozen GB; batch applications have few to tens of components,
+up to thousands, interactive ones are smaller, with up to hundreds of elastic ones. The lognormal shapes between these
+ends are our own, and so is the load, see `ZoeMix.load`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, Application
+
+CORES: Final = 3200
+MEMORY_MB: Final = 100 * 128 * 1024
+"""Of the paper's cluster: 100 machines with 32 cores and 128 GB each (§4.1)."""
+LARGEST_RATIO: Final = 0.5
+"""No application asks for more of that cluster; own. With all of it for one, a rigid scheduler stands still."""
+Drawn = tuple[float, float, int, int, float, int, str]
+"""Gap (before scaling), runtime in s, core, elastic, cores and MB of each component, class."""
+
+
+class ZoeMix(BaseModel):
+    """What the mix is made of."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    applications: int = Field(80_000, ge=1)
+    interactive_ratio: float = Field(0.2, ge=0, le=1)
+    """Of all (§4.1); 0 where batch applications are compared alone (§4.2, §4.3)."""
+    rigid_ratio: float = Field(0.2, ge=0, le=1)
+    """Of batch applications (§4.1)."""
+    load: float = Field(1.0, gt=0)
+    """What all applications ask for, by what the paper's cluster has from the first to the last arrival: of cores or
+    memory, whichever is more. Own; see docs/reproduction.md."""
+
+
+def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
+    """Yield the applications by arrival; equal seeds give equal ones. None asks for more than half the paper's cluster.
+
+    They are drawn twice: the first time for how long it takes that the load is what it should be.
+    """
+    cores_s = mb_s = gaps = 0.0
+    for gap, runtime_s, core, elastic, cores, memory_mb, _ in _draw(mix, Random(seed)):
+        gaps += gap
+        cores_s += runtime_s * (core + elastic) * cores
+        mb_s += runtime_s * (core + elastic) * memory_mb
+    scale_s = max(cores_s / CORES, mb_s / MEMORY_MB) / mix.load / gaps
+    now_s = 0.0
+    for number, (gap, runtime_s, core, elastic, cores, memory_mb, klass) in enumerate(_draw(mix, Random(seed))):
+        now_s += gap * scale_s
+        yield Application(
+            number,
+            now_s,
+            (runtime_s,) * (core + elastic),
+            runtime_s,
+            name=klass,
+            cores=cores,
+            memory_mb=memory_mb,
+            core=core,
+            klass=klass,
+        )
+
+
+def _draw(mix: ZoeMix, rng: Random) -> Iterator[Drawn]:
+    for _ in range(mix.applications):
+        gap = rng.expovariate(1.0) * (0.02 if rng.random() < 0.75 else 4.0)
+        cores = round(_between(rng, 0.5, 1.0, 0.05, 6.0), 3)
+        memory_mb = round(_between(rng, 1800, 1.2, 8, 40 * 1024))
+        most = int(LARGEST_RATIO * min(CORES / cores, MEMORY_MB / memory_mb))
+        if rng.random() < mix.interactive_ratio:
+            klass, runtime_s = INTERACTIVE, _between(rng, 900, 1.5, 30, 86_400)
+            core, elastic = rng.randint(1, 3), int(_between(rng, 4, 1.3, 0, 500))
+        elif rng.random() < mix.rigid_ratio:
+            klass, runtime_s = BATCH_RIGID, _between(rng, 1000, 2.0, 30, 1.8e6)
+            core, elastic = int(_between(rng, 8, 1.2, 1, 1000)), 0
+        else:
+            klass, runtime_s = BATCH_ELASTIC, _between(rng, 1000, 2.0, 30, 1.8e6)
+            core, elastic = int(_between(rng, 8, 1.2, 1, 1000)), int(_between(rng, 16, 1.4, 1, 5000))
+        core = min(core, most)
+        yield gap, runtime_s, core, min(elastic, most - core), cores, memory_mb, klass
+
+
+def _between(rng: Random, median: float, sigma: float, low: float, high: float) -> float:
+    """Draw from a lognormal distribution, again until it lies in the range."""
+    while True:
+        drawn = rng.lognormvariate(math.log(median), sigma)
+        if low <= drawn <= high:
+            return drawn
