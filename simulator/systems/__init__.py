@@ -14,6 +14,7 @@ from simulator.model import ClusterModel, Job, SimResult
 SYSTEMS: Final[dict[str, str]] = {
     "mercury": "simulator.systems.mercury:MERCURY_SYSTEM",
     "opportunistic": "simulator.systems.mercury:OPPORTUNISTIC_SYSTEM",
+    "apollo": "simulator.systems.apollo:SYSTEM",
     "kairos_slots": "simulator.systems.kairos_slots:SYSTEM",
     "yarn_fifo": "simulator.systems.yarn:FIFO",
     "yarn_capacity": "simulator.systems.yarn:CAPACITY",
