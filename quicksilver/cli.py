@@ -52,6 +52,8 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
     "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
+    "simulate": Lazy("simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."),
+    "tune": Lazy("simulator.cli", "tune_command", "What to set for a goal, by simulation, and how sure that is."),
     "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),
 }
 

@@ -1,0 +1,151 @@
+"""A study from the options of a command line to its rows: surveyed, checked, run, kept, gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from shell.errors import QuicksilverError
+from shell.settings_file import load_settings
+from shell.version import version
+from simulator.checkpoint import Checkpoint, opened
+from simulator.model import ClusterModel
+from simulator.run import Offer, Progress, Row, row_of, run_all
+from simulator.source import Survey, Trace, survey
+from simulator.sweep import POLICIES, Case, Choice, StudyError, Wanted
+from simulator.systems import load
+
+RUNS: Final = "runs.jsonl"
+"""The checkpoint's name in a study's folder."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What both commands are asked for."""
+
+    trace: Trace
+    systems: tuple[str, ...]
+    fixed: tuple[Choice, ...]
+    config: Path | None
+    nodes: int | None
+    load: float | None
+    """Offered load (above 0) to choose the number of nodes by."""
+    slots: int
+    memory_mb: int
+    delay_s: float
+    cutoff_s: float | None
+    processes: int
+    out: Path | None
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What was asked for, with what the trace tells about it."""
+
+    asked: Asked
+    offer: Offer
+    survey: Survey
+    policies: Mapping[str, Any] | None
+
+    def wanted(self, swept: Sequence[Choice] = ()) -> Wanted:
+        """Return what is to be run, with settings that are tried."""
+        asked = self.asked
+        return Wanted(asked.systems, asked.fixed, swept, self.policies, self.offer.cutoff_s)
+
+    def about(self) -> dict[str, Any]:
+        """Return what all runs have in common."""
+        trace = self.offer.trace
+        return {
+            "quicksilver": version(),
+            "trace": self.survey.digest,
+            "sample_ratio": trace.sample_ratio,
+            "cluster": asdict(self.offer.cluster),
+            "cutoff_s": self.offer.cutoff_s,
+        }
+
+    def facts(self) -> list[tuple[str, str]]:
+        """Return the same and more, in words."""
+        trace, cluster, found = self.offer.trace, self.offer.cluster, self.survey
+        load = found.work_s / (found.span_s * cluster.total_slots) if found.span_s else 0.0
+        part = f"; each seed has another {trace.sample_ratio:g} of the jobs" if trace.sample_ratio != 1 else ""
+        faster = f"; arrivals {trace.faster_ratio:g} times as fast" if trace.faster_ratio != 1 else ""
+        lost = f"; {found.skipped} broken jobs left out" if found.skipped else ""
+        memory = f", {cluster.memory_mb:,} MB each" if cluster.memory_mb else ""
+        return [
+            ("trace", f"{trace.path.name}: {found.jobs:,} jobs, {found.tasks:,} tasks{faster}{part}{lost}"),
+            ("cluster", f"{cluster.nodes:,} nodes of {cluster.slots} slots{memory}, network {cluster.delay_s:g} s"),
+            ("offered load", f"{load:.3g} of the slots over {found.span_s:,.0f} s of arrivals"),
+            ("long jobs", f"tasks of more than {self.offer.cutoff_s:.6g} s by their estimate"),
+            ("quicksilver", version()),
+        ]
+
+
+def study(asked: Asked) -> Study:
+    """Read the trace once and check what can be checked before a run. Raises QuicksilverError."""
+    policies = _policies(asked)
+    found = survey(asked.trace)
+    if asked.nodes is None and asked.load is None:
+        nodes = -(-found.slots_for(0.9) // asked.slots)
+        remedy = f"give --nodes, or --load 0.9 (which is {nodes} nodes)"
+        raise StudyError("the number of nodes is not known", place=str(asked.trace.path), remedy=remedy)
+    nodes = asked.nodes or -(-found.slots_for(asked.load or 1.0) // asked.slots)
+    cluster = ClusterModel(nodes, asked.slots, asked.memory_mb, asked.delay_s)
+    cutoff_s = found.long_s if asked.cutoff_s is None else asked.cutoff_s
+    return Study(asked, Offer(asked.trace, cluster, cutoff_s), found, policies)
+
+
+def _policies(asked: Asked) -> Mapping[str, Any] | None:
+    """Return the section `policies:` of the settings file, checked as in production."""
+    models = [load(name).Settings for name in asked.systems]
+    if asked.config is None:
+        return None
+    settings = load_settings(asked.config)
+    settings.policies()
+    if not any(POLICIES in model.model_fields for model in models):
+        what = f"{' and '.join(asked.systems)} {'takes' if len(models) == 1 else 'take'} no policies"
+        raise StudyError(what, place="--config", remedy="add a system that does (quicksilver simulate --list)")
+    section: Mapping[str, Any] = settings.data.get("policies") or {}
+    return section
+
+
+class Runner:
+    """Does the runs that are not kept yet."""
+
+    def __init__(self, study: Study, kept: Checkpoint | None) -> None:
+        self._study = study
+        self._kept = kept
+
+    def done(self, cases: Sequence[Case]) -> int:
+        """Return how many of the runs are kept already."""
+        return sum(case.key in self._kept.rows for case in cases) if self._kept else 0
+
+    def rows(
+        self, cases: Sequence[Case], progress: Progress, ended: Callable[[Row], None] = lambda _: None
+    ) -> list[Row]:
+        """Return the rows of all cases, in their order. Raises RunError, OSError."""
+        found: dict[str, Row] = {}
+        missing = []
+        for case in cases:
+            if self._kept and case.key in self._kept.rows:
+                found[case.key] = row_of(case, self._kept.rows[case.key])
+            else:
+                missing.append(case)
+        for case, row in run_all(self._study.offer, missing, self._study.asked.processes, progress):
+            if self._kept:
+                self._kept.add(case.key, row.as_json())
+            found[case.key] = row
+            ended(row)
+        return [found[case.key] for case in cases]
+
+
+@contextmanager
+def runner(study: Study) -> Iterator[Runner]:
+    """Yield what does the runs, on the checkpoint in the study's folder where it has one. Raises CheckpointError."""
+    folder = study.asked.out
+    if folder is not None and folder.exists() and not folder.is_dir():
+        raise QuicksilverError("is no folder", place=str(folder), remedy="name one that is, or that is not there yet")
+    with opened(folder / RUNS, study.about()) if folder else nullcontext() as kept:
+        yield Runner(study, kept)

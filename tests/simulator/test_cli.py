@@ -1,0 +1,137 @@
+"""`quicksilver simulate` and `tune` from their options to what they print and write."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner, Result
+
+from quicksilver.cli import cli
+from simulator.options import joined
+from tests.simulator.queues import register, write_trace
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return write_trace(tmp_path / "trace.jsonl")
+
+
+@pytest.fixture
+def quicksilver(monkeypatch: pytest.MonkeyPatch) -> Run:
+    register(monkeypatch)
+    monkeypatch.setattr(sys, "argv", ["quicksilver", "simulate", "TRACE"])
+    return lambda *args: CliRunner().invoke(cli, [*map(str, args), "--processes=1"])
+
+
+def test_one_system_on_a_trace(quicksilver: Run, trace: Path) -> None:
+    found = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, "--cutoff-s", 10, "--seeds", 2)
+    assert found.exit_code == 0, found.output
+    assert "trace: trace.jsonl: 120 jobs, 336 tasks" in found.output
+    assert "long jobs: tasks of more than 10 s" in found.output
+    assert re.search(r"^queues +12 +\d", found.output, re.MULTILINE)
+
+
+def test_a_sweep_against_another_system_with_all_its_files(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
+    options = ("--compare", "queues", "others", "--sweep", "queues.choices=1,2", "--nodes=10", "--seeds=3")
+    found = quicksilver("simulate", trace, *options, "--out", tmp_path / "out", "--formats=json,csv", "--json")
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    assert list(result["variants"]) == ["queues choices=1", "queues choices=2", "others"]
+    ratio = result["variants"]["queues choices=2"]["against"]["mean_short"]
+    assert ratio["ci_low"] <= ratio["value"] <= ratio["ci_high"]
+    assert result["variants"]["others"]["against"]["mean_all"] == {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"runs.jsonl", "result.json", "runs.csv"}
+    before = (tmp_path / "out" / "runs.jsonl").read_bytes()
+    again = quicksilver("simulate", trace, *options, "--out", tmp_path / "out", "--formats=csv", "--json")
+    assert json.loads(again.stdout)["variants"] == result["variants"]
+    assert (tmp_path / "out" / "runs.jsonl").read_bytes() == before
+
+
+def test_load_chooses_the_nodes_and_says_so_where_neither_is_given(quicksilver: Run, trace: Path) -> None:
+    found = quicksilver("simulate", trace, "--system=queues", "--load=0.9", "--slots=2", "--json")
+    cluster = json.loads(found.stdout)["cluster"]
+    assert (cluster["nodes"], cluster["slots"]) == (10, 2)
+    found = quicksilver("simulate", trace, "--system=queues")
+    assert found.exit_code == 1
+    assert "give --nodes, or --load 0.9 (which is 19 nodes)" in found.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--system=queue"], r"did you mean 'queues'\?"),
+        ([], r"name a system: --system NAME; --list shows them"),
+        (["--system=queues", "--nodes=1", "--load=1"], r"give one of them"),
+        (["--system=queues", "--nodes=1", "--sweep", "choices"], r"--sweep: 'choices' sets nothing"),
+        (["--system=queues", "--nodes=1", "--set", "choices=0"], r"queues\.choices: must be >= 1"),
+        (["--system=queues", "--nodes=1", "--set", "fails_at=3"], r"queues, seed 1: job 3 fits nowhere"),
+        (["--system=queues", "--nodes=1", "--formats=xml"], r"xml: not one of json, csv, parquet, html"),
+    ],
+)
+def test_mistakes_are_one_line(quicksilver: Run, trace: Path, options: list[str], said: str) -> None:
+    found = quicksilver("simulate", trace, *options)
+    assert found.exit_code in (1, 2)
+    assert re.search(said, found.output), found.output
+
+
+def test_a_settings_file_of_production_is_checked_and_taken(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
+    config = tmp_path / "quicksilver.yaml"
+    config.write_text("policies:\n  queues: ['*']\n  place: {policy: topk_wait, settings: {k: 5}}\n")
+    options = ("simulate", trace, "--system=queues", "--nodes=10", "--config", config)
+    found = quicksilver(*options, "--set", "place.k=7", "--json")
+    settings = json.loads(found.stdout)["variants"]["queues"]["settings"]
+    assert settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
+    config.write_text("policies:\n  place: {policy: topk_wait, settings: {k: 0}}\n")
+    found = quicksilver(*options)
+    assert found.exit_code == 1
+    assert re.search(r"quicksilver\.yaml:2:\d+: policies\.place\.settings\.k: must be >= 1", found.output)
+
+
+def test_another_study_does_not_go_into_the_same_folder(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
+    options = ("simulate", trace, "--system=queues", "--out", tmp_path / "out", "--formats=csv")
+    assert quicksilver(*options, "--nodes=10").exit_code == 0
+    found = quicksilver(*options, "--nodes=11")
+    assert found.exit_code == 1
+    assert "holds runs of another study: cluster was" in found.output
+
+
+def test_tuning_proposes_what_is_better_with_its_evidence(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
+    options = ("tune", trace, "--system=queues", "--nodes=12", "--param", "choices=1,2,6,12", "--goal=p95_short")
+    found = quicksilver(*options, "--out", tmp_path / "out", "--formats=csv", "--seeds=5", "--json")
+    assert found.exit_code == 0, found.output
+    result = json.loads(found.stdout)
+    assert result["significant"] is True
+    assert result["proposed"]["choices"] > 1
+    assert result["ratio"]["ci_high"] < 1
+    assert result["verdict"].startswith("Use queues choices=")
+    assert [one["seeds"] for one in result["rounds"]] == [2, 4]
+    worse = quicksilver("tune", trace, "--system=queues", "--nodes=12", "--set=choices=12", "--param=choices=1,2")
+    assert "keep them" in worse.output
+
+
+def test_systems_and_settings_are_listed(quicksilver: Run) -> None:
+    assert re.search(r"^queues +A small system", quicksilver("simulate", "--list").output, re.MULTILINE)
+    assert re.search(
+        r"^choices +int +1 +1\.\. +Queues to look at", quicksilver("simulate", "--describe", "queues").output, re.M
+    )
+    assert "did you mean 'queues'" in quicksilver("simulate", "--describe", "queue").output
+
+
+def test_words_after_compare_belong_to_it(trace: Path) -> None:
+    assert joined(["--compare", "a", "b", "--nodes", "5"], "--compare") == ["--compare", "a,b", "--nodes", "5"]
+    assert joined([str(trace), "--compare", "a"], "--compare") == [str(trace), "--compare", "a"]
+    assert joined(["--compare", "a", "b", str(trace), "c"], "--compare") == ["--compare", "a,b", str(trace), "c"]
+
+
+def test_the_shell_completes_systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch)
+    complete = ShellComplete(cli, {}, "quicksilver", "_QUICKSILVER_COMPLETE")
+    assert [item.value for item in complete.get_completions(["simulate", "--system"], "que")] == ["queues"]

@@ -1,0 +1,127 @@
+"""Runs in one process and in several, broken off and gone on with."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from simulator.model import ClusterModel, Job, SimResult
+from simulator.run import Offer, Row, RunError, run_all
+from simulator.source import Trace
+from simulator.sweep import Case, Choice, Wanted, cases, variants
+from tests.simulator.queues import SYSTEM, Settings, register, write_trace
+
+
+@pytest.fixture
+def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
+    register(monkeypatch)
+    return Offer(Trace(write_trace(tmp_path / "trace.jsonl")), ClusterModel(10), 10.0)
+
+
+def wanted(*swept: Choice) -> list[Case]:
+    return cases(variants(Wanted(("queues",), (), swept)), (1, 2))
+
+
+def told(rows: Iterable[tuple[Case, Row]]) -> dict[str, Any]:
+    return {case.key: asdict(replace(row, cpu_s=0)) for case, row in rows}
+
+
+def test_equal_seeds_give_equal_results_on_any_number_of_processes(offer: Offer) -> None:
+    some = wanted(Choice("choices", (1, 2, 10)))
+    arrived = [0, 0]
+
+    def count(at: int, jobs: int) -> None:
+        arrived[at] += jobs
+
+    alone = told(run_all(offer, some, 1, lambda jobs: count(0, jobs)))
+    assert told(run_all(offer, some, 2, lambda jobs: count(1, jobs))) == alone
+    assert arrived == [6 * 120, 6 * 120]
+    assert len({json.dumps(row["figures"]) for row in alone.values()}) == 5  # of ten queues, chance chooses none
+    assert next(iter(alone.values()))["figures"]["metrics"]["jobs_long"] == 12
+
+
+def test_a_run_that_fails_names_itself_and_ends_the_others(offer: Offer) -> None:
+    some = wanted(Choice("fails_at", (0, 5)))
+    for processes in (1, 2):
+        with pytest.raises(RunError, match=r"queues fails_at=5, seed [12]: job 5 fits nowhere"):
+            list(run_all(offer, some, processes, lambda _: None))
+
+
+def test_a_sampled_trace_differs_by_seed_and_is_the_same_for_all_systems(offer: Offer) -> None:
+    part = replace(offer, trace=replace(offer.trace, sample_ratio=0.5))
+    rows = [row for _, row in run_all(part, wanted(Choice("choices", (1, 2))), 1, lambda _: None)]
+    jobs = [row.figures.metrics["jobs_all"] for row in rows]
+    assert jobs[0] == jobs[1] != jobs[2] == jobs[3]
+    assert 100 < max(job.arrives_s for job in part.trace.jobs_of(1)) < 120
+
+
+def test_lost_jobs_are_no_result(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Losing:
+        name, Settings = "queues", Settings
+
+        def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
+            found = SYSTEM.run(jobs, cluster, settings, seed)
+            found.jobs.pop()
+            return found
+
+    monkeypatch.setattr("tests.simulator.queues.SYSTEM", Losing())
+    with pytest.raises(RunError, match="120 jobs of 336 tasks went in, 119 jobs"):
+        list(run_all(offer, wanted()[:1], 1, lambda _: None))
+
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from simulator.systems import SYSTEMS
+from simulator.study import Runner
+import simulator.cli
+
+SYSTEMS["queues"] = "tests.simulator.queues:SYSTEM"
+ended, rows = [], Runner.rows
+
+def dying(self, cases, progress, done):
+    def count(row):
+        ended.append(row)
+        if len(ended) == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return rows(self, cases, progress, count)
+
+if __name__ == "__main__":
+    if sys.argv[1] == "kill":
+        Runner.rows = dying
+    simulator.cli.simulate(sys.argv[2:])
+"""
+
+
+def test_a_killed_sweep_goes_on_and_its_processes_end_with_it(offer: Offer, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(_KILLED)
+    options = [str(offer.trace.path), "--system=queues", "--sweep=choices=1,2,5", "--seeds=2", "--nodes=10"]
+
+    def study(how: str, name: str, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, str(program), how, *options, f"--out={tmp_path / name}", "--formats=json", *more]
+        env = {"PYTHONPATH": str(Path.cwd()), "PATH": ""}
+        # the pipes end when the last process that has them does
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=100, check=False)
+
+    assert study("kill", "one", "--processes=2").returncode == -signal.SIGKILL
+    kept = (tmp_path / "one" / "runs.jsonl").read_bytes()
+    assert kept.count(b"\n") == 4
+    for name in ("one", "two"):
+        found = study("live", name, "--processes=1")
+        assert (found.returncode, found.stderr) == (0, "")
+    assert (tmp_path / "one" / "runs.jsonl").read_bytes().startswith(kept)
+
+    def runs(name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads((tmp_path / name / "result.json").read_text())["runs"]
+        return [run | {"cpu_s": 0} for run in found]
+
+    assert runs("one") == runs("two")
