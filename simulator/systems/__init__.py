@@ -15,6 +15,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "mercury": "simulator.systems.mercury:MERCURY_SYSTEM",
     "opportunistic": "simulator.systems.mercury:OPPORTUNISTIC_SYSTEM",
     "apollo": "simulator.systems.apollo:SYSTEM",
+    "bigc": "simulator.systems.bigc:SYSTEM",
     "kairos_slots": "simulator.systems.kairos_slots:SYSTEM",
     "yarn_fifo": "simulator.systems.yarn:FIFO",
     "yarn_capacity": "simulator.systems.yarn:CAPACITY",
