@@ -54,6 +54,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
     "simulate": Lazy("simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."),
     "tune": Lazy("simulator.cli", "tune_command", "What to set for a goal, by simulation, and how sure that is."),
+    "trace": Lazy("simulator.traces.cli", "trace", "Traces of jobs, for the simulator."),
     "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),
 }
 

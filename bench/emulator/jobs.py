@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from math import exp, sqrt
+from math import sqrt
 from random import Random
 from typing import Final
 
@@ -17,37 +17,6 @@ PAPER_TASKS: Final = 200
 """Of each job (§7.2)."""
 PAPER_JOBS: Final = 150
 """Under way at once, the best of 100, 150 and 200 (§7.2.1)."""
-
-Draw = Callable[[Random], float]
-"""One task's duration, in seconds."""
-
-
-def fixed(seconds: float) -> Draw:
-    """Return the distribution that always gives the same. Raises ValueError below 0."""
-    if not seconds >= 0:
-        raise ValueError(f"a task of {seconds} s: give 0 or more")
-    return lambda _: seconds
-
-
-def lognormal(mean_s: float, sigma: float) -> Draw:
-    """Return the lognormal distribution with this mean; sigma: of the logarithm. Raises ValueError."""
-    if not (mean_s > 0 and sigma >= 0):
-        raise ValueError(f"mean_s={mean_s}, sigma={sigma}: the mean must be above 0, sigma not below")
-    return lambda rng: mean_s * exp(rng.gauss(-(sigma**2) / 2, sigma))
-
-
-def exponential(mean_s: float) -> Draw:
-    """Return the exponential distribution with this mean. Raises ValueError."""
-    if not mean_s > 0:
-        raise ValueError(f"mean_s={mean_s}: the mean must be above 0")
-    return lambda rng: rng.expovariate(1 / mean_s)
-
-
-def empirical(durations_s: Sequence[float]) -> Draw:
-    """Return the distribution that draws one of these. Raises ValueError without any."""
-    if not durations_s:
-        raise ValueError("no durations to draw from")
-    return lambda rng: rng.choice(durations_s)
 
 
 def shape(slots: int, paper_jobs: int = PAPER_JOBS) -> tuple[int, int]:

@@ -18,10 +18,11 @@ from bench.emulator.nodes import NodeSettings
 from bench.emulator.rm import NodeShape, RmOptions
 from bench.emulator.run import RunSpec, run
 from bench.emulator.tracker import Relay
-from bench.emulator.workloads import WORKLOADS, draw
+from bench.emulator.workloads import draw
 from bench.mercury.competitors import BY_NAME
 from bench.mercury.plan import Step
 from shell.logs import configure_logs
+from simulator.traces.mercury import WORKLOADS
 
 TASK_MB: Final = 1024
 _NODE_PORT: Final = 300

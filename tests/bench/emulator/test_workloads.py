@@ -11,10 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator import jobs, workloads
+from bench.emulator import workloads
 from bench.emulator.jobs import Scaling, scaled, shape
 from bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
-from bench.emulator.workloads import BLOCK, WORKLOADS, Kind, Workload, draw
+from bench.emulator.workloads import draw
+from simulator.traces import draws
+from simulator.traces.mercury import BLOCK, WORKLOADS, Kind, Workload
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -72,9 +74,9 @@ def test_the_shape_keeps_the_papers_tasks_per_slot(slots: int, expected: tuple[i
 
 def test_distributions_have_their_means() -> None:
     rng = Random(1)
-    for drawn in (jobs.fixed(3.0), jobs.lognormal(3.0, 0.5), jobs.exponential(3.0), jobs.empirical([2.0, 4.0])):
+    for drawn in (draws.fixed(3.0), draws.lognormal(3.0, 0.5), draws.exponential(3.0), draws.empirical([2.0, 4.0])):
         assert fmean(drawn(rng) for _ in range(5000)) == pytest.approx(3.0, rel=0.05)
-    for make in (lambda: jobs.fixed(-1), lambda: jobs.lognormal(0, 1), lambda: jobs.empirical([])):
+    for make in (lambda: draws.fixed(-1), lambda: draws.lognormal(0, 1), lambda: draws.empirical([])):
         with pytest.raises(ValueError, match=r"task|mean|durations"):
             make()
     with pytest.raises(ValueError, match="shares"):
