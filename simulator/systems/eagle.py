@@ -50,7 +50,8 @@ class _Probed(Single):
         """Begin with every node idle."""
         super().__init__(name, cluster, settings, seed)
         self.cfg = settings
-        self.central = Central(self.nodes, self.kept)
+        self.central = Central(self.nodes)
+        self._order = list(self.general)
         self.queues: list[list[int]] = [[] for _ in range(self.nodes)]
         self.slacks_s: list[list[float]] = [[] for _ in range(self.nodes)]
         """What may still overtake each probe of `queues`."""
@@ -79,7 +80,7 @@ class _Probed(Single):
         task_s, at_s = self.task_s[job], now_s + self.delay_s
         if self.is_long[job]:
             self.left_s[job] = -1.0
-            nodes = spread(tasks, task_s, self.central.by_wait(now_s))
+            nodes = spread(tasks, task_s, self.central.by_wait(self._order, now_s))
             self.central.placed(nodes, task_s)
             self._sent += 1
             held = bytes(map(bool, self.central.count))

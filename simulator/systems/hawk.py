@@ -49,7 +49,8 @@ class Fifo(Single):
         """contacts: see `HawkSettings`; central: whether long jobs are placed centrally."""
         super().__init__(name, cluster, settings, seed)
         self.probing, self.contacts = settings, contacts
-        self.central = Central(self.nodes, self.kept) if central else None
+        self.central = Central(self.nodes) if central else None
+        self._order = list(self.general)
         self.queues: list[deque[int]] = [deque() for _ in range(self.nodes)]
         self.longs = [0] * self.nodes
         """Long tasks, or probes of long jobs, that wait or run at each node."""
@@ -73,7 +74,7 @@ class Fifo(Single):
         long, central = self.is_long[job], self.central
         if long and central is not None:
             task_s = self.task_s[job]
-            nodes = spread(tasks, task_s, central.by_wait(now_s))
+            nodes = spread(tasks, task_s, central.by_wait(self._order, now_s))
             central.placed(nodes, task_s)
         else:
             cfg = self.probing

@@ -16,7 +16,7 @@ from pydantic import Field
 from policies.least_work import jittered, spread
 from policies.sticky import overtake, shortest
 from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems.central import Central, sorted_waits
+from simulator.systems.central import Central, Waits
 from simulator.systems.single import PartitionSettings, Single
 
 
@@ -54,8 +54,8 @@ class _Placed(Single):
         self.queues: list[list[int]] = [[] for _ in self.everywhere]
         self.slacks_s: list[list[float]] = [[] for _ in self.everywhere]
         self.least_s = inf
-        self._reports = (0.0, self.central.queued_s, self.central.ends_s)
-        """When the nodes reported last, and what, see `Central`."""
+        self._reported_s, self._reports = 0.0, Waits([], [], [])
+        """When the nodes reported last, and what."""
         self._order = list(self.everywhere)
 
     def begin(self, now_s: float) -> None:
@@ -65,7 +65,7 @@ class _Placed(Single):
             self.every(now_s, self.heartbeat_s, self._report)
 
     def _report(self, now_s: float) -> None:
-        self._reports = (now_s, self.central.queued_s.copy(), self.central.ends_s.copy())
+        self._reported_s, self._reports = now_s, self.central.copy()
 
     def arrive(self, job: int, tasks: int, now_s: float) -> None:
         """Place all tasks; they are there after the network's delay."""
@@ -78,10 +78,8 @@ class _Placed(Single):
 
     def _waits(self, now_s: float, first: int) -> Iterable[tuple[float, int]]:
         """Return (wait, node), by wait, as far as schedulers know, of the nodes from `first` on."""
-        if not self.heartbeat_s:
-            self._reports = (now_s, self.central.queued_s, self.central.ends_s)
-        at_s, queued_s, ends_s = self._reports
-        waits = sorted_waits(self._order, queued_s, ends_s, at_s)
+        known, at_s = (self._reports, self._reported_s) if self.heartbeat_s else (self.central, now_s)
+        waits: Iterable[tuple[float, int]] = known.by_wait(self._order, at_s)
         if first:
             waits = ((wait_s, node) for wait_s, node in waits if node >= first)
         return jittered(waits, self.heartbeat_s, self.rng) if self.heartbeat_s else waits

@@ -14,6 +14,7 @@ from random import Random
 from pydantic import Field
 
 from policies.short_long import is_long, kept_for_short
+from simulator.errors import SimulatorError
 from simulator.model import ClusterModel, Job, JobOutcome, SimResult
 from simulator.systems import SystemSettings
 
@@ -95,7 +96,7 @@ class Single:
         """Do everything until nothing is left."""
         feed = iter(jobs)
         events, freed, done = self.events, self.freed, 0
-        self._next_job(feed)
+        self._next_job(feed, 0.0)
         while events:
             now_s, what = heappop(events)
             done += 1
@@ -115,7 +116,7 @@ class Single:
     def _do(self, what: int, now_s: float, feed: Iterator[Job]) -> None:
         if what == _ARRIVAL:
             self._arrived(now_s)
-            self._next_job(feed)
+            self._next_job(feed, now_s)
         else:
             do, args = self._asked.pop(what)
             do(now_s, *args)
@@ -139,10 +140,15 @@ class Single:
     def _sample(self, now_s: float) -> None:
         self.result.busy.append((now_s, self.busy.count(1) / self.nodes))
 
-    def _next_job(self, feed: Iterator[Job]) -> None:
+    def _next_job(self, feed: Iterator[Job], now_s: float) -> None:
         job = next(feed, None)
         if job is None:
             return
+        if job.arrives_s < now_s:
+            raise SimulatorError(
+                f"job {job.number} arrives at {job.arrives_s} s, but the one before it at {now_s} s; "
+                "sort the trace by arrival"
+            )
         if not self._jobs:
             self.begin(job.arrives_s)
         self._jobs.append(job)
