@@ -7,55 +7,34 @@ execution types and completions stay consistent in what it sees (docs/architectu
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Kind
+from policies.model import Kind
 from rm_proxy import ids
 from rm_proxy.arrivals import Arrivals
 from rm_proxy.asks import AskTable, Entry, Key
-from rm_proxy.ends import Ends
 from rm_proxy.exchange import Answered, Open, merge, prepend
-from rm_proxy.live import Live, LiveContainers
+from rm_proxy.holdings import Holdings
 from rm_proxy.notebook import Notebook
 from rm_proxy.notes import Kept, Note, remembered, remembered_answer, unpacked
 from rm_proxy.promotion import Promotion
 from rm_proxy.resync import Resync, doubt
-from rm_proxy.routing import GUARD_WAIT_S, Router
 from rm_proxy.sizes import resources_of, set_resources
 from rm_proxy.wellformed import check_answer, check_request
-from rm_proxy.world import DropHeld, Effect, Faulted, Refused, World
-from shell.messages import ContainerEvent
-
-AWAY_S: Final = 15.0
-"""A node that starts nothing for so long (and, with a silent sidecar, beyond the hold limit) is not waited for."""
-_SERIAL_START: Final = 1 << 29
-"""Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
+from rm_proxy.world import DropHeld, Faulted, Refused, World
 
 
-class Attempt:
+class Attempt(Holdings):
     """The machine of one application attempt; requests and answers are serialised AllocateRequest/ResponseProtos."""
 
     def __init__(self, attempt_id: str, world: World) -> None:
-        self.id = attempt_id
-        self.app_id = ids.app_of_attempt(attempt_id)
-        self.live = LiveContainers()
-        self.table = AskTable(world.rng.randrange(_SERIAL_START))
-        self.finished = False
+        super().__init__(attempt_id, world)
         self.allocates = 0
-        self.registered_answer: bytes | None = None
-        """The answer to the registration, as the application master got it."""
         self.resync: Resync | None = None
         """The take-over from an earlier process; None when there is nothing to take over, or it is done."""
         self.astray = False
         """Whether it was registered with an earlier process that left nothing: its asks pass as they are."""
-        self._void = False
-        """Whether the ResourceManager has forgotten the registration."""
-        self._world = world
-        self._effects: list[Effect] = []
-        self._router = Router(attempt_id, world, self.table, self.live, self._effect)
-        self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
         self._arrivals = Arrivals(world, self._router, self.live, self._ends, self._effect)
         self.promotion = Promotion(self.app_id, world, self.live, self._effect)
         self.notebook = Notebook(self.live, self._ends)
@@ -69,27 +48,13 @@ class Attempt:
         """Whether the last request was one for the last answer again."""
         self._answered = True
         """Whether an answer came since the last request: only then something was not granted."""
-        self._answers = 0
         self._telling: frozenset[str] = frozenset()
         """Ends in the last answer."""
-
-    @property
-    def app(self) -> AppView | None:
-        """The application with all that this attempt holds and asked for; None while it is not known."""
-        return self._router.app
 
     @property
     def entries(self) -> list[Entry]:
         """What the application wants now, for the REST API."""
         return list(self.table.entries.values())
-
-    def take_effects(self) -> list[Effect]:
-        """Return what is to be done beside the messages, and forget it."""
-        effects, self._effects = self._effects, []
-        return effects
-
-    def _effect(self, effect: Effect) -> None:
-        self._effects.append(effect)
 
     # Registration
 
@@ -377,86 +342,6 @@ class Attempt:
         if call is not None and call.updates:
             self.promotion.ask_again(call.updates)
         return call.body if call is not None else b""
-
-    # What happens meanwhile
-
-    def hears_of(self, container_id: str) -> bool:
-        """Tell whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
-        return container_id in self.live or self._ends.is_untold(container_id)
-
-    def ended(self, container_id: str) -> bool:
-        """Tell whether a container's end was, or is being, told."""
-        return container_id in self._ends
-
-    def settled(self, container_id: str) -> bool:
-        """Tell whether the application has confirmed a container's end, or there is none to be told."""
-        told = container_id not in self._ends.unheard and not self.hears_of(container_id)
-        came = self.registered_answer is not None or self._answers > 0
-        return self.finished or (told and came)
-
-    def inherits(self, container_id: str) -> bool:
-        """Tell whether a container is this attempt's and not known here: another proxy delivered it."""
-        known = self.hears_of(container_id) or container_id in self._ends
-        mine = self.registered_answer is not None and not self.finished and not self._void
-        return mine and not known and ids.attempt_of_container(container_id) == self.id
-
-    def inherit(self, live: Live) -> None:
-        """Go on with a container that was delivered before this proxy served the attempt."""
-        if live.killed is not None:
-            self._ends.killed_before(live)
-        else:
-            self.live.add(live)
-            self._router.charge()
-
-    def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Take in what a sidecar says of one of the containers."""
-        self._ends.on_event(event, now_s)
-        self._router.charge()
-
-    def give_up(self, container_id: str) -> None:
-        """Release a container that its sidecar killed and cannot stop."""
-        self._ends.give_up(container_id)
-
-    def reconsider(self, routes: bool) -> None:
-        """Decide anew on what was not delivered, as settings have changed; see `Router.reconsider`."""
-        if not self.finished:
-            self._router.reconsider(routes)
-
-    def guard(self, now_s: float) -> None:
-        """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them."""
-        self._ends.settle(now_s)
-        self._give_up_away(now_s)
-        app = self._world.app(self.app_id)
-        if app is not None and app.type == "MAPREDUCE":
-            for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
-                reason = "deadlock guard: it waited behind containers of its own application that wait for it"
-                self._withdraw(live, reason, now_s)
-        self._router.charge()
-
-    def _give_up_away(self, now_s: float) -> None:
-        """Have asked again for what does not start: its NodeManager stays down, or its sidecar may have died with it.
-
-        A sidecar that is only out of reach has given its held starts up by then (hold limit).
-        """
-        app = self._world.app(self.app_id)
-        for live in [c for c in self.live if c.may_be_held]:
-            away = self._world.away(live.node_id, now_s)
-            if away is None or app is None:
-                continue
-            since_s = live.held_s if live.held_s is not None else live.granted_s
-            due = away.for_s if away.nm_down else now_s - since_s - self._world.hold_limit_s(app)
-            if due > AWAY_S:
-                self._withdraw(live, f"{live.node_id} starts nothing: {away.why}", now_s)
-
-    def master_gone(self, now_s: float) -> None:
-        """Take in that the application master's container is over: nothing of this attempt is to start any more."""
-        for live in [c for c in self.live if c.may_be_held]:
-            self._withdraw(live, "its application master is gone", now_s)
-        self._router.charge()
-
-    def _withdraw(self, live: Live, reason: str, now_s: float) -> None:
-        self._effect(DropHeld(live.node_id, live.id, reason))
-        self._ends.preempt(live, reason, now_s)
 
     # Headroom
 

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final, TypeVar
 
-from policies.model import AppView, Kind, ParentView, QueueView, Resources
-from policies.section import Mode, full_queue
+from policies.model import AppView, Kind, Resources
+from policies.section import Mode
 from policies.settings import Policies
-from rm_proxy import frameworks
 from rm_proxy.attempt import Attempt
-from rm_proxy.budget import Budget, BudgetLimits, Order, Turned
-from rm_proxy.estimator import Estimator, Expectation, worked_s
-from rm_proxy.hints import bad_tags
-from rm_proxy.ids import app_of_attempt, app_of_container, attempt_of_container
+from rm_proxy.budget import Budget, Order, Turned
+from rm_proxy.estimator import worked_s
+from rm_proxy.ids import attempt_of_container
 from rm_proxy.inheritance import ENDS, Inheritance
+from rm_proxy.inventory import Inventory, Limits
 from rm_proxy.live import Live
-from rm_proxy.nodes import Away, Node
-from rm_proxy.outlook import Outlook
-from rm_proxy.places import Places
+from rm_proxy.nodes import Node
 from rm_proxy.promoter import Promoter
 from rm_proxy.receipts import Receipts
-from rm_proxy.records import AppRecord
 from rm_proxy.requota import Requota
 from rm_proxy.takeover import TakeOver, end_earlier
 from rm_proxy.targets import TargetSetter
-from rm_proxy.usage import QueueUse, parents
 from rm_proxy.use_history import LocalTime, utc
-from rm_proxy.world import BadTags, BudgetTurned, DropHeld, Effect, Estimated
-from rm_proxy.yarn_json import YarnNode, YarnQueue
+from rm_proxy.world import BudgetTurned, DropHeld, Effect, Estimated
 from shell.messages import Ack, ContainerEvent, EventKind, Report, Targets
 
 T = TypeVar("T")
@@ -39,23 +31,9 @@ BREAK_EVERY: Final = 50
 """Nodes or attempts that a round looks at without a break; each takes some 10 us."""
 MAX_UNLISTED: Final = 1_000
 """Nodes that report and that the ResourceManager does not list (yet)."""
-MAX_APPS: Final = 20_000
-"""Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Settings of the coordinator; seconds."""
-
-    report_fresh_s: float = 5.0
-    mapreduce_task_timeout_s: float = 600.0
-    hold_by_type_s: dict[str, float] = field(default_factory=dict)
-    no_promotion: str = ""
-    """Why the ResourceManager promotes nothing; "" when it does."""
-    budget: BudgetLimits = field(default_factory=BudgetLimits)
-
-
-class Coordinator(Places):
+class Coordinator(Inventory):
     """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
 
     def __init__(
@@ -66,102 +44,18 @@ class Coordinator(Places):
         local: Callable[[float], LocalTime] = utc,
     ) -> None:
         """`local`: Unix time to the local time, in which the days of the use history are counted."""
-        super().__init__(policies, rng)
-        self.limits = limits or Limits()
-        self.estimator = Estimator()
+        super().__init__(policies, rng, limits)
         self.budget = Budget(self.limits.budget)
-        self.attempts: OrderedDict[str, Attempt] = OrderedDict()
-        self.records: OrderedDict[str, AppRecord] = OrderedDict()
-        self.queues: dict[str, YarnQueue] = {}
-        self._apps: dict[str, AppView] = {}
-        self._of_app: dict[str, list[Attempt]] = {}
         self.takeover = TakeOver(self, self.attempts, self._of_app, self.yarn_app)
-        self._use = QueueUse()
-        self._capacity: Resources | None = None
-        self._acked: dict[str, tuple[str, int]] = {}
-        self._drops: dict[str, dict[str, str]] = {}
         self._urgent: list[Effect] = []
         self.targets = TargetSetter(local)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
         self._requota = Requota(self, self.attempts, self.mover.shed)
-        self.outlook = Outlook(self._expects, self._living)
         self.serving = True
         """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
         self._receipts = Receipts(self._settled)
         self._inheritance = Inheritance(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
-
-    # What YARN says
-
-    def yarn_nodes(self, nodes: Iterable[YarnNode], now_s: float) -> None:
-        """Take in the ResourceManager's list of nodes; nodes that left it are forgotten."""
-        listed = {node.id: node for node in nodes}
-        for gone in [n for n in self.nodes.values() if n.id not in listed]:
-            gone.yarn = None
-            self._refresh(gone, now_s)
-            if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
-                del self.nodes[gone.id]
-                self.estimator.forget_node(gone.id)
-                self._drops.pop(gone.id, None)
-                self._acked.pop(gone.id, None)
-        for node_id, yarn in listed.items():
-            node = self.nodes.setdefault(node_id, Node(node_id))
-            if node.listed(yarn):
-                self._refresh(node, now_s)
-        self._shortlist.changed()
-
-    def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
-        """Take in the ResourceManager's queues."""
-        self.queues = {queue.path: queue for queue in queues}
-
-    def yarn_app(self, record: AppRecord) -> AppRecord | None:
-        """Take in an application's record; returns it with its queue's full path, or None when nothing is new."""
-        record = replace(record, queue=full_queue(record.queue, self.queues))
-        if self.records.get(record.id) == record:
-            return None
-        bad = bad_tags(record.tags) if record.id not in self.records else ()
-        if bad:
-            self._effects.append(BadTags(record.id, bad))
-        self.records[record.id] = record
-        self._apps[record.id] = AppView(
-            id=record.id,
-            queue=record.queue,
-            user=record.user,
-            type=record.type.upper(),
-            name=record.name,
-            tags=frozenset(record.tags),
-            priority=record.priority,
-            submitted_s=record.submitted_s,
-        )
-        for attempt in self._of_app.get(record.id, ()):
-            attempt.notebook.app(record)
-            if record.finished_s is not None:
-                attempt.end("the application ended")
-        self._forget_old()
-        return record
-
-    def unknown_app(self, app_id: str) -> None:
-        """Take in that the ResourceManager does not know an application: it restarted, and recovered nothing."""
-        for attempt in self._of_app.get(app_id, ()):
-            attempt.end("the ResourceManager does not know the application any more")
-
-    def _forget_old(self) -> None:
-        for app_id in list(self.records)[: max(0, len(self.records) - MAX_APPS)]:
-            if all(attempt.finished for attempt in self._of_app.get(app_id, ())):
-                self._forget(app_id)
-
-    def _forget(self, app_id: str) -> None:
-        self.records.pop(app_id)
-        self._apps.pop(app_id, None)
-        for attempt in self._of_app.pop(app_id, []):
-            self.attempts.pop(attempt.id, None)
-            self._use.charge(attempt.id, "", "", Resources())
-
-    def _refresh(self, node: Node, now_s: float) -> None:
-        node.refresh(now_s, self.limits.report_fresh_s, self._held)
-
-    def _held(self, container_id: str) -> bool:
-        return self._holder(container_id) is not None
 
     # Attempts
 
@@ -361,11 +255,6 @@ class Coordinator(Places):
         elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):
             self.estimator.lost(live.id, took_s or 0.0, live.follows)
 
-    def _holder(self, container_id: str) -> Attempt | None:
-        """Return the attempt that holds a container: its own one, or a later one that took it over."""
-        of_app = self._of_app.get(app_of_container(container_id), ())
-        return next((attempt for attempt in reversed(of_app) if attempt.hears_of(container_id)), None)
-
     def undelivered(self, drop: DropHeld) -> None:
         """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""
         self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
@@ -421,88 +310,6 @@ class Coordinator(Places):
     def why_bypass(self, app_id: str) -> str:
         """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
         return self.budget.reason(app_id)
-
-    # World, beside what `Places` answers
-
-    def app(self, app_id: str) -> AppView | None:
-        """Return the application's record, None while it is not known."""
-        return self._apps.get(app_id)
-
-    def live(self, container_id: str) -> Live | None:
-        """Return a container that an application holds, None when none does."""
-        attempt = self._holder(container_id)
-        return attempt.live.get(container_id) if attempt is not None else None
-
-    def away(self, node_id: str, now_s: float) -> Away | None:
-        """Return why a node starts nothing now; None while it may, or nothing is known."""
-        node = self.nodes.get(node_id)
-        return node.away(now_s, self.limits.report_fresh_s) if node is not None else None
-
-    def queue(self, name: str) -> QueueView | None:
-        """Return a YARN queue with the queueable use of all its applications; None when it is not known."""
-        yarn = self.queues.get(full_queue(name, self.queues))
-        if yarn is None:
-            return None
-        used, by_user = self._use.of(yarn.path)
-        return QueueView(
-            name=yarn.path,
-            max_capacity=yarn.max_capacity,
-            used_g=yarn.used,
-            used_q=used,
-            user_used_q=by_user,
-            user_used_g=yarn.user_used,
-            user_limit=yarn.user_limit,
-            parents=self._parents(yarn.path),
-            priority=yarn.priority,
-            cluster=self._cluster(),
-            cluster_used_q=self._use.all,
-            labels=yarn.labels,
-            default_label=yarn.default_label,
-            capacity=yarn.capacity,
-        )
-
-    def _parents(self, path: str) -> tuple[ParentView, ...]:
-        known = [self.queues[above] for above in parents(path) if above in self.queues]
-        return tuple(ParentView(q.path, q.max_capacity, q.used, self._use.of(q.path)[0]) for q in known)
-
-    def _cluster(self) -> Resources:
-        """Return what the usable nodes have together; added up once a round."""
-        if self._capacity is None:
-            views = (node.view for node in self.nodes.values())
-            self._capacity = sum((view.capacity for view in views if view.usable), Resources())
-        return self._capacity
-
-    def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
-        app = self._apps.get(app_of_attempt(attempt_id))
-        if app is not None:
-            self._use.charge(attempt_id, app.queue, app.user, used_q)
-
-    def expected_s(self, app: AppView, priority: int) -> float:
-        """Return how long a task is expected to run, in seconds."""
-        return self.expected(app, priority).mean_s
-
-    def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
-        """Return how long a task is expected to run, with spread and source."""
-        return self.estimator.expected(app, priority, self.policies, follows)
-
-    def job_remaining_s(self, app_id: str, now_s: float) -> float:
-        """Return the task-seconds that an application has left, by estimates; computed once a round."""
-        return self.outlook.job_remaining_s(app_id, now_s)
-
-    def _expects(self, app_id: str, priority: int) -> Expectation | None:
-        app = self._apps.get(app_id)
-        return self.expected(app, priority) if app is not None else None
-
-    def _living(self, app_id: str) -> list[Attempt]:
-        return [attempt for attempt in self._of_app.get(app_id, ()) if not attempt.finished]
-
-    def hold_limit_s(self, app: AppView) -> float:
-        """Return how long a start of this application may be held, in seconds."""
-        set_by_admin = self.limits.hold_by_type_s.get(app.type)
-        if set_by_admin is not None:
-            return set_by_admin
-        return frameworks.hold_limit_s(app.type, self.limits.mapreduce_task_timeout_s)
 
 
 def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:

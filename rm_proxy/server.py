@@ -20,7 +20,7 @@ from rm_proxy.budget import FaultKind
 from rm_proxy.bypass import Bypass, kept_order
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.connections import AmSide, finish_all, most_connections
-from rm_proxy.coordinator import Coordinator, Limits
+from rm_proxy.coordinator import Coordinator
 from rm_proxy.decisions import Decisions, Sampling
 from rm_proxy.door import Door
 from rm_proxy.doors import Doors
@@ -28,6 +28,7 @@ from rm_proxy.draining import Drainer
 from rm_proxy.durations import kept
 from rm_proxy.estimator import MIN_S
 from rm_proxy.gauges import set_gauges
+from rm_proxy.inventory import Limits
 from rm_proxy.keeper import Keeper, Learner
 from rm_proxy.memory import Memory
 from rm_proxy.metrics import ProxyMetrics

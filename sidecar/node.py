@@ -8,14 +8,13 @@ all the while.
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from policies.model import ContainerView, Resources
 from shell.messages import EventKind
-from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, USING, Entry, Phase, Rules, app_of_attempt, is_earlier
+from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase, Rules, app_of_attempt, is_earlier
 from sidecar.events import (
     Adopted,
     Answered,
@@ -35,11 +34,9 @@ from sidecar.events import (
     KillAsked,
     KillOver,
     Launch,
-    LetGo,
     NodeManagerState,
     Outcome,
     Physical,
-    Released,
     Retuned,
     SessionLost,
     SessionUp,
@@ -48,18 +45,15 @@ from sidecar.events import (
     StopAsked,
     Targeted,
     Tick,
-    Unwatch,
     Warn,
     Watch,
     Withdrawn,
 )
-from sidecar.forecast import Forecast
 from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import BypassLimit, OrderKey, Steady, Waiting
 from sidecar.sharing import Sharing
-from sidecar.shedding import EVERY_S, excess, limits
 from sidecar.starts import is_forged
-from sidecar.takeover import NEVER_RAN, Restored, TakeOver
+from sidecar.takeover import Restored, TakeOver
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
 """What must come free, the running queueable containers, and the time to the ids that have to go."""
@@ -81,7 +75,6 @@ class Node(TakeOver):
     ) -> None:
         super().__init__(rules, order_key, sharing, bypass_limit, steady)
         self._victims = victims
-        self._shed_s = -math.inf
         self.forgers: OrderedDict[str, float] = OrderedDict()
         """Attempts whose tokens the NodeManager called forged: nothing is killed any more for what theirs claim."""
 
@@ -365,119 +358,7 @@ class Node(TakeOver):
         if entry is not None and entry.phase is Phase.WAITING:
             self._launch(entry, now_s)
 
-    # Ends
-
-    def killable(self, entry: Entry) -> bool:
-        """Tell whether a container may be killed here: queueable, and running."""
-        running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
-        return running and entry.kind == QUEUEABLE
-
-    def _kill(self, entry: Entry, reason: str, cause: str, now_s: float) -> None:
-        entry.kill_reason, entry.kill_cause = reason, cause
-        self._mark(entry.id)
-        if entry.phase is Phase.STARTING:
-            return  # stopped as soon as the NodeManager has answered its start
-        self._tell(entry, EventKind.KILLED, reason, now_s, cause)
-        entry.enter(Phase.KILLING, now_s)
-        self._let_go(entry.id, now_s)
-        if entry.start.attempt_id in self.sessions:
-            self._out.append(Kill(entry.id, entry.start.attempt_id))
-        else:
-            entry.stranded = entry.kill_over = True
-
-    def _kill_asked(self, event: KillAsked) -> None:
-        """Kill a container because memory runs out; one that cannot be killed any more is on its way already."""
-        entry = self.entries.get(event.container_id)
-        if entry is not None and self.killable(entry):
-            self._kill(entry, event.reason, "memory", event.now_s)
-
-    def _let_go(self, container_id: str, now_s: float) -> None:
-        """Let a container that is about to end run freely: one that stands still cannot even die."""
-        if self.sharing.share(container_id) is not None:
-            self._out.append(LetGo(container_id))
-            self._out.extend(self.sharing.leave(container_id, now_s))
-
-    def _kill_over(self, event: KillOver) -> None:
-        entry = self.entries.get(event.container_id)
-        if entry is None or entry.phase is not Phase.KILLING:
-            return
-        entry.kill_over = True
-        if event.gone or entry.process_gone:
-            self._forget(entry, event.now_s)
-        else:
-            entry.stranded = True
-            self._out.append(Warn(entry.id, f"the NodeManager did not stop it: {event.text}"))
-            for guaranteed in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
-                guaranteed.until_s = event.now_s
-
-    def _ended(self, container_id: str, now_s: float) -> None:
-        entry = self.entries.get(container_id)
-        if entry is None or entry.phase not in USING:
-            return
-        entry.process_gone = True
-        if entry.start.am:
-            for waiting in [w for w in self.queue if w.attempt_id == entry.start.attempt_id]:
-                self._give_up(waiting.view.id, EventKind.LOST, "its application master is gone", now_s)
-        if entry.phase is Phase.RUNNING:
-            self._finish(entry, EventKind.ENDED, "", now_s)
-        elif entry.phase is Phase.KILLING and entry.kill_over:
-            self._forget(entry, now_s)
-        if entry.taken_over and entry.phase is not Phase.STARTING:
-            self.over[container_id] = now_s
-
-    def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
-        """End a start that waits; nothing happens to what does not."""
-        entry = self.entries.get(container_id)
-        if entry is not None and entry.phase is Phase.WAITING:
-            self._finish(entry, kind, reason, now_s, cause)
-
-    def _targeted(self, event: Targeted) -> None:
-        """Take in the proxy's targets, and shed what it wants shed."""
-        if event.targets is not None:
-            self.targets, self.targets_s = event.targets, event.now_s
-            self.queue.job_sizes(event.targets.job_remaining_s)
-            self.expect(event.targets.expected)
-        for shed in event.shed:
-            self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
-        for container_id in event.promoted:
-            self._promote(container_id, event.now_s)
-        self._shed_beyond_share(event.now_s)
-        self._shed_excess(event.now_s)
-
-    def _promote(self, container_id: str, now_s: float) -> None:
-        """Count a running queueable container as guaranteed: it is never killed, shrunk or frozen again."""
-        entry = self.entries.get(container_id)
-        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == GUARANTEED:
-            return
-        was_queueable = entry.kind == QUEUEABLE
-        entry.kind = GUARANTEED
-        self._mark(entry.id)
-        self._out.extend(self.sharing.pin(entry.id, now_s))
-        if not was_queueable:
-            return
-        self.last_queueable_s = now_s
-        if not self.needs_session(entry.start.attempt_id):
-            self._out.append(Released(entry.start.attempt_id))
-
-    def _shed_beyond_share(self, now_s: float) -> None:
-        """Shed what could not start here even if no other queueable container ran: it would wait for the limit."""
-        whole = self.whole_for_queueable()
-        if whole is None:
-            return
-        for waiting in self.queue.in_order(now_s):
-            need = self.entries[waiting.view.id].start.resources
-            if not self.counted(need).fits(whole):
-                self._give_up(waiting.view.id, EventKind.SHED, self.beyond(need, whole), now_s, "police")
-
-    def _shed_excess(self, now_s: float) -> None:
-        """Shed what waits beyond the targets, at most once a second."""
-        targets = self.targets
-        if targets is None or not limits(targets) or len(self.queue) < 2 or now_s - self._shed_s < EVERY_S:
-            return
-        self._shed_s = now_s
-        ahead = Forecast(self, now_s)
-        for container_id, why in excess(ahead.waiting, ahead.starts_s, targets, now_s):
-            self._give_up(container_id, EventKind.SHED, why, now_s, "shed")
+    # Sessions and time
 
     def _session_up(self, attempt_id: str, now_s: float) -> None:
         """Kill what could not be killed for want of a session; starts of an earlier attempt are not wanted any more."""
@@ -493,13 +374,6 @@ class Node(TakeOver):
         self.sessions.discard(attempt_id)
         for waiting in [w for w in self.queue if w.attempt_id == attempt_id]:
             self._give_up(waiting.view.id, EventKind.LOST, "the session with the NodeManager was lost", now_s)
-
-    def _drain(self, event: Drain) -> None:
-        self.drains.pop(event.by, None)
-        if event.on:
-            self.drains[event.by] = event.reason
-            for waiting in self.queue.in_order(event.now_s):
-                self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")
 
     def _tick(self, now_s: float) -> None:
         until_s = self.targets_until_s()
@@ -521,27 +395,3 @@ class Node(TakeOver):
         for container_id in [c for c, (*_, s) in self.unwanted.items() if s + self.rules.announce_keep_s <= now_s]:
             del self.unwanted[container_id]
         self._forget_over(now_s)
-
-    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
-        """Report the last thing of a container, and forget it."""
-        self._tell(entry, kind, reason, now_s, cause)
-        self._forget(entry, now_s)
-        if entry.kind == QUEUEABLE and kind in NEVER_RAN:
-            self.over[entry.id] = now_s
-
-    def _forget(self, entry: Entry, now_s: float) -> None:
-        del self.entries[entry.id]
-        self._mark(entry.id)
-        if entry.id in self.queue:
-            self.queue.remove(entry.id)
-        if entry.phase in USING:
-            self._out.append(Unwatch(entry.id))
-            self._out.extend(self.sharing.leave(entry.id, now_s))
-        if entry.kind != QUEUEABLE:
-            return
-        if entry.phase in USING:
-            self.last_queueable_s = now_s
-        if entry.phase in (Phase.WAITING, Phase.STARTING):
-            self._out.append(Settled(entry.id))
-        if not self.needs_session(entry.start.attempt_id):
-            self._out.append(Released(entry.start.attempt_id))

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from shell.messages import EventKind
-from sidecar.book import Book
+from sidecar.demands import Demands
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
 from sidecar.events import Adopted, Answered, Doubtful, Outcome, Start, Watch
 from sidecar.kept import SEQ_SKIPPED, Kept, Memory
 
-NEVER_RAN: Final = frozenset((EventKind.SHED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST))
-"""Last events of containers whose start did not come to anything."""
 RESTARTED: Final = "the sidecar restarted"
 
 
@@ -31,14 +29,8 @@ class Restored:
     now_s: float
 
 
-class TakeOver(Book):
+class TakeOver(Demands):
     """The part of the node machine that takes over what it did not start itself."""
-
-    @abstractmethod
-    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None: ...
-
-    @abstractmethod
-    def _forget(self, entry: Entry, now_s: float) -> None: ...
 
     @abstractmethod
     def _answered(self, event: Answered) -> None: ...

@@ -219,7 +219,7 @@ def test_a_batch_spreads_over_equal_nodes(taken: int, nodes: int, count: int, se
 
 
 def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_proxy.coordinator.MAX_APPS", 3)
+    monkeypatch.setattr("rm_proxy.inventory.MAX_APPS", 3)
     world = coordinator()
     world.attempt(ATTEMPT)
     for number in range(2, 7):

@@ -9,9 +9,9 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from rm_proxy import ids
-from rm_proxy.attempt import AWAY_S
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.exit_codes import by_the_system, translate
+from rm_proxy.holdings import AWAY_S
 from rm_proxy.notes import Kept
 from rm_proxy.world import DropHeld, Effect
 from shell.messages import ContainerEvent, EventKind

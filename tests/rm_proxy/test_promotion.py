@@ -11,7 +11,8 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from rm_proxy import promoter
-from rm_proxy.coordinator import Coordinator, Limits
+from rm_proxy.coordinator import Coordinator
+from rm_proxy.inventory import Limits
 from rm_proxy.promoter import Promoter
 from rm_proxy.promotion import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
 from rm_proxy.world import Completed, Decided, Effect
