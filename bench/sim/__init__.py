@@ -1,0 +1,1 @@
+"""The simulator measured: how fast it is, and whether the papers' figures come out."""

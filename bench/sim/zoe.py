@@ -1,0 +1,166 @@
+"""`python -m bench.sim.zoe`: Zoe's 80,000 applications under every discipline; the paper's ratios, and applications/s.
+
+Ratios compare two disciplines on the same applications (one seed); their spread is over seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from statistics import fmean
+from time import perf_counter
+from typing import Any, Final
+
+import click
+
+from bench.results import commit, machine, write
+from bench.stats import percentile, spread
+from simulator.model import ClusterModel, SimResult
+from simulator.systems.zoe import SYSTEM, ZoeSettings
+from simulator.traces.zoe import ZoeMix, applications
+from simulator.zoe.model import INTERACTIVE
+
+MACHINES: Final = ClusterModel(nodes=100, slots=32, memory_mb=128 * 1024)
+"""§4.1."""
+Run = tuple[str, float, dict[str, Any]]
+"""Name, share of interactive applications, settings."""
+Figures = dict[str, float]
+DISCIPLINES: Final = ("rigid", "malleable", "flexible")
+
+
+def runs(parts: Iterable[str]) -> list[Run]:
+    """Return what is run for these parts of the paper's evaluation; none twice."""
+    found: dict[str, Run] = {}
+    for part in parts:
+        found |= {run[0]: run for run in _PARTS[part]()}
+    return list(found.values())
+
+
+def _disciplines() -> list[Run]:
+    """§4.2, §4.3: batch applications alone."""
+    return [
+        (f"{order} {discipline}", 0.0, {"order": order, "discipline": discipline})
+        for order in ("fifo", "sjf", "hrrn")
+        for discipline in DISCIPLINES
+    ]
+
+
+def _sizes() -> list[Run]:
+    """§4.4: batch applications alone."""
+    return [
+        (f"sjf-{size} {discipline}", 0.0, {"order": "sjf", "size": size, "discipline": discipline})
+        for size in ("2d", "3d")
+        for discipline in ("rigid", "flexible")
+    ]
+
+
+def _preemption() -> list[Run]:
+    """§4.5: the whole mix by SRPT, priorities set by hand or not."""
+    return [
+        (
+            f"srpt {discipline}{' by hand' if by_hand else ''}",
+            0.2,
+            {"order": "srpt", "discipline": discipline, "interactive_priority": by_hand},
+        )
+        for by_hand in (0, 1)
+        for discipline in ("flexible", "preemptive")
+    ]
+
+
+_PARTS: Final[dict[str, Callable[[], list[Run]]]] = {
+    "disciplines": _disciplines,
+    "sizes": _sizes,
+    "preemption": _preemption,
+}
+
+
+def figures(result: SimResult, spent_s: float) -> Figures:
+    """Return what one run showed, in seconds and shares."""
+    turnaround_s = [one.completion_s for one in result.jobs]
+    interactive_s = [one.wait_s for one in result.jobs if one.klass == INTERACTIVE]
+    found = {
+        "turnaround_mean_s": fmean(turnaround_s),
+        "turnaround_median_s": percentile(turnaround_s, 50),
+        "wait_mean_s": fmean(one.wait_s for one in result.jobs),
+        "wait_median_s": percentile([one.wait_s for one in result.jobs], 50),
+        **result.extra,
+        "spent_s": spent_s,
+        "apps_per_s": len(result.jobs) / spent_s,
+    }
+    if interactive_s:
+        found["interactive_wait_mean_s"] = fmean(interactive_s)
+        found["interactive_wait_p95_s"] = percentile(interactive_s, 95)
+    return found
+
+
+def ratios(of: dict[str, Figures]) -> dict[str, float]:
+    """Return the comparisons that the paper makes, of the runs of one seed.
+
+    Left out: those of which a run is missing, and waits when nobody waited.
+    """
+    found = {}
+    for order in ("fifo", "sjf", "hrrn", "sjf-2d", "sjf-3d"):
+        for other in ("malleable", "rigid"):
+            if f"{order} {other}" in of:
+                ours, theirs = of[f"{order} flexible"], of[f"{order} {other}"]
+                for key in ("turnaround_mean", "turnaround_median"):
+                    found[f"{order}_flexible_to_{other}_{key}"] = ours[f"{key}_s"] / theirs[f"{key}_s"]
+                found[f"{order}_flexible_to_{other}_cores"] = ours["cores_share"] / theirs["cores_share"]
+    for by_hand in ("", " by hand"):
+        if f"srpt preemptive{by_hand}" in of:
+            with_it, without = (of[f"srpt {name}{by_hand}"] for name in ("preemptive", "flexible"))
+            key = "interactive_wait_mean_s"
+            name = f"srpt{by_hand.replace(' ', '_')}_preemptive_to_flexible_interactive_wait_mean"
+            if without[key] > 0:
+                found[name] = with_it[key] / without[key]
+    return found
+
+
+def measure(parts: Iterable[str], many: int, seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the result and its raw figures, by seed and run."""
+    raw: dict[str, dict[str, Figures]] = {}
+    wanted = runs(parts)
+    for seed in seeds:
+        raw[str(seed)] = {name: _one(name, share, settings, many, seed) for name, share, settings in wanted}
+    by_seed = list(raw.values())
+    compared = [ratios(of) for of in by_seed]
+    result = {
+        "applications": many,
+        "seeds": len(by_seed),
+        f"zoe_{many}_apps_s": spread([max(one["spent_s"] for one in of.values()) for of in by_seed]),
+        "apps_per_s": {name: spread([of[name]["apps_per_s"] for of in by_seed], 0) for name, _, _ in wanted},
+        "ratios": {
+            key: spread([of[key] for of in compared], 5) for key in compared[0] if all(key in of for of in compared)
+        },
+        "runs": {
+            name: {key: spread([of[name][key] for of in by_seed], 3) for key in by_seed[0][name]}
+            for name, _, _ in wanted
+        },
+    }
+    return result, raw
+
+
+def _one(name: str, interactive_ratio: float, settings: dict[str, Any], many: int, seed: int) -> Figures:
+    """Make the applications and run them; `spent_s` is for both."""
+    mix = ZoeMix(applications=many, interactive_ratio=interactive_ratio)
+    begun_s = perf_counter()
+    result = SYSTEM.run(applications(mix, seed), MACHINES, ZoeSettings.model_validate(settings), seed)
+    found = figures(result, perf_counter() - begun_s)
+    click.echo(f"{name}, seed {seed}: {found['turnaround_mean_s']:.4g} s, {found['apps_per_s']:.0f}/s", err=True)
+    return found
+
+
+@click.command()
+@click.option("--applications", "many", default=80_000, show_default=True, type=click.IntRange(min=2))
+@click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
+@click.option("--part", "parts", multiple=True, type=click.Choice(list(_PARTS)), help="Of the evaluation; all of them.")
+def zoe(many: int, seeds: int, parts: tuple[str, ...]) -> None:
+    """Zoe's mix of applications under its disciplines and orders."""
+    found, raw = measure(parts or _PARTS, many, range(1, seeds + 1))
+    result = {"benchmark": "sim-zoe", "machine": machine(), "commit": commit(), **found}
+    click.echo(f"kept in {write('sim-zoe', result, raw)}", err=True)
+    click.echo(json.dumps(result))
+
+
+if __name__ == "__main__":
+    zoe()

@@ -1,0 +1,59 @@
+"""The figures of Zoe's evaluation: which runs they need, and that they compare like with like."""
+
+import pytest
+
+from bench.sim.zoe import figures, measure, ratios, runs
+from simulator.model import JobOutcome, SimResult
+from simulator.zoe.model import INTERACTIVE
+
+
+def test_parts_share_no_run_and_make_their_own_ratios() -> None:
+    names = [name for name, _, _ in runs(("disciplines", "sizes", "preemption"))]
+    assert len(names) == len(set(names)) == 9 + 4 + 4
+    assert [name for name, share, _ in runs(("disciplines", "preemption")) if share] == [
+        "srpt flexible",
+        "srpt preemptive",
+        "srpt flexible by hand",
+        "srpt preemptive by hand",
+    ]
+
+
+def test_figures_of_a_run() -> None:
+    outcomes = [
+        JobOutcome(1, 0.0, 10.0, 1, 1.0, wait_s=4.0),
+        JobOutcome(2, 0.0, 20.0, 1, 1.0, klass=INTERACTIVE, wait_s=8.0),
+    ]
+    found = figures(SimResult("zoe", 1, outcomes, extra={"cores_share": 0.5}), spent_s=0.5)
+    assert found == {
+        "turnaround_mean_s": 15.0,
+        "turnaround_median_s": 15.0,
+        "wait_mean_s": 6.0,
+        "wait_median_s": 6.0,
+        "cores_share": 0.5,
+        "spent_s": 0.5,
+        "apps_per_s": 4.0,
+        "interactive_wait_mean_s": 8.0,
+        "interactive_wait_p95_s": 8.0,
+    }
+
+
+def test_ratios_are_flexible_to_the_other() -> None:
+    one = {"turnaround_mean_s": 9.0, "turnaround_median_s": 1.0, "cores_share": 0.8}
+    other = {"turnaround_mean_s": 10.0, "turnaround_median_s": 2.0, "cores_share": 0.4}
+    assert ratios({"sjf-2d flexible": one, "sjf-2d rigid": other}) == {
+        "sjf-2d_flexible_to_rigid_turnaround_mean": 0.9,
+        "sjf-2d_flexible_to_rigid_turnaround_median": 0.5,
+        "sjf-2d_flexible_to_rigid_cores": 2.0,
+    }
+    waits = {"srpt flexible": {"interactive_wait_mean_s": 50.0}, "srpt preemptive": {"interactive_wait_mean_s": 0.5}}
+    assert ratios(waits) == {"srpt_preemptive_to_flexible_interactive_wait_mean": 0.01}
+    assert ratios({name: {"interactive_wait_mean_s": 0.0} for name in waits}) == {}, "nobody waited"
+
+
+@pytest.mark.parametrize("part", ("disciplines", "sizes", "preemption"))
+def test_a_small_measurement_has_all_keys(part: str) -> None:
+    result, raw = measure((part,), 60, (1, 2))
+    assert result["seeds"] == len(raw) == 2
+    assert result["zoe_60_apps_s"]["median"] > 0
+    assert set(result["apps_per_s"]) == set(result["runs"]) == {name for name, _, _ in runs((part,))}
+    assert bool(result["ratios"]) == (part != "preemption"), "60 applications do not wait for each other"
