@@ -104,7 +104,7 @@ def _policies(asked: Asked) -> Mapping[str, Any] | None:
         return None
     settings = load_settings(asked.config)
     settings.policies()
-    if not any(POLICIES in model.model_fields for model in models):
+    if not any(POLICIES in model.model_fields and model.takes_file for model in models):
         what = f"{' and '.join(asked.systems)} {'takes' if len(models) == 1 else 'take'} no policies"
         raise StudyError(what, place="--config", remedy="add a system that does (quicksilver simulate --list)")
     section: Mapping[str, Any] = settings.data.get("policies") or {}

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 
 from policies.base import SLOTS
 from policies.check import validate
-from policies.errors import close_to
+from policies.errors import SettingsError, close_to
+from policies.settings import Policies
 from shell.errors import QuicksilverError
 from simulator.systems import SYSTEMS, SystemSettings, load
 
@@ -18,6 +19,7 @@ POLICIES: Final = "policies"
 """The field of a system's settings that takes the section of this name of quicksilver.yaml."""
 CUTOFF: Final = "cutoff_s"
 """The field of a system's settings that tells short from long jobs by their tasks' mean duration."""
+_POLICY: Final = "policy"
 _BRACKETS: Final = {"[": "]", "{": "}"}
 
 
@@ -139,16 +141,18 @@ def _of_system(name: str, model: type[SystemSettings], wanted: Wanted) -> Iterat
     base: dict[str, Any] = {}
     if wanted.cutoff_s is not None and CUTOFF in model.model_fields:
         base[CUTOFF] = wanted.cutoff_s
-    if wanted.policies is not None and POLICIES in model.model_fields:
+    if POLICIES in model.model_fields and model.takes_file and wanted.policies is not None:
         base[POLICIES] = wanted.policies
-    for one in wanted.fixed:
-        steps = _steps(one.name, name, model)
-        base = _with(base, steps, one.values[0]) if steps else base
-    swept = [(one, steps) for one in wanted.swept if (steps := _steps(one.name, name, model))]
-    for values in product(*(one.values for one, _ in swept)):
-        given, varied = base, {}
-        for (one, steps), value in zip(swept, values, strict=True):
-            given, varied[one.name] = _with(given, steps, value), value
+    fixed = [(steps, one.values[0]) for one in wanted.fixed if (steps := _steps(one.name, name, model))]
+    swept = [(one.name, steps, one.values) for one in wanted.swept if (steps := _steps(one.name, name, model))]
+    if any(steps[0] == POLICIES for steps, _ in [*fixed, *((steps, None) for _, steps, _ in swept)]):
+        base.setdefault(POLICIES, model.model_fields[POLICIES].get_default(call_default_factory=True) or {})
+    for values in product(*(values for _, _, values in swept)):
+        tried = [(steps, value) for (_, steps, _), value in zip(swept, values, strict=True)]
+        varied = {key: value for (key, _, _), value in zip(swept, values, strict=True)}
+        given = base
+        for steps, value in sorted([*fixed, *tried], key=lambda one: one[0][-1] != _POLICY):
+            given = _with(given, steps, value)
         settings = _checked(name, model, given)
         label = " ".join([name, *(f"{_short(key, name)}={_shown(value)}" for key, value in varied.items())])
         yield Variant(label, name, SYSTEMS[name], given, settings, varied)
@@ -166,6 +170,11 @@ def _checked(name: str, model: type[SystemSettings], given: Mapping[str, Any]) -
     found, mistakes = validate(model, given, (name,))
     if found is None:
         raise StudyError("\n".join(map(str, mistakes)))
+    if given.get(POLICIES) is not None and POLICIES in model.model_fields:
+        try:
+            Policies.load(given[POLICIES], None, (name, POLICIES))
+        except SettingsError as error:
+            raise StudyError("\n".join(map(str, error.mistakes))) from error
     settings: Mapping[str, Any] = json.loads(found.model_dump_json())
     return settings
 
@@ -184,7 +193,7 @@ def _steps(key: str, system: str, model: type[SystemSettings]) -> tuple[str, ...
     if first in model.model_fields:
         return (first, *rest)
     if first in SLOTS and POLICIES in model.model_fields:
-        return (POLICIES, first, "settings", *rest) if rest else (POLICIES, first, "policy")
+        return (POLICIES, first, "settings", *rest) if rest else (POLICIES, first, _POLICY)
     return ()
 
 
@@ -200,9 +209,15 @@ def _whose(key: str, systems: Mapping[str, type[SystemSettings]], option: str) -
 
 
 def _with(given: Mapping[str, Any], steps: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return `given` with a value at a place; what is on the way and no mapping is replaced by one."""
+    """Return `given` with a value at a place; what is on the way and no mapping is replaced by one.
+
+    A policy comes without the settings of the one before it. `route` is the first of `policies.routes`.
+    """
     first, *rest = steps
     if not rest:
-        return {**given, first: value}
+        return {first: value} if first == _POLICY else {**given, first: value}
+    if first == "route":
+        one, *others = given.get("routes") or [{}]
+        return {**given, "routes": [_with(one, rest, value), *others]}
     inner = given.get(first)
     return {**given, first: _with(inner if isinstance(inner, Mapping) else {}, rest, value)}

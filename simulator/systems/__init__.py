@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -37,6 +37,8 @@ class SystemSettings(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    takes_file: ClassVar[bool] = True
+    """Whether `policies` may come from a settings file; not where they are what the system is."""
 
 
 class System(Protocol):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from math import inf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -82,6 +82,7 @@ class Production(SystemSettings):
 class Hadoop(Production):
     """Settings of Hadoop's own opportunistic containers, by the production machines."""
 
+    takes_file: ClassVar[bool] = False
     policies: dict[str, Any] = Field(default_factory=lambda: dict(OPPORTUNISTIC))
     """The section `policies` of quicksilver.yaml; default: what Hadoop 3.4 does."""
     node_beat_s: float = Field(1.0, gt=0)

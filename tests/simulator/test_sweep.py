@@ -78,6 +78,20 @@ def test_the_study_s_cutoff_and_policies_reach_who_takes_them() -> None:
     assert section["place"]["settings"] == {"k": 5}
     (one,) = variants(Wanted(("queues",), (Choice("place", ("random",)),)))
     assert one.settings["policies"] == {"place": {"policy": "random"}}
+    with pytest.raises(StudyError, match=r"queues\.policies\.place\.settings\.k: must be >= 1, got 0"):
+        variants(Wanted(("queues",), (), (Choice("place.k", (0,)),), section))
+
+
+def test_policies_that_are_the_system_s_own_are_changed_not_replaced() -> None:
+    section = {"queues": ["a"], "place": {"policy": "topk_wait"}}
+    wanted = Wanted(("mercury", "opportunistic"), (), (Choice("place.k", (7,)),), section)
+    mercury, opportunistic = (variant.settings["policies"] for variant in variants(wanted))
+    assert (mercury["queues"], mercury["place"]) == (["a"], {"policy": "topk_wait", "settings": {"k": 7}})
+    assert opportunistic["place"] == {"policy": "least_queue", "settings": {"k": 7}}
+    assert opportunistic["order"] == {"policy": "fifo"}
+    (other,) = variants(Wanted(("opportunistic",), (Choice("place", ("random",)), Choice("route", ("only_g",)))))
+    assert other.settings["policies"]["place"] == {"policy": "random"}
+    assert other.settings["policies"]["routes"] == [{"policy": "only_g"}]
 
 
 def test_equal_settings_are_run_once() -> None:
