@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import ssl
 import threading
@@ -263,7 +264,10 @@ def test_a_server_of_another_ca_or_name_is_not_believed(site: Site) -> None:
 def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
     loops: Callable[[], asyncio.AbstractEventLoop], site: Site, who: str, words: str
 ) -> None:
+    told: list[object] = []  # a loop's handler of exceptions counts faults of the proxy
+
     async def play(url: str) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         poster = Poster(credentials=site.shown(who) if who else None)
         try:
             for _ in range(2):
@@ -273,8 +277,29 @@ def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
 
     with serving(Security(site.settings("proxy")), PROXY, loops=loops) as port:
         expected = pytest.raises(UnreachableError, match=words) if words else nullcontext()
-        with expected:
-            asyncio.run(play(f"https://127.0.0.1:{port}"))
+        with expected, asyncio.Runner(loop_factory=loops) as runner:
+            runner.run(play(f"https://127.0.0.1:{port}"))
+    gc.collect()
+    assert told == []
+
+
+def test_a_server_that_never_shakes_hands_is_given_up(
+    loops: Callable[[], asyncio.AbstractEventLoop], site: Site
+) -> None:
+    told: list[object] = []
+
+    async def play(url: str) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        poster = Poster(timeout_s=0.2, credentials=site.shown("node1"))
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
+                await poster.post(url + REPORT, Body())
+        await poster.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(play(f"https://127.0.0.1:{silent.getsockname()[1]}"))
+    gc.collect()
+    assert told == []
 
 
 def test_roles_by_tokens_alone(tmp_path: Path) -> None:
