@@ -26,7 +26,7 @@ GRID: Final = (*(float(q) for q in range(100)), 99.5, 99.9, 100.0)
 """Percents at which completions are kept, for plots."""
 HIGHER_IS_BETTER: Final = frozenset(("throughput", "utilisation", "utilisation_p50", "utilisation_max"))
 _STEPS: Final = 200
-_BEHIND: Final = re.compile(r"(?:(?P<who>\w+)_)?behind_(?P<whom>\w+)")
+_BEHIND: Final = re.compile(r"(?:(?P<who>\w+?)_)??(?P<how>behind|tasks_after)_(?P<whom>\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Figures:
     busy: Sequence[tuple[float, float]]
     """(at_s, share of the slots that is busy): no more than 200 steps, each with its mean."""
     behind: Mapping[str, int]
-    """Tasks of one class that waited behind one of another, "short behind long"; only what the system counts."""
+    """Tasks of one class that waited behind one of another, "short queued behind long"; only what the system counts."""
     counts: Mapping[str, int]
     """The system's, as it told them."""
     extra: Mapping[str, float]
@@ -147,10 +147,15 @@ def sampled(busy: Sequence[tuple[float, float]], times_s: Sequence[float]) -> li
 
 
 def behind(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return who waited behind whom, out of counts named `behind_long` (short ones) or `short_behind_short`."""
+    """Return who waited behind whom, out of counts named `behind_long` and `tasks_after_long`.
+
+    The first are queued (tasks or probes) behind, the second were held up and started after; of short jobs, unless
+    the name begins with another class: `long_behind_long`.
+    """
     found = {}
     for name, count in sorted(counts.items()):
         match = _BEHIND.fullmatch(name)
         if match:
-            found[f"{match['who'] or SHORT} behind {match['whom']}"] = count
+            how = "queued behind" if match["how"] == "behind" else "started after"
+            found[f"{match['who'] or SHORT} {how} {match['whom']}"] = count
     return found

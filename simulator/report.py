@@ -177,7 +177,7 @@ def _behind(variants: Mapping[str, Sequence[Row]]) -> Section:
         "Who waited behind whom",
         [
             Prose(
-                f"Tasks of one class that waited at a node behind a task of another, as the systems count them.{note}"
+                f"Tasks or probes of one class that met a task of another at their node, as the systems count.{note}"
             ),
             Table(["system", *pairs], cells, "tasks"),
             Bars("tasks that waited", Axis("tasks"), [str(row[0]) for row in cells], bars),

@@ -75,5 +75,9 @@ def test_samples_of_steps() -> None:
 
 
 def test_who_waited_behind_whom_is_told_by_the_counts_names() -> None:
-    counts = {"behind_long": 3, "short_behind_short": 2, "long_behind_long": 0, "probes": 7}
-    assert behind(counts) == {"short behind long": 3, "short behind short": 2, "long behind long": 0}
+    counts = {"behind_long": 3, "tasks_after_long": 1, "long_behind_long": 0, "probes": 7, "left_behind": 1}
+    assert behind(counts) == {
+        "short queued behind long": 3,
+        "short started after long": 1,
+        "long queued behind long": 0,
+    }

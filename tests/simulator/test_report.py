@@ -23,7 +23,7 @@ def row(label: str, seed: int, scale: float, **varied: float) -> Row:
     names = ("mean", "p50", "p95", "p99", "wait", "jobs")
     metrics = {f"{kind}_{klass}": scale + seed / 100 for kind in names for klass in ("all", "long", "short")}
     metrics |= {"utilisation": 0.5, "throughput": 2.0, "makespan": 100.0}
-    behind = {"short behind long": 7} if label.startswith("eagle") else {}
+    behind = {"short queued behind long": 7} if label.startswith("eagle") else {}
     curves = {"all": grid, "long": grid, "short": grid}
     found = Figures(metrics, curves, [(0.0, 0.5), (50.0, 1.0), (100.0, 0.0)], behind, {"tasks": 4}, {})
     return Row(label, label.split()[0], {"k": 1}, varied, seed, found, 0.1)
