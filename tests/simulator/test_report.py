@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +16,6 @@ from simulator.figures import GRID, Figures
 from simulator.report import page
 from simulator.run import Row
 from tests.report.browser import MISSING, Browser, browser
-from tests.simulator.queues import register, write_trace
 
 
 def row(label: str, seed: int, scale: float, **varied: float) -> Row:
@@ -89,20 +89,33 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, 
         yield found, folder
 
 
+def swim(path: Path) -> Path:
+    """Write a table as SWIM has them: each tenth job reads 20 GB, the others 100 MB or less; one every 3 s or so."""
+    rng = Random(3)
+    with path.open("w") as file:
+        for number in range(150):
+            read = 20 * 2**30 if number % 10 == 9 else rng.randrange(100 * 2**20)
+            file.write(f"job{number}\t{number * 3}\t3\t{read}\t{read // 4}\t{read // 8}\n")
+    return path
+
+
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_a_study_s_page_in_a_browser(opened: tuple[Browser, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_systems_on_a_swim_table_in_a_browser(
+    opened: tuple[Browser, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     found, folder = opened
-    register(monkeypatch)
-    monkeypatch.setattr(sys, "argv", ["quicksilver", "simulate", "trace.jsonl"])
-    trace, out = write_trace(folder / "trace.jsonl"), folder / "out"
-    options = ["--compare", "queues", "others", "--set=others.choices=3", "--nodes=12", "--seeds=2", "--processes=1"]
+    monkeypatch.setattr(sys, "argv", ["quicksilver", "simulate", "swim.tsv"])
+    trace, out = swim(folder / "swim.tsv"), folder / "out"
+    options = ["--compare", "yarn_fifo", "eagle", "kairos_slots", "--load=0.9", "--seeds=2", "--processes=1"]
     done = CliRunner().invoke(cli, ["simulate", str(trace), *options, f"--out={out}", "--formats=html"])
     assert done.exit_code == 0, done.output
     found.open(out / "report.html")
-    assert found.run("return document.title") == "Simulation of trace.jsonl"
+    assert found.run("return document.title") == "Simulation of swim.tsv"
     titles = found.run("return [...document.querySelectorAll('h2')].map(one => one.textContent)")
-    assert titles[:3] == ["Figures", "Against queues", "Job completion"]
+    assert titles[:4] == ["Figures", "Against yarn_fifo", "Job completion", "Utilisation"]
     assert "Who waited behind whom" in titles
+    rows = found.run("return [...document.querySelector('table').tBodies[0].rows].map(row => row.cells[0].textContent)")
+    assert rows == ["yarn_fifo", "eagle", "kairos_slots"]
     drawn = found.run("return [...document.querySelectorAll('figure svg')].map(one => one.getBBox().height > 30)")
     assert len(drawn) == 6 and all(drawn)
     assert found.console() == []
