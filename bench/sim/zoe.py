@@ -25,7 +25,6 @@ MACHINES: Final = ClusterModel(nodes=100, slots=32, memory_mb=128 * 1024)
 Run = tuple[str, float, dict[str, Any]]
 """Name, share of interactive applications, settings."""
 Figures = dict[str, float]
-DISCIPLINES: Final = ("rigid", "malleable", "flexible")
 
 
 def runs(parts: Iterable[str]) -> list[Run]:
@@ -38,10 +37,18 @@ def runs(parts: Iterable[str]) -> list[Run]:
 
 def _disciplines() -> list[Run]:
     """§4.2, §4.3: batch applications alone."""
+    return _each("fifo") + _each("sjf")
+
+
+def _ratio() -> list[Run]:
+    """§4.6: batch applications alone, by HRRN."""
+    return _each("hrrn")
+
+
+def _each(order: str) -> list[Run]:
     return [
         (f"{order} {discipline}", 0.0, {"order": order, "discipline": discipline})
-        for order in ("fifo", "sjf", "hrrn")
-        for discipline in DISCIPLINES
+        for discipline in ("rigid", "malleable", "flexible")
     ]
 
 
@@ -71,6 +78,7 @@ _PARTS: Final[dict[str, Callable[[], list[Run]]]] = {
     "disciplines": _disciplines,
     "sizes": _sizes,
     "preemption": _preemption,
+    "ratio": _ratio,
 }
 
 

@@ -178,7 +178,7 @@ class _Run:
 
 
 class Zoe:
-    """The system."""
+    """Zoe: whole applications are admitted, and elastic components make way for the core of the next."""
 
     name = "zoe"
     Settings = ZoeSettings

@@ -23,6 +23,7 @@ from simulator.traces.lines import Mistakes
 from simulator.traces.shaping import Errors, Measure, measured
 from simulator.traces.source import Source
 from simulator.traces.spec import Stages, spec_of
+from simulator.traces.zoe import ZoeMix, applications
 
 WRITERS: Final[dict[str, Callable[[Iterable[Job], IO[str]], int]]] = {
     "hawk": dump_hawk,
@@ -30,6 +31,7 @@ WRITERS: Final[dict[str, Callable[[Iterable[Job], IO[str]], int]]] = {
     "dynoyarn": lambda jobs, file: dump_dynoyarn(map(spec_of, jobs), file),
 }
 Command = Callable[..., None]
+_LOAD: Final = "Share of the paper's cluster, 100 nodes of 32 cores and 128 GB, that they ask for."
 
 
 @click.group()
@@ -80,6 +82,17 @@ def generate_command(
     """Write jobs of a paper's workload to standard output; `trace generators` lists them."""
     with _told():
         WRITERS[fmt](generate(name, jobs, seed, interarrival_s=every_s, load_slots=load_slots), sys.stdout)
+
+
+@trace.command("applications")
+@click.option("--jobs", default=80_000, show_default=True, type=click.IntRange(1), help="So many.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--interactive", default=0.2, show_default=True, type=click.FloatRange(0, 1), help="Share of all.")
+@click.option("--load", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help=_LOAD)
+def applications_command(jobs: int, seed: int, interactive: float, load: float) -> None:
+    """Write Zoe's mix of applications, with core and elastic components, as JSON lines to standard output."""
+    mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
+    dump_jobs(applications(mix, seed), sys.stdout)
 
 
 @trace.command("generators")

@@ -1,4 +1,4 @@
-"""Jobs as JSON lines with the names of their fields: the one format that keeps all that a `Job` has."""
+"""Jobs as JSON lines with the names of their fields: the one format that keeps all of a `Job` or an `Application`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from typing import IO, Any, Final
 from simulator.model import Job
 from simulator.traces.jsons import object_of, told
 from simulator.traces.lines import Arrivals, Mistakes, TraceError, parsed
+from simulator.zoe.model import Application
 
-_FIELDS: Final = frozenset(field.name for field in fields(Job))
+_FIELDS: Final = frozenset(field.name for field in fields(Application))
+_OF_APPLICATIONS: Final = _FIELDS - {field.name for field in fields(Job)}
 _FORM: Final = "write one object a line, at least with arrives_s and durations_s"
 
 
@@ -52,6 +54,8 @@ def _job(found: Mapping[str, Any], place: str) -> Job:
         )
     if not durations_s:
         raise TraceError("a job without tasks", place=place, remedy=_FORM)
+    if found.keys() & _OF_APPLICATIONS:
+        job = _application(job, found, place)
     numbers = (job.arrives_s, job.estimate_s, *durations_s)
     if not (isfinite(sum(numbers)) and min(numbers) >= 0):
         raise TraceError("a time below 0, or none at all", place=place, remedy="write seconds from 0 up")
@@ -59,6 +63,17 @@ def _job(found: Mapping[str, Any], place: str) -> Job:
         what = f"cores={job.cores}, memory_mb={job.memory_mb}"
         raise TraceError(what, place=place, remedy="give cores above 0 and memory not below")
     return job
+
+
+def _application(job: Job, found: Mapping[str, Any], place: str) -> Application:
+    """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
+    with told(place, "the fields of an application"):
+        core, klass, priority = int(found["core"]), str(found.get("klass", "")), int(found.get("priority", 0))
+    if not 1 <= core <= len(job.durations_s):
+        what = f"core={core} of {len(job.durations_s)} components"
+        raise TraceError(what, place=place, remedy="give it at least one, and not more than there are")
+    whole = {field.name: getattr(job, field.name) for field in fields(job)}
+    return Application(**whole, core=core, klass=klass, priority=priority)
 
 
 def dump_jobs(jobs: Iterable[Job], file: IO[str]) -> int:

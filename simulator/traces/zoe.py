@@ -44,8 +44,9 @@ class ZoeMix(BaseModel):
 
 
 def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
-    """Yield the applications by arrival; equal seeds give equal ones. None asks for more than half the paper's cluster.
+    """Yield the applications by arrival; equal seeds give equal ones. Times are whole milliseconds.
 
+    None asks for more than half of the paper's cluster.
     They are drawn twice: the first time for how long it takes that the load is what it should be.
     """
     cores_s = mb_s = gaps = 0.0
@@ -55,11 +56,11 @@ def applications(mix: ZoeMix, seed: int) -> Iterator[Application]:
         mb_s += runtime_s * (core + elastic) * memory_mb
     scale_s = max(cores_s / CORES, mb_s / MEMORY_MB) / mix.load / gaps
     now_s = 0.0
-    for number, (gap, runtime_s, core, elastic, cores, memory_mb, klass) in enumerate(_draw(mix, Random(seed))):
+    for number, (gap, runtime_s, core, elastic, cores, memory_mb, klass) in enumerate(_draw(mix, Random(seed)), 1):
         now_s += gap * scale_s
         yield Application(
             number,
-            now_s,
+            round(now_s, 3),
             (runtime_s,) * (core + elastic),
             runtime_s,
             name=klass,
@@ -86,7 +87,7 @@ def _draw(mix: ZoeMix, rng: Random) -> Iterator[Drawn]:
             klass, runtime_s = BATCH_ELASTIC, _between(rng, 1000, 2.0, 30, 1.8e6)
             core, elastic = int(_between(rng, 8, 1.2, 1, 1000)), int(_between(rng, 16, 1.4, 1, 5000))
         core = min(core, most)
-        yield gap, runtime_s, core, min(elastic, most - core), cores, memory_mb, klass
+        yield gap, round(runtime_s, 3), core, min(elastic, most - core), cores, memory_mb, klass
 
 
 def _between(rng: Random, median: float, sigma: float, low: float, high: float) -> float:

@@ -8,8 +8,8 @@ from simulator.zoe.model import INTERACTIVE
 
 
 def test_parts_share_no_run_and_make_their_own_ratios() -> None:
-    names = [name for name, _, _ in runs(("disciplines", "sizes", "preemption"))]
-    assert len(names) == len(set(names)) == 9 + 4 + 4
+    names = [name for name, _, _ in runs(("disciplines", "sizes", "preemption", "ratio"))]
+    assert len(names) == len(set(names)) == 6 + 4 + 4 + 3
     assert [name for name, share, _ in runs(("disciplines", "preemption")) if share] == [
         "srpt flexible",
         "srpt preemptive",
@@ -50,7 +50,7 @@ def test_ratios_are_flexible_to_the_other() -> None:
     assert ratios({name: {"interactive_wait_mean_s": 0.0} for name in waits}) == {}, "nobody waited"
 
 
-@pytest.mark.parametrize("part", ("disciplines", "sizes", "preemption"))
+@pytest.mark.parametrize("part", ("disciplines", "sizes", "preemption", "ratio"))
 def test_a_small_measurement_has_all_keys(part: str) -> None:
     result, raw = measure((part,), 60, (1, 2))
     assert result["seeds"] == len(raw) == 2

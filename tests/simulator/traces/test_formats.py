@@ -184,6 +184,8 @@ def test_broken_text_is_told_with_its_line(tmp_path: Path, text: str, what: str)
         ({"durations_s": None}, "not the fields"),
         ({"arrives_s": -1}, "below 0"),
         ({"cores": 0}, "cores=0"),
+        ({"core": 3}, "core=3 of 2 components"),
+        ({"klass": "batch"}, "not the fields of an application"),
     ),
 )
 def test_broken_jobs_are_told_with_their_line(tmp_path: Path, fields: dict[str, object], what: str) -> None:

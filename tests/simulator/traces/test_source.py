@@ -18,6 +18,7 @@ from simulator.traces.generate import generate
 from simulator.traces.lines import Mistakes, TraceError
 from simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from simulator.traces.source import Source
+from simulator.traces.zoe import ZoeMix, applications
 
 JOBS = [Job(n, 10.0 * n, (float(n), 2.0 * n), 1.5 * n) for n in range(1, 51)]
 HAWK = "1 2 15 10 20\n3 1 5 5\n7 1 8 9\n"
@@ -121,6 +122,13 @@ def test_generated_jobs_are_a_trace_in_each_format(tmp_path: Path, fmt: str) -> 
         assert found == drawn
     if fmt == "hawk":
         assert [(job.arrives_s, job.estimate_s) for job in found] == [(job.arrives_s, job.estimate_s) for job in drawn]
+
+
+def test_applications_are_a_trace_that_keeps_their_core(tmp_path: Path) -> None:
+    out, _ = ran("applications", "--jobs", "40", "--seed", "3", "--load", "0.5", "--interactive", "0.5")
+    path = tmp_path / "trace"
+    path.write_text(out)
+    assert list(read(path)) == list(applications(ZoeMix(applications=40, interactive_ratio=0.5, load=0.5), 3))
 
 
 def test_a_trace_is_converted_and_shown(tmp_path: Path) -> None:
