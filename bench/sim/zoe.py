@@ -17,11 +17,15 @@ from bench.results import commit, machine, write
 from bench.stats import percentile, spread
 from simulator.model import ClusterModel, SimResult
 from simulator.systems.zoe import SYSTEM, ZoeSettings
-from simulator.traces.zoe import ZoeMix, applications
-from simulator.zoe.model import INTERACTIVE
+from simulator.traces.zoe import ZoeMix, applications, testbed
+from simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE
 
 MACHINES: Final = ClusterModel(nodes=100, slots=32, memory_mb=128 * 1024)
 """§4.1."""
+SERVERS: Final = ClusterModel(nodes=10, slots=32, memory_mb=128 * 1024)
+"""§6."""
+TESTBED: Final = "testbed"
+_TESTBED_SEEDS: Final = 20
 Run = tuple[str, float, dict[str, Any]]
 """Name, share of interactive applications, settings."""
 Figures = dict[str, float]
@@ -124,6 +128,18 @@ def ratios(of: dict[str, Figures]) -> dict[str, float]:
     return found
 
 
+def on_servers(seed: int) -> dict[str, float]:
+    """Return flexible to rigid on the ten servers of §6: median turnarounds by class, mean share of memory granted."""
+    of = {}
+    for discipline in ("rigid", "flexible"):
+        result = SYSTEM.run(testbed(seed), SERVERS, ZoeSettings(discipline=discipline), seed)
+        of[discipline] = {"memory_share": result.extra["memory_share"]}
+        for klass in (BATCH_ELASTIC, BATCH_RIGID):
+            those_s = [one.completion_s for one in result.jobs if one.klass == klass]
+            of[discipline][f"{klass}_turnaround_median"] = percentile(those_s, 50)
+    return {key: of["flexible"][key] / of["rigid"][key] for key in of["rigid"]}
+
+
 def measure(parts: Iterable[str], many: int, seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the result and its raw figures, by seed and run."""
     raw: dict[str, dict[str, Figures]] = {}
@@ -161,11 +177,17 @@ def _one(name: str, interactive_ratio: float, settings: dict[str, Any], many: in
 @click.command()
 @click.option("--applications", "many", default=80_000, show_default=True, type=click.IntRange(min=2))
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
-@click.option("--part", "parts", multiple=True, type=click.Choice(list(_PARTS)), help="Of the evaluation; all of them.")
+@click.option("--part", "parts", multiple=True, type=click.Choice([*_PARTS, TESTBED]), help="Of the evaluation; all.")
 def zoe(many: int, seeds: int, parts: tuple[str, ...]) -> None:
     """Zoe's mix of applications under its disciplines and orders."""
-    found, raw = measure(parts or _PARTS, many, range(1, seeds + 1))
-    result = {"benchmark": "sim-zoe", "machine": machine(), "commit": commit(), **found}
+    result: dict[str, Any] = {"benchmark": "sim-zoe", "machine": machine(), "commit": commit()}
+    raw: dict[str, Any] = {}
+    if mixes := [part for part in parts or _PARTS if part != TESTBED]:
+        found, raw = measure(mixes, many, range(1, seeds + 1))
+        result |= found
+    if not parts or TESTBED in parts:
+        ours = raw[TESTBED] = [on_servers(seed) for seed in range(1, _TESTBED_SEEDS + 1)]
+        result[TESTBED] = {key: spread([one[key] for one in ours]) for key in ours[0]}
     click.echo(f"kept in {write('sim-zoe', result, raw)}", err=True)
     click.echo(json.dumps(result))
 

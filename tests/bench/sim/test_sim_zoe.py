@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.sim.zoe import figures, measure, ratios, runs
+from bench.sim.zoe import figures, measure, on_servers, ratios, runs
 from simulator.model import JobOutcome, SimResult
 from simulator.zoe.model import INTERACTIVE
 
@@ -57,3 +57,10 @@ def test_a_small_measurement_has_all_keys(part: str) -> None:
     assert result["zoe_60_apps_s"]["median"] > 0
     assert set(result["apps_per_s"]) == set(result["runs"]) == {name for name, _, _ in runs((part,))}
     assert bool(result["ratios"]) == (part != "preemption"), "60 applications do not wait for each other"
+
+
+def test_ten_servers_are_shared_better_by_the_flexible_discipline() -> None:
+    found = on_servers(1)
+    assert set(found) == {"memory_share", "batch-elastic_turnaround_median", "batch-rigid_turnaround_median"}
+    assert found["batch-elastic_turnaround_median"] < 1 < found["memory_share"]
+    assert found == on_servers(1) != on_servers(2)
