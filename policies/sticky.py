@@ -50,5 +50,4 @@ def shortest(
 
 def overtake(slack_s: list[float], at: int, task_s: float) -> None:
     """Lower what may still overtake those before `at`, since a task of `task_s` seconds did (§3.4.3)."""
-    for before in range(at):
-        slack_s[before] -= task_s
+    slack_s[:at] = [slack - task_s for slack in slack_s[:at]]

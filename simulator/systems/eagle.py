@@ -106,6 +106,7 @@ class _Probed(Single):
     def _land(self, now_s: float, job: int, nodes: Iterable[int], attempt: int) -> None:
         """Queue probes where no long task is; the rest is drawn again, and is there after a round trip."""
         longs, queues, busy, task_s = self.longs, self.queues, self.busy, self.task_s[job]
+        left_s = self.left_s
         refused, marks, slack_s = 0, None, self.cfg.bypass_ratio * task_s
         refuses = self.cfg.sss and attempt <= _ATTEMPTS
         for node in nodes:
@@ -115,9 +116,12 @@ class _Probed(Single):
                     marks = freshest(marks, self.marks[node])
                     continue
                 self._behind += 1
-            queues[node].append(job)
-            self.slacks_s[node].append(slack_s)
-            if not busy[node]:
+            if busy[node]:
+                queues[node].append(job)
+                self.slacks_s[node].append(slack_s)
+            elif left_s[job]:
+                queues[node].append(job)
+                self.slacks_s[node].append(slack_s)
                 self._next(node, now_s)
         if refused:
             self._again += refused

@@ -120,14 +120,25 @@ def test_without_a_node_no_task_can_be_placed() -> None:
         spread(1, 1.0, [])
 
 
-@given(st.lists(st.floats(0, 50), max_size=30), st.floats(0, 20))
-def test_jitter_reads_no_further_than_it_must_and_keeps_the_order(waits_s: list[float], most_s: float) -> None:
+@given(st.lists(st.sampled_from((0.0, 1.0, 5.0, 5.5, 40.0)), max_size=30), st.floats(0, 20), st.integers())
+def test_jitter_adds_to_each_wait_and_keeps_the_order(waits_s: list[float], most_s: float, seed: int) -> None:
     by_wait = sorted((wait_s, node) for node, wait_s in enumerate(waits_s))
-    rng = Random(4)
-    expected = sorted((wait_s + most_s * rng.random(), node) for wait_s, node in by_wait)
-    assert list(jittered(by_wait, most_s, Random(4))) == expected
-    read = iter(by_wait)
-    for got_s, _ in jittered(read, most_s, Random(4)):
-        unread = list(read)
-        assert not unread or unread[0][0] >= got_s - most_s
-        break
+    got = list(jittered(by_wait, most_s, Random(seed)))
+    assert got == sorted(got, key=lambda one: one[0])
+    assert sorted(node for _, node in got) == list(range(len(waits_s)))
+    assert all(waits_s[node] - 1e-9 <= sum_s <= waits_s[node] + most_s + 1e-9 for sum_s, node in got)
+
+
+def test_jitter_is_equally_likely_everywhere_and_reads_no_further_than_it_must() -> None:
+    rng, drawn, firsts = Random(4), list[float](), Counter[int]()
+    for _ in range(2000):
+        read = iter([(0.0, 1), (0.0, 2), (0.0, 3), (0.0, 4), (50.0, 5), (50.1, 6)])
+        some = jittered(read, 10.0, rng)
+        got = [next(some) for _ in range(4)]
+        assert list(read) == [(50.1, 6)]
+        drawn += [sum_s for sum_s, _ in got]
+        firsts[got[0][1]] += 1
+    assert sum(drawn) / len(drawn) == pytest.approx(5.0, rel=0.02)
+    assert sum(drawn[::4]) / 2000 == pytest.approx(10.0 / 5, rel=0.04)  # the lowest of four
+    assert sum(drawn[3::4]) / 2000 == pytest.approx(40.0 / 5, rel=0.02)
+    assert all(count == pytest.approx(500, rel=0.15) for count in firsts.values())
