@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads simulator bench tests
 
-.PHONY: demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -84,6 +84,9 @@ faults: setup-test setup-spark ## daemons killed, connections cut and slowed whi
 
 fuzz: setup ## bytes out of form for the wire, both relays and the tracker's
 	@$(PYTHON) -m bench.fuzz $(ARGS)
+
+bench-sim: setup-test ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
+	@$(PYTHON) -m bench.sim.peer $(PEER) $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto

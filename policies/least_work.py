@@ -42,7 +42,7 @@ def jittered(waits: Iterable[tuple[float, int]], most_s: float, rng: Random) -> 
     """Yield each (wait + a random number of 0..most_s, node), by the sum.
 
     waits: by wait, read only as far as needed. Of nodes that wait equally long, idle ones above all, only as many
-    numbers are drawn as are asked for: the lowest of k, given that none is below `x`, is x + (most - x)(1 - (1 - u)^(1/k)).
+    numbers are drawn as are asked for: the lowest of k, when none is below x, is x + (most - x)(1 - (1 - u)^(1/k)).
     """
     drawn: list[_Tied] = []
     for number, (wait_s, tied) in enumerate(groupby(waits, key=itemgetter(0))):
@@ -55,7 +55,8 @@ def jittered(waits: Iterable[tuple[float, int]], most_s: float, rng: Random) -> 
 
 
 def _beyond(low_s: float, count: int, most_s: float, rng: Random) -> float:
-    return low_s + (most_s - low_s) * (1.0 - (1.0 - rng.random()) ** (1.0 / count))
+    above: float = (1.0 - rng.random()) ** (1.0 / count)
+    return low_s + (most_s - low_s) * (1.0 - above)
 
 
 def _lowest(drawn: list[_Tied], most_s: float, rng: Random) -> tuple[float, int]:
