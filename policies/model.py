@@ -150,6 +150,8 @@ class NodeView:
     """How long it has had room with nothing waiting, for a `steal` policy."""
     limit_q: Resources | None = None
     """What queueable containers may use here by the `police` policy; None: all that guaranteed ones leave."""
+    slow_ratio: float = 1.0
+    """How many times as long tasks take here as on other nodes; what is told of waits has it counted in."""
 
     @property
     def wait_s(self) -> float:

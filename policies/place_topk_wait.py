@@ -34,12 +34,18 @@ def rank_s(node: NodeView, wanted: Resources | None = None) -> float:
     return node.wait_s + node.since_queueable_s
 
 
+def cost_s(node: NodeView, ask: Ask) -> float:
+    """Return R, and on a node that is slower (faster) than others how much longer (shorter) the task runs there."""
+    return rank_s(node, ask.resources) + (node.slow_ratio - 1.0) * ask.expected_s
+
+
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Placement:
     """Choose a node for `ask` at random among the k of least R of the nearest tier that is worth it.
 
-    Ties in R go to the node with the smaller used share, then by node id. Scores are R in seconds.
+    What the task runs longer on a slow node counts as waiting. Ties go to the node with the smaller used share, then by
+    node id. Scores are R in seconds.
     """
-    tiers = by_tier(ask, nodes, lambda node: rank_s(node, ask.resources))
+    tiers = by_tier(ask, nodes, lambda node: cost_s(node, ask))
     candidates, tier = nearest(tiers, cfg.locality_wait_s)
     if not candidates:
         return nowhere(ask, nodes)

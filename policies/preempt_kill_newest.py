@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from policies.base import NoSettings, Policy
+from policies.base import Policy
 from policies.model import ContainerView, Resources
-from policies.victims import Victims, fewest
+from policies.victims import Killing, Victims, fewest
 
 
-def victims(need: Resources, running: Sequence[ContainerView], cfg: NoSettings, now_s: float) -> list[str]:
+def victims(need: Resources, running: Sequence[ContainerView], cfg: Killing, now_s: float) -> list[str]:
     """Return ids of queueable containers, newest first, whose resources together cover `need`; see `fewest`."""
     return fewest(need, running, Victims.NEWEST, now_s)
 
 
-POLICY = Policy("kill_newest", NoSettings, victims)
+POLICY = Policy("kill_newest", Killing, victims)

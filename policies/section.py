@@ -202,6 +202,9 @@ class Estimate(Section):
     """How many completed siblings a hint, or what earlier jobs of the name took, counts as (own)."""
     history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
     """What is remembered of a job name counts as this many tasks at most, so that old ones fade (own)."""
+    node_tasks: int = Field(32, ge=0, le=10_000, json_schema_extra={"unit": "tasks"})
+    """How many ended tasks tell how slow a node is compared with the others, which its waits and run times are
+    multiplied by; 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
 
 
 class PolicySet(Section):

@@ -40,6 +40,7 @@ from policies.moving import Moving
 from policies.registry import Bound, Registry
 from policies.section import Estimate, Match, Mode, PoliciesSection, PolicySet, Test, full_queue, match_test, queue_test
 from policies.shrinking import Shrinking
+from policies.victims import Killing
 from policies.windows import Coming, Hours
 
 
@@ -267,6 +268,12 @@ class Policies:
         if not set(answer) <= {c.id for c in running if c.kind is Kind.QUEUEABLE}:
             raise PolicyFaultError(f"{bound}: chose {answer}, but only running queueable containers may be killed")
         return answer
+
+    @property
+    def grace_s(self) -> float:
+        """How long a guaranteed container waits for queueable ones that are about to end, before they are killed."""
+        cfg = self.for_nodes._choices["preempt"].cfg
+        return cfg.grace_s if isinstance(cfg, Killing) else 0.0
 
     def shrinking(self) -> Shrinking | None:
         """Return the settings of the policy that lets containers give way by shrinking them, None under any other."""

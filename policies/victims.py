@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
+from pydantic import Field
+
+from policies.base import PolicyConfig
 from policies.model import ContainerView, Kind, Resources
 
 SortKey = tuple[float | str, ...]
+
+
+class Killing(PolicyConfig):
+    """Settings of a policy that makes room by killing."""
+
+    grace_s: float = Field(0.0, ge=0, le=60, json_schema_extra={"source": "own; 0 is Mercury §3: killed at once"})
+    """So long a guaranteed container waits for queueable ones that are expected to end within that time, and none of
+    their work is lost. Those that do not end are killed then; all others at once."""
 
 
 class Victims(StrEnum):

@@ -187,6 +187,8 @@ class Arrivals:
     def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = "") -> Live:
         priority, app = container.priority.priority, self._world.app(self._router.app_id)
         expects = self._world.expected(app, priority, follows) if app else Expectation(0.0)
+        node = self._world.node(ids.node_id_text(container.nodeId))
+        expects = expects.at(node.slow_ratio if node is not None else 1.0)
         return Live(
             ids.container_id_text(container.id),
             ids.copied(container.id),

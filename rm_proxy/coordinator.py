@@ -11,7 +11,7 @@ from policies.section import Mode
 from policies.settings import Policies
 from rm_proxy.attempt import Attempt
 from rm_proxy.budget import Budget, Order, Turned
-from rm_proxy.estimator import worked_s
+from rm_proxy.estimator import MIN_S, Source, worked_s
 from rm_proxy.ids import attempt_of_container
 from rm_proxy.inheritance import ENDS, Inheritance
 from rm_proxy.inventory import Inventory, Limits
@@ -121,6 +121,7 @@ class Coordinator(Inventory):
         self._turn(self.budget.round({a.app_id for a in self.attempts.values() if not a.finished}, now_s))
         self.estimator.round()
         self.outlook.round()
+        self._compare_speeds(now_s)
         yield
         fresh_s = self.limits.report_fresh_s
         unsettled = [node for node in self.nodes.values() if not node.settled(now_s, fresh_s)]
@@ -175,7 +176,9 @@ class Coordinator(Inventory):
         if node.report is None:
             self._urgent += self.takeover.announce_again(report, now_s)
         node.confirm(report, now_s)
-        self.estimator.running(node_id, report.containers, self._apps, self.policies)
+        running, slow_ratio = report.containers, node.slow_ratio
+        outlived = self.estimator.running(node_id, running, self._apps, self.policies, slow_ratio)
+        self.speeds.running(node_id, outlived, now_s)
         self.targets.observe(node_id, report, now_s)
         self._refresh(node, now_s)
         last = max((event.seq for event in report.events), default=self._seen(node_id, report.boot))
@@ -204,7 +207,9 @@ class Coordinator(Inventory):
         None before the first round: the sidecar keeps what it had from an earlier proxy.
         """
         targets = self.targets.of(node_id)
-        return self.outlook.news(targets, report, now_s) if targets is not None else None
+        if targets is None:
+            return None
+        return self.outlook.news(targets, report, now_s, self.nodes[node_id].slow_ratio)
 
     def new_events(self, node_id: str, report: Report) -> list[ContainerEvent]:
         """Return the events of a report that were not taken in before."""
@@ -229,7 +234,7 @@ class Coordinator(Inventory):
         live = attempt.live.get(event.container_id)
         app = self._apps.get(attempt.app_id)
         if live is not None and app is not None:
-            self._learn(event, live, app)
+            self._learn(event, live, app, node_id, now_s)
             self.mover.on_event(event, live)
         attempt.on_event(event, now_s)
         self.takeover.touched[attempt.id] = attempt
@@ -246,14 +251,29 @@ class Coordinator(Inventory):
             self.takeover.touched[attempt.id] = attempt
             self._urgent += attempt.take_effects()
 
-    def _learn(self, event: ContainerEvent, live: Live, app: AppView) -> None:
-        """Take in how long a container ran that ended, or was lost; one that was released early tells nothing."""
-        took_s = worked_s(event)
+    def _compare_speeds(self, now_s: float) -> None:
+        """Have each node know how slow it is."""
+        if self.policies.for_nodes.section.estimate.node_tasks:
+            self.speeds.round(now_s)
+        else:
+            self.speeds.clear()
+        for node in self.nodes.values():
+            node.slow_by(self.speeds.of(node.id))
+
+    def _learn(self, event: ContainerEvent, live: Live, app: AppView, node_id: str, now_s: float) -> None:
+        """Take in how long a container ran that ended, or was lost; one that was released early tells nothing.
+
+        The estimator hears what it would have taken on a node that is as fast as most.
+        """
+        took_s, slow_ratio = worked_s(event), self.nodes[node_id].slow_ratio
         if event.kind is EventKind.ENDED and took_s is not None and not live.released:
             self._effects.append(Estimated(live.source, live.expected_s, took_s))
-            self.estimator.observe(app, live.priority, took_s, self.policies.estimate(app))
+            known, most = self.expected(app, live.priority), self.policies.for_nodes.section.estimate.node_tasks
+            if known.source is not Source.DEFAULT and most:
+                self.speeds.observe(node_id, max(MIN_S, took_s), known.mean_s, most, now_s)
+            self.estimator.observe(app, live.priority, took_s / slow_ratio, self.policies.estimate(app))
         elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):
-            self.estimator.lost(live.id, took_s or 0.0, live.follows)
+            self.estimator.lost(live.id, (took_s or 0.0) / slow_ratio, live.follows)
 
     def undelivered(self, drop: DropHeld) -> None:
         """Keep a drop that could not be sent; it goes with the answer to the sidecar's next report."""

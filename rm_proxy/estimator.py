@@ -65,6 +65,12 @@ class Expectation:
     count: int = 0
     """Completed tasks that it rests on, at its level."""
 
+    def at(self, slow_ratio: float) -> Expectation:
+        """Return the same for a node where tasks take so many times as long as elsewhere."""
+        if slow_ratio == 1.0:
+            return self
+        return replace(self, mean_s=self.mean_s * slow_ratio, spread_s=self.spread_s * slow_ratio)
+
 
 @dataclass(slots=True)
 class Durations:
@@ -181,12 +187,19 @@ class Estimator:
             _entry(self._lost, container_id, ran_s, MAX_LOST)
 
     def running(
-        self, node_id: str, containers: Iterable[ContainerReport], apps: Mapping[str, AppView], policies: Policies
-    ) -> None:
-        """Take in what runs at a node.
+        self,
+        node_id: str,
+        containers: Iterable[ContainerReport],
+        apps: Mapping[str, AppView],
+        policies: Policies,
+        slow_ratio: float = 1.0,
+    ) -> list[float]:
+        """Take in what runs at a node; return the ages of those that outlived what is expected, as parts of that.
 
-        Each counts as a task that takes what is expected of its stage, or its age where it outlived that.
+        Each counts as a task that takes what is expected of its stage, or its age where it outlived that, divided by
+        `slow_ratio`: how many times as long tasks take there as elsewhere. What is returned is not divided.
         """
+        outlived: list[float] = []
         self.forget_node(node_id)
         young: list[Stage] = []
         over: list[tuple[Stage, int]] = []
@@ -198,6 +211,9 @@ class Estimator:
             if stage is None:
                 stage = self._stage(app, c.priority)
             age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk) if c.times_shrunk else c.since_s
+            if age_s > known.expects.mean_s and known.expects.source is not Source.DEFAULT:
+                outlived.append(age_s / known.expects.mean_s)
+            age_s /= slow_ratio
             if age_s > known.expects.mean_s:
                 ms = int(age_s * 1000)
                 stage.over += 1
@@ -209,6 +225,7 @@ class Estimator:
                 young.append(stage)
         if young or over:
             self._running[node_id] = young, over
+        return outlived
 
     def forget_node(self, node_id: str) -> None:
         """Forget what runs at a node."""

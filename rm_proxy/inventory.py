@@ -22,6 +22,7 @@ from rm_proxy.nodes import Away, Node
 from rm_proxy.outlook import Outlook
 from rm_proxy.places import Places
 from rm_proxy.records import AppRecord
+from rm_proxy.speeds import Speeds
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.world import BadTags
 from rm_proxy.yarn_json import YarnNode, YarnQueue
@@ -49,6 +50,7 @@ class Inventory(Places):
         super().__init__(policies, rng)
         self.limits = limits or Limits()
         self.estimator = Estimator()
+        self.speeds = Speeds()
         self.attempts: OrderedDict[str, Attempt] = OrderedDict()
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
@@ -73,6 +75,7 @@ class Inventory(Places):
             if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
                 del self.nodes[gone.id]
                 self.estimator.forget_node(gone.id)
+                self.speeds.forget(gone.id)
                 self._drops.pop(gone.id, None)
                 self._acked.pop(gone.id, None)
         for node_id, yarn in listed.items():

@@ -275,7 +275,8 @@ class Mover:
         until_s = turn.now_s + turn.bounds.timeout_s
         self._ways.update((source.id, target.id))
         self.moves[view.id] = Move(view.id, view.app, turn.slot, source.id, target.id, target.wait_s, until_s)
-        self._cluster.nodes[target.id].reserve(view.id, view.resources, view.expected_s)
+        expected_s = view.expected_s * target.slow_ratio / source.slow_ratio
+        self._cluster.nodes[target.id].reserve(view.id, view.resources, expected_s)
         self.shed(source.id, Shed(container_id=view.id, cause=turn.slot, reason=f"moves to {target.id}: {why}"))
         record = DecisionRecord(
             at_s=turn.now_s,

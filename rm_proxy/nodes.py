@@ -56,6 +56,8 @@ class Node:
     """The view without own containers."""
     limit_q: Resources | None = None
     """What queueable containers may use here by the `police` policy."""
+    slow_ratio: float = 1.0
+    """How many times as long tasks take here as elsewhere."""
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
         """Return why the node takes no queueable containers, None when it does."""
@@ -135,6 +137,7 @@ class Node:
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
             limit_q=self.limit_q,
+            slow_ratio=self.slow_ratio,
         )
         self._recount()
 
@@ -151,12 +154,19 @@ class Node:
             self.view = replace(self.view, limit_q=limit_q)
             self.bare = replace(self.bare, limit_q=limit_q)
 
+    def slow_by(self, ratio: float) -> None:
+        """Set how many times as long tasks take here as elsewhere."""
+        if ratio != self.slow_ratio:
+            self.slow_ratio = ratio
+            self.view = replace(self.view, slow_ratio=ratio)
+            self.bare = replace(self.bare, slow_ratio=ratio)
+
     def _asks(self, q: QPlacement) -> bool:
         return not q.over and q.node_id == self.id
 
     def asked(self, q: QPlacement) -> None:
         """Count a container that is being asked for here."""
-        self._count(q, Own(q.ask.resources, q.ask.expected_s))
+        self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio))
 
     def given(self, live: Live, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""

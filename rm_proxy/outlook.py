@@ -41,8 +41,11 @@ class Outlook:
             known = self._left_s[app_id] = sum(self._remaining_s(attempt, now_s) for attempt in attempts)
         return known
 
-    def news(self, targets: Targets, report: Report, now_s: float) -> Targets:
-        """Return `targets` with the work left of jobs that wait at the node, and durations that it should know."""
+    def news(self, targets: Targets, report: Report, now_s: float, slow_ratio: float = 1.0) -> Targets:
+        """Return `targets` with the work left of jobs that wait at the node, and durations that it should know.
+
+        slow_ratio: how many times as long tasks take there as elsewhere.
+        """
         waiting: set[str] = set()
         differ: dict[tuple[str, int], Expectation] = {}
         expected = self._expected
@@ -53,8 +56,8 @@ class Outlook:
                 waiting.add(c.app_id)
             key = c.app_id, c.priority
             known = expected[key] if key in expected else self._of(*key)
-            if known is not None and abs(known.mean_s - c.expected_s) > TELL_RATIO * c.expected_s:
-                differ[key] = known
+            if known is not None and abs(known.mean_s * slow_ratio - c.expected_s) > TELL_RATIO * c.expected_s:
+                differ[key] = known.at(slow_ratio)
         if not waiting and not differ:
             return targets
         news = [

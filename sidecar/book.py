@@ -73,6 +73,11 @@ class Book:
         parts = (e.start.resources for e in self.using() if not kinds or e.kind in kinds)
         return sum(parts, Resources())
 
+    def leaving(self) -> Resources:
+        """Return what is used by those that are being killed, or whose end somebody waits for."""
+        going = (e for e in self.using() if e.phase is Phase.KILLING or e.kill_reason or e.awaited_by)
+        return sum((e.start.resources for e in going), Resources())
+
     def free(self) -> Resources:
         """Return the room that is left by allocation, guaranteed starts on their way included."""
         coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())

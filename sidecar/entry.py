@@ -78,6 +78,10 @@ class Entry:
     """Set when it is to be killed, which waits for the answer to its start."""
     kill_cause: str = ""
     """Why in one word: room, memory or proxy."""
+    awaited_by: str = ""
+    """The guaranteed start that waits for its end, which is near."""
+    patient: bool = False
+    """A guaranteed start that waits for such ends."""
     process_gone: bool = False
     kill_over: bool = False
     doubtful: bool = False

@@ -23,7 +23,7 @@ class Forecast:
     def __init__(self, book: Book, now_s: float, default_expected_s: float = DEFAULT_S) -> None:
         self.waiting: Sequence[Waiting] = book.queue.in_order(now_s)
         """In the order in which they will start."""
-        running = [_job(book, e, now_s, default_expected_s) for e in book.using() if not e.start.am]
+        running = [job_of(book, e, now_s, default_expected_s) for e in book.using() if not e.start.am]
         jobs = [Job(book.counted(w.view.resources), w.view.expected_s) for w in self.waiting]
         room = Room(book.counted(book.free_for_queueable()), book.left_for_queueable())
         self.starts_s: Sequence[float] = starts_s(room, running, jobs)
@@ -38,7 +38,8 @@ class Forecast:
         return self.starts_s[-1] if self.starts_s else 0.0
 
 
-def _job(book: Book, entry: Entry, now_s: float, default_expected_s: float) -> Job:
+def job_of(book: Book, entry: Entry, now_s: float, default_expected_s: float) -> Job:
+    """Return what the estimate needs of a container that uses the node."""
     begun_s = entry.started_s if entry.started_s is not None else now_s
     return Job(
         book.counted(entry.start.resources),

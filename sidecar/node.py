@@ -49,6 +49,7 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
+from sidecar.forecast import job_of
 from sidecar.las_events import Ready, Resized, Served, Squeezed
 from sidecar.queue import BypassLimit, OrderKey, Steady, Waiting
 from sidecar.sharing import Sharing
@@ -72,9 +73,11 @@ class Node(TakeOver):
         sharing: Sharing | None = None,
         bypass_limit: BypassLimit | None = None,
         steady: Steady = lambda: None,
+        grace_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
+        """Prepare. grace_s: how long a guaranteed start waits for queueable containers that are about to end."""
         super().__init__(rules, order_key, sharing, bypass_limit, steady)
-        self._victims = victims
+        self._victims, self._grace_s = victims, grace_s
         self.forgers: OrderedDict[str, float] = OrderedDict()
         """Attempts whose tokens the NodeManager called forged: nothing is killed any more for what theirs claim."""
 
@@ -257,14 +260,29 @@ class Node(TakeOver):
             self._forward(entry, now_s)
             return
         entry.until_s = now_s + self.rules.kill_wait_s
-        leaving = sum(
-            (e.start.resources for e in self.using() if e.phase is Phase.KILLING or e.kill_reason), Resources()
-        )
-        need = self.short_for_guaranteed(self.free() + leaving, entry.start.resources)
+        need = self.short_for_guaranteed(self.free() + self.leaving(), entry.start.resources)
         entry.enter(Phase.ROOM, now_s)
+        self._kill_for(entry, self._await_ends(entry, need, now_s), now_s)
+
+    def _await_ends(self, entry: Entry, need: Resources, now_s: float) -> Resources:
+        """Have a guaranteed start wait for those that end soon, the next to end first; return what they leave short."""
+        grace_s = self._grace_s()
+        if need == Resources() or grace_s <= 0:
+            return need
+        lefts = ((job_of(self, e, now_s, 0.0).remaining_s(), e.id, e) for e in self.using() if self.killable(e))
+        for left_s, _, ending in sorted((each for each in lefts if not each[2].awaited_by), key=lambda each: each[:2]):
+            if left_s > grace_s or need == Resources():
+                break
+            ending.awaited_by, entry.patient, entry.until_s = entry.id, True, now_s + grace_s
+            room = ending.start.resources
+            need = Resources(max(0, need.memory_mb - room.memory_mb), max(0, need.vcores - room.vcores))
+        return need
+
+    def _kill_for(self, entry: Entry, need: Resources, now_s: float) -> None:
+        """Kill what has to go for a guaranteed start; what may stay, or is awaited, stays."""
         if need == Resources():
             return  # _let_through decides
-        candidates = [e for e in self.using() if self.killable(e)]
+        candidates = [e for e in self.using() if self.killable(e) and not e.awaited_by]
         chosen = self._victims(need, [self.sharing.view(e) for e in candidates], now_s)
         if not chosen:
             size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
@@ -278,17 +296,36 @@ class Node(TakeOver):
         """Forward the guaranteed starts, oldest first, that have their room."""
         for entry in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
             short = self.short_for_guaranteed(self.rules.capacity - self.used(), entry.start.resources)
-            leaving = any(e.kill_reason for e in self.using())
+            leaving = any(e.kill_reason or e.awaited_by for e in self.using())
             if short == Resources() or not leaving:
                 self._forward(entry, now_s)
-            elif now_s >= entry.until_s:
+            elif now_s >= entry.until_s and not self._grace_over(entry, now_s):
                 waited = f"{now_s - entry.since_s:.1f} s"
                 self._out.append(Warn(entry.id, f"room was not made within {waited}: passed on all the same"))
                 self._forward(entry, now_s)
             else:
                 return
 
+    def _grace_over(self, entry: Entry, now_s: float) -> bool:
+        """Kill those that were to end by now, and wait for that; False when none were."""
+        if not entry.patient:
+            return False
+        late = [e for e in self.using() if e.awaited_by == entry.id and self.killable(e)]
+        self._await_no_more(entry)
+        entry.until_s = now_s + self.rules.kill_wait_s
+        for each in late:
+            self._kill(each, f"makes room for {entry.id}, and did not end in time", "room", now_s)
+        return True
+
+    def _await_no_more(self, guaranteed: Entry) -> None:
+        if guaranteed.patient:
+            guaranteed.patient = False
+            for entry in self.entries.values():
+                if entry.awaited_by == guaranteed.id:
+                    entry.awaited_by = ""
+
     def _forward(self, entry: Entry, now_s: float) -> None:
+        self._await_no_more(entry)
         entry.enter(Phase.STARTING, now_s)
         entry.sent_s, entry.payload = now_s, b""
         self._mark(entry.id)
@@ -315,6 +352,7 @@ class Node(TakeOver):
     def _withdrawn(self, container_id: str) -> None:
         entry = self.entries.get(container_id)
         if entry is not None and entry.phase in (Phase.UNANNOUNCED, Phase.ROOM):
+            self._await_no_more(entry)
             del self.entries[container_id]
 
     def _answered(self, event: Answered) -> None:

@@ -103,7 +103,9 @@ class Sidecar:
         capacity = place.capacity if shrinking is None else settings.cores(place.capacity)
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, place.nm_vcores or None)
         sharing = Sharing(shrinking, rules)
-        self.node = Node(rules, self._order_key, self._victims, sharing, self._bypass_limit, self._order_steady)
+        self.node = Node(
+            rules, self._order_key, self._victims, sharing, self._bypass_limit, self._order_steady, self._grace
+        )
         self._chosen = chosen
         self._settings = Reloader(source, ("sidecar", settings), policies, self._use, self._audit, security)
         self._guardian = Guardian(place.group(settings.cgroup))
@@ -465,6 +467,9 @@ class Sidecar:
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
+
+    def _grace(self) -> float:
+        return self.policies.grace_s
 
     def _fault(self, slot: str, error: PolicyFaultError) -> None:
         self.metrics.policy_faults.labels(slot).inc()

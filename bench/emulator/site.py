@@ -220,7 +220,9 @@ class Site:
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, nm_vcores)
         sharing = Sharing(shrinking, rules)
         steady = policies.order_steady
-        self.node = Node(rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s, steady)
+        self.node = Node(
+            rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s, steady, self._grace
+        )
         self.runtime = runtime = _Piped(self.node, settings, wiring.metrics, _PIPE)
         runtime.processes = processes
         self.entrance = Entrance(runtime)
@@ -237,6 +239,9 @@ class Site:
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         return self._wiring.policies.victims(need, running, now_s)
+
+    def _grace(self) -> float:
+        return self._wiring.policies.grace_s
 
     async def start(self, host: str, rest_port: int = 0) -> None:
         """Listen for the proxy at the node's host, and report from now on. Raises QuicksilverError."""

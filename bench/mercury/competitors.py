@@ -110,6 +110,8 @@ def _mercury(name: str, note: str, extra: int = 0, **changed: Any) -> Competitor
 
 
 _HYBRID: Final = [{"policy": "hybrid_gq", "settings": {"td_s": 10.0, "pq": 70.0}}]
+_PATIENT: Final = {"policy": "kill_newest", "settings": {"grace_s": 3.0}}
+"""Guaranteed tasks of 50 s wait for queueable ones of 2 s, whose work would be lost else."""
 _EXTRA: Final = 4
 
 ALL: Final = (
@@ -139,11 +141,17 @@ ALL: Final = (
         shed={"policy": "none"},
         order={"policy": "fifo"},
     ),
-    _mercury("quicksilver_hybrid", "<10sec-70%-Q of Mercury, shedding and reordering", routes=_HYBRID),
+    _mercury(
+        "quicksilver_hybrid",
+        "<10sec-70%-Q of Mercury, shedding and reordering, 3 s of grace for queueable tasks",
+        routes=_HYBRID,
+        preempt=_PATIENT,
+    ),
     _mercury(
         "quicksilver_hybrid_plain",
-        "<10sec-70%-Q without shedding and reordering",
+        "the same without shedding and reordering",
         routes=_HYBRID,
+        preempt=_PATIENT,
         shed={"policy": "none"},
         order={"policy": "fifo"},
     ),

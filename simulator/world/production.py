@@ -102,9 +102,15 @@ class Told(Estimator):
         """Leave a task that was lost."""
 
     def running(
-        self, node_id: str, containers: Iterable[ContainerReport], apps: Mapping[str, AppView], policies: Policies
-    ) -> None:
+        self,
+        node_id: str,
+        containers: Iterable[ContainerReport],
+        apps: Mapping[str, AppView],
+        policies: Policies,
+        slow_ratio: float = 1.0,
+    ) -> list[float]:
         """Leave what runs."""
+        return []
 
 
 class World:

@@ -60,7 +60,8 @@ class Site:
 
     def __init__(self, node_id: str, capacity: Resources, policies: Policies, world: Surroundings) -> None:
         self.id, self.capacity, self.policies = node_id, capacity, policies
-        self.node = Node(Rules(capacity, reserve_mb=0), policies.order_key, self._victims)
+        rules = Rules(capacity, reserve_mb=0)
+        self.node = Node(rules, policies.order_key, self._victims, grace_s=lambda: policies.grace_s)
         self.running: dict[str, Process] = {}
         self.told: list[ContainerEvent] = []
         """Events that the proxy has not acknowledged."""

@@ -47,6 +47,12 @@ def test_a_node_that_nobody_needed_for_long_is_not_busy() -> None:
     assert place("topk_wait", ask(), [held_by_g, nodes[1]]).node == "busy:8041"
 
 
+def test_what_a_task_runs_longer_on_a_slow_node_counts_as_waiting() -> None:
+    nodes = [node("slow", slow_ratio=3.0), node("busy", queued_s=4, queue_length=1)]
+    assert place("topk_wait", ask(expected_s=2.1), nodes).node == "busy:8041"
+    assert place("topk_wait", ask(expected_s=1.9), nodes).node == "slow:8041"
+
+
 def test_equal_delays_go_to_the_emptier_node_then_by_id() -> None:
     nodes = [node("b"), node("a", used_q=Resources(1024, 1)), node("c")]
     assert place("topk_wait", ask(), nodes).node == "b:8041"

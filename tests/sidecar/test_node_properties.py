@@ -47,9 +47,14 @@ SIZES = st.builds(Resources, st.sampled_from([512, 1024, 2048]), st.sampled_from
 class NodeMachine(RuleBasedStateMachine):
     """Plays application masters, NodeManager and proxy around one node."""
 
+    grace_s = 0.0
+    """How long guaranteed ones wait for queueable ones that are about to end."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.node = node(4096, 4, queue_max_length=4, queue_max_bytes=30, kill_wait_s=10, announce_wait_s=1)
+        self.node = node(
+            4096, 4, self.grace_s, queue_max_length=4, queue_max_bytes=30, kill_wait_s=10, announce_wait_s=1
+        )
         self.now_s = 0.0
         self.serial = 0
         self.told: dict[str, list[EventKind]] = defaultdict(list)
@@ -218,6 +223,21 @@ class NodeMachine(RuleBasedStateMachine):
         assert not self.watched
         assert self.held <= self.settled | {c for c in self.held if self.told[c] == [EventKind.SHED]}
 
+
+class PatientMachine(NodeMachine):
+    """The same where some are waited for, and some of those in vain."""
+
+    grace_s = 12.0
+
+    @invariant()
+    def who_is_waited_for_has_somebody_waiting(self) -> None:
+        for entry in self.node.entries.values():
+            if entry.awaited_by:
+                assert self.node.entries[entry.awaited_by].phase is Phase.ROOM
+
+
+TestPatientNode = PatientMachine.TestCase
+TestPatientNode.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 
 TestNode = NodeMachine.TestCase
 TestNode.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)

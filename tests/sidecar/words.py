@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from policies.base import NoSettings
 from policies.model import ContainerView, Resources
 from policies.preempt_kill_newest import victims
+from policies.victims import Killing
 from shell.messages import ContainerEvent, EventKind, Grant
 from sidecar.entry import Rules
 from sidecar.events import Arrived, Start, Tell
@@ -43,10 +43,14 @@ def by_arrival(waiting: ContainerView, now_s: float) -> tuple[float, ...]:
     return (waiting.arrived_s,)
 
 
-def node(memory_mb: int = 2048, vcores: int = 2, **rules: Any) -> Node:
-    """Return a node with arrival order that kills the newest."""
+def node(memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, **rules: Any) -> Node:
+    """Return a node with arrival order that kills the newest, after a time of grace."""
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0}
     capacity = Resources(memory_mb, vcores)
+    cfg = Killing(grace_s=grace_s)
     return Node(
-        Rules(capacity, **(base | rules)), by_arrival, lambda need, run, at: victims(need, run, NoSettings(), at)
+        Rules(capacity, **(base | rules)),
+        by_arrival,
+        lambda need, run, at: victims(need, run, cfg, at),
+        grace_s=lambda: cfg.grace_s,
     )
