@@ -12,6 +12,7 @@ from simulator.errors import UnknownSystemError
 from simulator.model import ClusterModel, Job, SimResult
 
 SYSTEMS: Final[dict[str, str]] = {
+    "kairos": "simulator.systems.mercury:KAIROS_SYSTEM",
     "mercury": "simulator.systems.mercury:MERCURY_SYSTEM",
     "opportunistic": "simulator.systems.mercury:OPPORTUNISTIC_SYSTEM",
     "apollo": "simulator.systems.apollo:SYSTEM",

@@ -1,4 +1,4 @@
-"""The production proxy and sidecars as Mercury (ATC '15), and with Hadoop's own opportunistic policies.
+"""The production proxy and sidecars as Mercury (ATC '15), as Kairos, and with Hadoop's own opportunistic policies.
 
 Every message between masters, proxy, ResourceManager and sidecars is made and read, by the machines of the product;
 see `simulator.world.production`. What is chosen is the section `policies` of quicksilver.yaml.
@@ -53,6 +53,17 @@ OPPORTUNISTIC: Final[Mapping[str, Any]] = {
 """Hadoop 3, all containers opportunistic: one of the ten shortest queues, first come first served, the newest killed.
 What was killed or shed is asked for as opportunistic again."""
 
+KAIROS: Final[Mapping[str, Any]] = {
+    "queues": ["*"],
+    "routes": [{"policy": "only_q"}],
+    "place": {"policy": "variance"},
+    "order": {"policy": "fifo"},
+    "shed": {"policy": "none"},
+    "quota": {"policy": "none"},
+    "preempt": {"policy": "las", "settings": {"quantum_s": 50, "extra": 4, "starve_quanta": 3}},
+}
+"""Kairos on its test bed (thesis §4.5.2): W = 50 s, Q = 4; the starvation counter is that of §4.6."""
+
 
 class Production(SystemSettings):
     """Settings of the production machines under the virtual clock."""
@@ -89,6 +100,15 @@ class Hadoop(Production):
     """Between heartbeats of a NodeManager (Hadoop's default)."""
 
 
+class KairosSettings(Production):
+    """Settings of Kairos by the production machines."""
+
+    policies: dict[str, Any] = Field(default_factory=lambda: dict(KAIROS))
+    """The section `policies` of quicksilver.yaml; default: Kairos' (thesis §4.5.2)."""
+    node_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of a NodeManager (Hadoop's default)."""
+
+
 class _System:
     """The production machines under a name."""
 
@@ -113,6 +133,7 @@ class _System:
             slow_nodes=settings.slow_nodes,
             slow_times=settings.slow_times,
             max_jobs=settings.max_jobs,
+            shares=policies.shrinking() is not None,
         )
         world = World(setup, work, policies, seed, settings.corrected)
         busy: list[tuple[float, float]] = []
@@ -154,5 +175,6 @@ def _sample(world: World, busy: list[tuple[float, float]], every_s: float) -> No
         world.later(every_s, partial(_sample, world, busy, every_s))
 
 
+KAIROS_SYSTEM: Final = _System("kairos", KairosSettings)
 MERCURY_SYSTEM: Final = _System("mercury", Production)
 OPPORTUNISTIC_SYSTEM: Final = _System("opportunistic", Hadoop)

@@ -65,6 +65,8 @@ class Setup:
     """From a start that goes to the NodeManager to its process."""
     off_switch: int = 1
     """Guaranteed containers without locality that a node is given in one heartbeat."""
+    shares: bool = False
+    """Whether containers share the cores of a node, where the `preempt` policy shrinks them."""
     max_jobs: int = 0
     """Jobs that run at once; 0 for any number."""
     slow_nodes: float = 0.0
@@ -129,7 +131,7 @@ class World:
         self.names = [(f"node{n:04d}", rack) for n, rack in enumerate(racks)]
         nodes = (RmNode(f"{host}:8041", host, rack, setup.size) for host, rack in self.names)
         self.yarn = Yarn(nodes, setup.off_switch)
-        self.sites = {node_id: Site(node_id, setup.size, policies, self) for node_id in self.yarn.nodes}
+        self.sites = {node_id: Site(node_id, setup.size, policies, self, setup.shares) for node_id in self.yarn.nodes}
         self.slow = set(rng.sample(list(self.sites), round(setup.slow_nodes * setup.nodes)))
         self.masters: dict[int, Master] = {}
         self.run = Run([], round(setup.nodes * setup.size.vcores), setup.window_s)
@@ -204,6 +206,7 @@ class World:
             run.sheds.update(site.sheds)
             run.lost_s += site.lost_s
             run.counts.update(site.warnings)
+            run.counts.update(site.resizes)
             run.over_capacity += not site.most.fits(site.capacity)
         run.counts["steps"] = self.clock.events
         return run
@@ -259,7 +262,7 @@ class World:
 
     def busy_vcores(self) -> float:
         """Return the cores that tasks hold now."""
-        return sum(p.size.vcores for site in self.sites.values() for p in site.running.values())
+        return sum(site.busy_vcores() for site in self.sites.values())
 
     def since_s(self) -> float:
         """Return the seconds since the begin of the run."""

@@ -1,4 +1,8 @@
-"""A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all."""
+"""A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all.
+
+Where containers share the cores they are resized at once; a task goes on in proportion to the cores that it has. With
+the sliver that one keeps which stands still it does nothing: else there would be more work than cores.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,10 @@ from policies.settings import Policies
 from shell.messages import Ack, ContainerEvent, EventKind, Grant, Report
 from sidecar import events as ev
 from sidecar.entry import Rules
+from sidecar.las_events import Freeze, Ready, Resized, Restore, Shrink
 from sidecar.node import Node
 from sidecar.picture import fill_report
+from sidecar.sharing import Sharing
 
 KILL_S: Final = 0.25
 """From a kill to the end of its process."""
@@ -53,15 +59,43 @@ class Process:
 
     size: Resources
     began_s: float
+    run_s: float
+    """What it has to run at its full size."""
+    done_s: float = 0.0
+    """What it had run of that at `at_s`."""
+    at_s: float = 0.0
+    speed: float = 1.0
+    """Of its full size, since then."""
+    resized: int = 0
+
+    def go_on(self, now_s: float) -> None:
+        """Count until now."""
+        self.done_s += (now_s - self.at_s) * self.speed
+        self.at_s = now_s
 
 
 class Site:
     """One node with its sidecar."""
 
-    def __init__(self, node_id: str, capacity: Resources, policies: Policies, world: Surroundings) -> None:
+    def __init__(
+        self, node_id: str, capacity: Resources, policies: Policies, world: Surroundings, shares: bool = False
+    ) -> None:
+        """Begin empty. shares: whether containers share the cores, as a `preempt` policy that shrinks has it."""
         self.id, self.capacity, self.policies = node_id, capacity, policies
-        rules = Rules(capacity, reserve_mb=0)
-        self.node = Node(rules, policies.order_key, self._victims, grace_s=lambda: policies.grace_s)
+        shrinking = policies.shrinking() if shares else None
+        self.shares = shrinking is not None
+        extra, self._sliver = (shrinking.extra, shrinking.min_cores) if shrinking is not None else (0.0, 0.0)
+        rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra)
+        self.node = Node(
+            rules,
+            policies.order_key,
+            self._victims,
+            Sharing(shrinking, rules),
+            policies.bypass_limit_s,
+            policies.order_steady,
+            grace_s=lambda: policies.grace_s,
+        )
+        self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
         self.told: list[ContainerEvent] = []
         """Events that the proxy has not acknowledged."""
@@ -76,6 +110,7 @@ class Site:
         self.most = Resources()
         """The most that ran at once."""
         self.warnings: Counter[str] = Counter()
+        self.resizes: Counter[str] = Counter()
         self._world = world
         self._reports = 0
 
@@ -86,6 +121,20 @@ class Site:
         """Have the machine take in an event, and do what it says."""
         for command in self.node.handle(event):
             self._obey(command)
+        if self.shares:
+            self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Have time told when a quantum is over, or one that stands still has waited long enough."""
+        at_s = self.node.sharing.deadline_s()
+        if at_s is not None and at_s != self._turn_s:
+            self._turn_s = at_s
+            self._world.later(max(0.0, at_s - self._world.now_s), self._turn)
+
+    def _turn(self) -> None:
+        if self._turn_s is not None and self._turn_s <= self._world.now_s:
+            self._turn_s = None
+            self.tick()
 
     def _obey(self, command: ev.Command) -> None:
         match command:
@@ -93,6 +142,8 @@ class Site:
                 self._world.later(self._world.start_s, lambda: self._begin(command.container_id))
             case ev.Kill():
                 self._world.later(KILL_S, lambda: self._killed(command.container_id))
+            case Shrink() | Freeze() | Restore():
+                self._resize(command)
             case ev.Tell():
                 self.told.append(command.event)
                 if command.event.kind is EventKind.SHED:
@@ -123,18 +174,43 @@ class Site:
         if entry is None:
             return  # its application is over
         assert container_id not in self.running, f"{container_id} started twice"
-        process = self.running[container_id] = Process(entry.start.resources, now_s)
-        self.most = max(self.most, sum((p.size for p in self.running.values()), Resources()), key=_amount)
         run_s = self._world.run_s(container_id, self.id)
+        process = self.running[container_id] = Process(entry.start.resources, now_s, run_s, at_s=now_s)
+        self._count()
         self._world.began(container_id)
-        self._world.later(run_s, lambda: self._over(container_id, process))
+        self._world.later(run_s, lambda: self._over(container_id, process, 0))
         self.tell(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
+        if self.shares:
+            self.tell(Ready(container_id, now_s))
+            self._count()
+
+    def _count(self) -> None:
+        """Note what runs, by memory and by the cores that it has."""
+        used = sum((p.size for p in self.running.values()), Resources())
+        if self.shares:
+            used = Resources(used.memory_mb, 0)
+        self.most = max(self.most, used, key=_amount)
+
+    def _resize(self, command: Shrink | Freeze | Restore) -> None:
+        """Give a container other cores; it is over when it has run what it has to."""
+        container_id, now_s = command.container_id, self._world.now_s
+        process = self.running.get(container_id)
+        if process is not None:
+            process.go_on(now_s)
+            cores = command.cores if isinstance(command, Shrink) and command.cores > self._sliver else 0.0
+            process.speed = 1.0 if isinstance(command, Restore) else min(1.0, cores / process.size.vcores)
+            process.resized += 1
+            self.resizes[type(command).__name__.lower()] += 1
+            if process.speed > 0:
+                left_s, number = max(0.0, process.run_s - process.done_s), process.resized
+                self._world.later(left_s / process.speed, lambda: self._over(container_id, process, number))
+        self.tell(Resized(container_id, "" if process is not None else "it does not run", now_s))
 
     # Ends
 
-    def _over(self, container_id: str, process: Process) -> None:
-        if self.running.get(container_id) is not process:
-            return  # killed before
+    def _over(self, container_id: str, process: Process, resized: int) -> None:
+        if self.running.get(container_id) is not process or process.resized != resized:
+            return  # killed or resized before
         self._gone(container_id, 0)
         self._world.ended(container_id)
         self.tell(ev.Ended(container_id, self._world.now_s))
@@ -149,7 +225,8 @@ class Site:
 
     def _gone(self, container_id: str, exit_status: int) -> None:
         process = self.running.pop(container_id)
-        self.busy_s += (self._world.now_s - process.began_s) * process.size.vcores
+        process.go_on(self._world.now_s)
+        self.busy_s += process.done_s * process.size.vcores
         self.ends.append((container_id, exit_status))
 
     # Reports
@@ -183,8 +260,13 @@ class Site:
 
     def so_far_s(self) -> float:
         """Return the core seconds that all processes have used, those that run included."""
-        now_s = self._world.now_s
-        return self.busy_s + sum((now_s - p.began_s) * p.size.vcores for p in self.running.values())
+        for process in self.running.values():
+            process.go_on(self._world.now_s)
+        return self.busy_s + sum(p.done_s * p.size.vcores for p in self.running.values())
+
+    def busy_vcores(self) -> float:
+        """Return the cores that tasks have now."""
+        return sum(p.speed * p.size.vcores for p in self.running.values())
 
 
 def _amount(used: Resources) -> tuple[float, int]:

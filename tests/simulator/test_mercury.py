@@ -23,7 +23,7 @@ def job(number: int, arrives_s: float, *durations_s: float) -> Job:
     return Job(number, arrives_s, durations_s, estimate_s=sum(durations_s) / len(durations_s))
 
 
-@pytest.mark.parametrize("name", ("mercury", "opportunistic"))
+@pytest.mark.parametrize("name", ("kairos", "mercury", "opportunistic"))
 @given(
     st.lists(st.tuples(st.floats(0, 9), st.lists(st.floats(0.1, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
     st.integers(0, 9),
@@ -63,3 +63,26 @@ def test_what_cannot_be_run_is_refused() -> None:
         run("mercury", [replace(job(1, 0.0, 1.0), cores=0.5)])
     with pytest.raises(SimulatorError, match="sort by arrival"):
         run("mercury", [job(1, 2.0, 1.0), job(2, 1.0, 1.0)])
+
+
+def las(quantum_s: float, extra: int) -> dict[str, object]:
+    chosen = {"quantum_s": quantum_s, "extra": extra}
+    section = load("kairos").Settings().model_dump()["policies"]
+    return {**section, "preempt": {"policy": "las", "settings": chosen}}
+
+
+def test_a_newcomer_preempts_and_the_least_attained_goes_on() -> None:
+    one = ClusterModel(nodes=1, delay_s=0.0)
+    jobs = [job(1, 0.0, 10.0), job(2, 3.0, 2.0), job(3, 4.0, 0.25)]
+    result = run("kairos", jobs, cluster=one, policies=las(100.0, 2), start_s=0.0)
+    ended_s = {outcome.number: outcome.ended_s for outcome in result.jobs}
+    # 1 runs from 0 to 3, 2 from 3 to 4, 3 from 4 to 4.25, then 2 (attained 1 s) to 5.25, 1 to 12.25.
+    assert ended_s == pytest.approx({1: 12.25, 2: 5.25, 3: 4.25}, abs=1e-3)
+    assert (result.counts["shrink"], result.counts["restore"], result.counts["kills"]) == (2, 2, 0)
+
+
+def test_after_its_quantum_a_task_gives_way_to_one_that_attained_no_more() -> None:
+    one = ClusterModel(nodes=1, delay_s=0.0)
+    result = run("kairos", [job(1, 0.0, 10.0), job(2, 1.0, 10.0)], cluster=one, policies=las(4.0, 1), start_s=0.0)
+    # 1 0..1, 2 1..5, 1 (1 s) 5..9, 2 (4 s) 9..13, 1 (5 s) 13..17, 2 (8 s) 17..19, 1 (9 s) 19..20.
+    assert {o.number: round(o.ended_s, 3) for o in result.jobs} == {1: 20.0, 2: 19.0}
