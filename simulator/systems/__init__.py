@@ -23,6 +23,7 @@ SYSTEMS: Final[dict[str, str]] = {
     "clwl": "simulator.systems.lwl:CLWL",
     "dlwl": "simulator.systems.lwl:DLWL",
     "dlwl_srpt": "simulator.systems.lwl:DLWL_SRPT",
+    "recorded": "simulator.systems.recorded:SYSTEM",
     "eagle": "simulator.systems.eagle:SYSTEM",
     "hawk": "simulator.systems.hawk:HAWK",
     "sparrow": "simulator.systems.hawk:SPARROW",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from simulator.model import Job
 from simulator.traces.dynoyarn import read_dynoyarn
@@ -15,18 +15,22 @@ from simulator.traces.hawk import read_hawk
 from simulator.traces.jhist import BINARY_FORM, JSON_FORM, read_jhist
 from simulator.traces.jobs import read_jobs
 from simulator.traces.lines import Mistakes, TraceError, in_order, lines, unreadable
+from simulator.traces.recorded import is_store, read_recorded
 from simulator.traces.rumen import read_rumen
 from simulator.traces.spec import JobSpec, Stages, job_of, spec_of
 from simulator.traces.swim import read_swim
 
-Format = Literal["hawk", "jobs", "swim", "rumen", "dynoyarn", "jhist"]
 _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] = {
     "swim": lambda path, mistakes: read_swim(path, None, mistakes),
     "rumen": read_rumen,
     "dynoyarn": read_dynoyarn,
     "jhist": read_jhist,
 }
-_JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {"hawk": read_hawk, "jobs": read_jobs}
+_JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {
+    "hawk": read_hawk,
+    "jobs": read_jobs,
+    "store": lambda path, mistakes: (one.job for one in read_recorded(path, mistakes)),
+}
 FORMATS: Final[tuple[str, ...]] = (*_JOBS, *_SPECS)
 _NUMBER: Final = re.compile(r"[0-9.]+([eE][-+]?\d+)?")
 
@@ -39,6 +43,8 @@ def format_of(path: Path) -> str:
         with path.open("rb") as file:
             if file.read(len(BINARY_FORM)) == BINARY_FORM.encode():
                 return "jhist"
+        if is_store(path):
+            return "store"
     except OSError as error:
         raise unreadable(str(path), error) from error
     number, line = next(lines(path), (1, ""))
