@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from itertools import islice
 from random import Random
 from typing import Final
 
 from shell.errors import QuicksilverError
 from simulator.model import Job
+from simulator.traces import testbed
 from simulator.traces.clusters import CLOUDERA, FACEBOOK, YAHOO, Shape
 from simulator.traces.google import CUTOFF_S, Google
 from simulator.traces.mercury import SLOTS, TASKS, WORKLOADS, Workload, kinds
@@ -128,6 +130,24 @@ _PAPERS: Final = (
         _of_means(Google().shapes),
         CUTOFF_S,
         0.17,
+    ),
+    Generator(
+        "kairos_testbed",
+        "Kairos' WordCounts (thesis Table 4.1), without the order of maps and reduces; for 30 nodes of 4 slots",
+        100,
+        60.0,
+        testbed.mean_work_s(testbed.HEAVY_TAILED),
+        _of_means(partial(testbed.shapes, testbed.HEAVY_TAILED)),
+        130.0,
+    ),
+    Generator(
+        "kairos_uniform",
+        "the first three categories of them alone (thesis §4.5.3); for 30 nodes of 4 slots",
+        100,
+        30.0,
+        testbed.mean_work_s(testbed.UNIFORM),
+        _of_means(partial(testbed.shapes, testbed.UNIFORM)),
+        110.0,
     ),
 )
 GENERATORS: Final[dict[str, Generator]] = {

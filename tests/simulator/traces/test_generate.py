@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 from math import exp
 from random import Random
@@ -144,3 +145,20 @@ def test_tasks_of_a_job_are_normal_without_what_is_negative() -> None:
     assert fmean(found) == pytest.approx(100.0, rel=0.01) and pstdev(found) == pytest.approx(20.0, rel=0.03)
     short = list(draws.tasks_of(Random(1), 1000, 1e-9, 1e-9))
     assert short == [0.001] * 1000
+
+
+def test_kairos_test_bed_has_the_jobs_of_its_table() -> None:
+    """Category 5: 224 maps in two waves and 60 reduces in one, 1175 s in all (Table 4.1)."""
+    jobs = list(generate("kairos_testbed", 2000, 1))
+    assert {(job.name, len(job.durations_s), job.durations_s[0]) for job in jobs} == {
+        ("1", 30, 42.5),
+        ("2", 30, 100.5),
+        ("3", 60, 119.5),
+        ("4", 172, 154.0),
+        ("5", 284, 391.667),
+    }
+    shares = Counter(job.name for job in jobs)
+    assert shares["1"] / 2000 == pytest.approx(0.32, abs=0.03) and shares["5"] / 2000 == pytest.approx(0.02, abs=0.01)
+    work_s = sum(job.work_s for job in jobs) / 2000
+    assert work_s == pytest.approx(generator("kairos_testbed").mean_work_s, rel=0.1)
+    assert {job.name for job in generate("kairos_uniform", 100, 1)} == {"1", "2", "3"}
