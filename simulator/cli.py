@@ -7,12 +7,14 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from ruamel.yaml import YAML
 
 from report import files
 from report.model import Estimate, Page, Prose, Section, Table, Value
@@ -21,7 +23,7 @@ from simulator.report import classes_of, page
 from simulator.results import WRITERS, by_label, metric, needs, summary
 from simulator.run import Row
 from simulator.study import Asked, Runner, Study, runner, study
-from simulator.sweep import Case, StudyError, Variant, cases, choice, variants
+from simulator.sweep import POLICIES, Case, StudyError, Variant, cases, choice, variants
 from simulator.tune import Round, Verdict, tune
 
 FORMATS: Final = (*WRITERS, "html")
@@ -59,7 +61,7 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
     """
     _ready(asked, formats)
     choices = [choice(text, "--sweep") for text in swept]
-    made = study(asked)
+    made = _study(asked)
     found = variants(made.wanted(choices))
     wanted = cases(found, range(1, seeds + 1))
     with runner(made) as does, _progress(made, does, wanted) as step:
@@ -88,7 +90,7 @@ def tune_command(
     if len(asked.systems) > 1:
         raise StudyError("one system at a time can be tuned", place="--system", remedy="name one")
     choices = [choice(text, "--param") for text in swept]
-    made = study(asked)
+    made = _study(asked)
     present, *_ = variants(made.wanted())
     with runner(made) as does:
         verdict = tune(present, variants(made.wanted(choices)), goal, seeds, lambda wanted: _batch(made, does, wanted))
@@ -102,7 +104,7 @@ def tune_command(
         show(_round(found, verdict.goal))
     click.echo(verdict.words())
     if verdict.significant:
-        click.echo(f"Set: {json.dumps(dict(verdict.best.varied))}")
+        click.echo(to_set(verdict))
     _say(places)
 
 
@@ -110,6 +112,14 @@ def _ready(asked: Asked, formats: Sequence[str]) -> None:
     """Raises QuicksilverError for what would fail only after the runs."""
     if asked.out is not None:
         needs(formats, asked.out)
+
+
+def _study(asked: Asked) -> Study:
+    """Return the study, and say what was left out of its trace."""
+    made = study(asked)
+    for line in made.survey.mistakes:
+        click.echo(f"left out: {line}", err=True)
+    return made
 
 
 def _batch(made: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:
@@ -131,7 +141,7 @@ def _progress(made: Study, does: Runner, wanted: Sequence[Case]) -> Iterator[tup
 
 
 def _title(made: Study) -> str:
-    return f"Simulation of {made.offer.trace.path.name}"
+    return f"Simulation of {made.offer.trace.name}"
 
 
 def _facts(made: Study) -> list[tuple[str, str]]:
@@ -195,6 +205,23 @@ def _found(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def to_set(verdict: Verdict) -> str:
+    """Return the proposal as options, and as quicksilver.yaml has it where policies are in it."""
+    best, present = verdict.best, verdict.present
+    options = " ".join(shlex.quote(f"--set={name}={_value(value)}") for name, value in best.varied.items())
+    old, new = (one.settings.get(POLICIES) or {} for one in (present, best))
+    changed = {slot: section for slot, section in new.items() if section != old.get(slot)}
+    if not changed:
+        return f"To simulate it: {options}"
+    text = StringIO()
+    YAML(typ="safe", pure=True).dump({POLICIES: changed}, text)
+    return f"To simulate it: {options}\nIn quicksilver.yaml:\n{text.getvalue().rstrip()}"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 def _variant(found: Variant) -> dict[str, Any]:
     return {"label": found.label, "varied": dict(found.varied), "settings": dict(found.settings)}
 
@@ -208,7 +235,7 @@ def _evidence(made: Study, verdict: Verdict) -> Page:
     """Return the page of a search: what to do, how it was found, and the comparison at the end."""
     rounds = [_round(one, verdict.goal) for one in verdict.rounds]
     facts = [*_facts(made), ("goal", verdict.goal)]
-    title = f"Tuning {verdict.present.system} on {made.offer.trace.path.name}"
+    title = f"Tuning {verdict.present.system} on {made.offer.trace.name}"
     told = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
     if not verdict.rows:
         return Page(title, facts, told)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, get_args
 
 import click
 from click.shell_completion import CompletionItem
@@ -22,9 +22,13 @@ from shell.errors import QuicksilverError
 from simulator.errors import SimulatorError, UnknownSystemError
 from simulator.source import Trace
 from simulator.study import Asked
-from simulator.sweep import StudyError, choice
+from simulator.sweep import choice
 from simulator.systems import SYSTEMS, load
 from simulator.traces.formats import FORMATS
+from simulator.traces.generate import GENERATORS
+from simulator.traces.shaping import Errors
+from simulator.traces.source import GENERATED, Source
+from simulator.traces.spec import Stages
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -46,6 +50,13 @@ def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: 
     return [CompletionItem(name) for name in SYSTEMS if name.startswith(incomplete)]
 
 
+def _traces(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return generators that begin so, or let the shell complete files."""
+    named = [f"{GENERATED}{name}" for name in GENERATORS]
+    found = [CompletionItem(name) for name in named if incomplete and name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
 def systems_option(*names: str, metavar: str, help: str) -> Callable[[C], C]:
     """Return an option that takes names of systems."""
     return click.option(*names, metavar=metavar, help=help, callback=_names, shell_complete=_complete)
@@ -64,7 +75,7 @@ def joined(args: list[str], option: str) -> list[str]:
     found: list[str] = []
     taking = False
     for arg in args:
-        if arg == option or arg.startswith("-") or Path(arg).exists():
+        if arg == option or arg.startswith(("-", GENERATED)) or Path(arg).exists():
             taking = arg == option
             found.append(arg)
         elif taking and found[-1] != option:
@@ -100,11 +111,15 @@ def _about(name: str) -> str:
 
 
 _OPTIONS: Final = (
-    click.argument("trace", type=click.Path(exists=True, path_type=Path)),
+    click.argument("trace", shell_complete=_traces),
     systems_option("--system", "one", metavar="SYSTEM", help="What schedules the jobs."),
     click.option("--format", "fmt", type=click.Choice(FORMATS), help="Of the trace.  [default: as it begins]"),
     click.option("--nodes", type=click.IntRange(1), help="Equal ones."),
-    click.option("--load", type=ABOVE_0, help="Instead of --nodes: as many as the trace's work fills to this share."),
+    click.option(
+        "--load",
+        type=ABOVE_0,
+        help="Work by slots: chooses the nodes, or with --nodes the speed.",
+    ),
     click.option("--slots", type=click.IntRange(1), default=1, show_default=True, help="Tasks a node runs at once."),
     click.option("--memory-mb", type=click.IntRange(0), default=0, help="Of a node.  [default: not counted]"),
     click.option("--delay-s", type=SECONDS, default=0.0005, show_default=True, help="Of the network, one way."),
@@ -112,7 +127,11 @@ _OPTIONS: Final = (
     click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="quicksilver.yaml."),
     click.option("--set", "fixed", multiple=True, metavar="KEY=VALUE", help="A setting of the systems; repeatable."),
     click.option("--first", type=click.IntRange(1), help="Only so many jobs of the trace."),
-    click.option("--faster", type=ABOVE_0, default=1.0, show_default=True, help="Jobs arrive so many times as fast."),
+    click.option("--speed", type=ABOVE_0, default=1.0, show_default=True, help="Jobs arrive so many times as fast."),
+    click.option("--stages", type=click.Choice(get_args(Stages)), default="all", show_default=True, help="That count."),
+    click.option("--as-eagle", is_flag=True, help="Read Hawk's text as Eagle's public simulator does."),
+    click.option("--error", type=click.FloatRange(0, 1), default=0.0, help="Estimates are wrong by up to this share."),
+    click.option("--errors", type=click.Choice(get_args(Errors)), default="both", show_default=True, help="Which way."),
     click.option(
         "--sample",
         type=click.FloatRange(0, 1, min_open=True),
@@ -120,7 +139,7 @@ _OPTIONS: Final = (
         show_default=True,
         help="Each seed has another share of the jobs, at the same load.",
     ),
-    click.option("--skip-broken", is_flag=True, help="Leave out jobs of the trace that are broken, and count them."),
+    click.option("--skip", is_flag=True, help="Leave out jobs of the trace that are broken, and count them."),
     click.option("--processes", type=click.IntRange(1), help="[default: one for each core]"),
     click.option("--out", type=click.Path(path_type=Path), help="Folder of results; runs in it are not done again."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON."),
@@ -160,17 +179,15 @@ def study_options(command: Callable[..., None]) -> Callable[..., None]:
 
 _SHARED: Final = (
     *("trace", "fmt", "nodes", "load", "slots", "memory_mb", "delay_s", "cutoff_s", "config", "fixed", "first"),
-    *("faster", "sample", "skip_broken", "processes", "out"),
+    *("speed", "stages", "as_eagle", "error", "errors", "sample", "skip", "processes", "out"),
 )
 
 
 def _asked(systems: tuple[str, ...], given: Mapping[str, Any]) -> Asked:
-    if given["nodes"] is not None and given["load"] is not None:
-        raise StudyError("--nodes and --load both say how many nodes there are", remedy="give one of them")
+    names = ("fmt", "stages", "skip", "as_eagle", "speed")
+    source = Source(given["trace"], **{name: given[name] for name in names}, jobs=given["first"])
     return Asked(
-        Trace(
-            given["trace"], given["fmt"] or "", given["first"], given["faster"], given["sample"], given["skip_broken"]
-        ),
+        Trace(source, given["sample"], given["error"], given["errors"]),
         systems,
         tuple(choice(text, "--set", several=False) for text in given["fixed"]),
         given["config"],

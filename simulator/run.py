@@ -102,7 +102,7 @@ def run(offer: Offer, case: Case, tell: Progress) -> Row:
     settings = system.Settings.model_validate(variant.given)
     stream = _Stream(offer.trace.jobs_of(case.seed), offer.cutoff_s, tell)
     try:
-        result = system.run(stream, offer.cluster, settings, case.seed)
+        result = system.run(offer.trace.told(stream, case.seed), offer.cluster, settings, case.seed)
     except (SimulatorError, QuicksilverError) as error:
         raise RunError(str(error), place=place) from error
     _whole(result, stream, place)

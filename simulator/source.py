@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import islice
 from math import ceil
 from pathlib import Path
 from random import Random
@@ -13,9 +12,10 @@ from typing import Final
 
 from report.stats import percentile
 from shell.errors import QuicksilverError
-from simulator.model import Job
-from simulator.traces.formats import read
+from simulator.model import ClusterModel, Job
 from simulator.traces.lines import Mistakes
+from simulator.traces.shaping import Errors, misestimated
+from simulator.traces.source import Source
 
 LONG_PERCENTILE: Final = 90.0
 """Where nobody says what a long job is: one job in ten, as in most of Hawk's traces (thesis, Table 2.1)."""
@@ -23,34 +23,32 @@ LONG_PERCENTILE: Final = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Jobs of a file."""
+    """Which jobs, and what a seed changes of them: generated ones, a sample, and what is wrong with estimates."""
 
-    path: Path
-    format: str = ""
-    """"" for what its content shows."""
-    first: int | None = None
-    """Only so many jobs of it."""
-    faster_ratio: float = 1.0
-    """Jobs arrive this many times as fast."""
+    source: Source
+    """Its own seed holds for what is known before a run, its estimates are right."""
     sample_ratio: float = 1.0
     """Each seed has another random share of the jobs, which arrive so much faster that the load stays."""
-    skip: bool = False
-    """Leave out broken jobs; else the first one is an error."""
+    error: float = 0.0
+    """Estimates that systems are told are wrong by up to this share."""
+    errors: Errors = "both"
+
+    @property
+    def name(self) -> str:
+        """For people: the file's name without its folder."""
+        return self.source.name if self.source.is_generated else Path(self.source.name).name
 
     def jobs_of(self, seed: int) -> Iterator[Job]:
-        """Yield the jobs of a run by arrival: all, or the share of its seed. Raises TraceError."""
+        """Yield the jobs of a run by arrival, with right estimates. Raises TraceError."""
+        jobs = replace(self.source, seed=seed).stream()
         if self.sample_ratio == 1.0:
-            return self.jobs()
-        rng, ratio = Random(seed), self.sample_ratio
-        return (replace(job, arrives_s=job.arrives_s * ratio) for job in self.jobs() if rng.random() < ratio)
+            return jobs
+        rng, ratio = Random(f"sample {seed}"), self.sample_ratio
+        return (replace(job, arrives_s=job.arrives_s * ratio) for job in jobs if rng.random() < ratio)
 
-    def jobs(self, mistakes: Mistakes | None = None) -> Iterator[Job]:
-        """Yield the jobs by arrival; what is broken is told to `mistakes`. Raises TraceError."""
-        mistakes = mistakes or Mistakes(skip=self.skip)
-        found = islice(read(self.path, self.format or None, mistakes=mistakes), self.first)
-        if self.faster_ratio == 1.0:
-            return found
-        return (replace(job, arrives_s=job.arrives_s / self.faster_ratio) for job in found)
+    def told(self, jobs: Iterable[Job], seed: int) -> Iterable[Job]:
+        """Return jobs with the estimates that a system is told."""
+        return misestimated(jobs, self.error, seed, self.errors) if self.error else jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +74,15 @@ class Survey:
         """How long jobs arrive."""
         return self.arrives_s[1] - self.arrives_s[0]
 
+    def load(self, cluster: ClusterModel) -> float:
+        """Return the share of a cluster's slots that the work fills while jobs arrive; 0 when all arrive at once."""
+        return self.work_s / (self.span_s * cluster.total_slots) if self.span_s > 0 else 0.0
+
+    def faster(self, times: float) -> Survey:
+        """Return the same with arrivals `times` as fast."""
+        first_s, last_s = self.arrives_s
+        return replace(self, arrives_s=(first_s / times, last_s / times))
+
     def slots_for(self, load: float) -> int:
         """Return how many slots the work fills to a share of `load` (above 0) while jobs arrive."""
         return max(1, ceil(self.work_s / (self.span_s * load))) if self.span_s > 0 else 1
@@ -86,8 +93,8 @@ def survey(trace: Trace) -> Survey:
     jobs = tasks = 0
     work_s, first_s, last_s = 0.0, 0.0, 0.0
     estimates_s: list[float] = []
-    digest, mistakes = sha256(), Mistakes(skip=trace.skip)
-    for job in trace.jobs(mistakes):
+    digest, mistakes = sha256(), Mistakes(skip=trace.source.skip)
+    for job in trace.source.stream(mistakes):
         first_s = job.arrives_s if not jobs else first_s
         last_s = job.arrives_s
         jobs += 1
@@ -96,6 +103,6 @@ def survey(trace: Trace) -> Survey:
         estimates_s.append(job.estimate_s)
         digest.update(repr(job).encode())
     if not jobs:
-        raise QuicksilverError("there is no job in it", place=str(trace.path), remedy="give a trace with jobs")
+        raise QuicksilverError("there is no job in it", place=trace.source.name, remedy="give a trace with jobs")
     long_s, known = percentile(estimates_s, LONG_PERCENTILE), digest.hexdigest()[:16]
     return Survey(jobs, tasks, work_s, (first_s, last_s), long_s, known, mistakes.count, tuple(mistakes.first))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ class Asked:
     config: Path | None
     nodes: int | None
     load: float | None
-    """Offered load (above 0) to choose the number of nodes by."""
+    """Offered load (above 0) to choose the number of nodes by, or with `nodes` how fast jobs arrive."""
     slots: int
     memory_mb: int
     delay_s: float
@@ -61,7 +61,9 @@ class Study:
         return {
             "quicksilver": version(),
             "trace": self.survey.digest,
+            "speed": trace.source.speed,
             "sample_ratio": trace.sample_ratio,
+            "error": [trace.error, trace.errors] if trace.error else None,
             "cluster": asdict(self.offer.cluster),
             "cutoff_s": self.offer.cutoff_s,
         }
@@ -69,15 +71,19 @@ class Study:
     def facts(self) -> list[tuple[str, str]]:
         """Return the same and more, in words."""
         trace, cluster, found = self.offer.trace, self.offer.cluster, self.survey
-        load = found.work_s / (found.span_s * cluster.total_slots) if found.span_s else 0.0
-        part = f"; each seed has another {trace.sample_ratio:g} of the jobs" if trace.sample_ratio != 1 else ""
-        faster = f"; arrivals {trace.faster_ratio:g} times as fast" if trace.faster_ratio != 1 else ""
-        lost = f"; {found.skipped} broken jobs left out" if found.skipped else ""
+        said = [
+            f"{trace.name}: {found.jobs:,} jobs, {found.tasks:,} tasks",
+            f"arrivals {trace.source.speed:.6g} times as fast" if trace.source.speed != 1 else "",
+            "each seed has others of the same kind" if trace.source.is_generated else "",
+            f"each seed has another {trace.sample_ratio:g} of the jobs" if trace.sample_ratio != 1 else "",
+            f"estimates wrong by up to {trace.error:g} ({trace.errors})" if trace.error else "",
+            f"{found.skipped} broken jobs left out" if found.skipped else "",
+        ]
         memory = f", {cluster.memory_mb:,} MB each" if cluster.memory_mb else ""
         return [
-            ("trace", f"{trace.path.name}: {found.jobs:,} jobs, {found.tasks:,} tasks{faster}{part}{lost}"),
+            ("trace", "; ".join(part for part in said if part)),
             ("cluster", f"{cluster.nodes:,} nodes of {cluster.slots} slots{memory}, network {cluster.delay_s:g} s"),
-            ("offered load", f"{load:.3g} of the slots over {found.span_s:,.0f} s of arrivals"),
+            ("offered load", f"{found.load(cluster):.3g} of the slots over {found.span_s:,.0f} s of arrivals"),
             ("long jobs", f"tasks of more than {self.offer.cutoff_s:.6g} s by their estimate"),
             ("quicksilver", version()),
         ]
@@ -86,15 +92,19 @@ class Study:
 def study(asked: Asked) -> Study:
     """Read the trace once and check what can be checked before a run. Raises QuicksilverError."""
     policies = _policies(asked)
-    found = survey(asked.trace)
+    found, trace = survey(asked.trace), asked.trace
     if asked.nodes is None and asked.load is None:
         nodes = -(-found.slots_for(0.9) // asked.slots)
         remedy = f"give --nodes, or --load 0.9 (which is {nodes} nodes)"
-        raise StudyError("the number of nodes is not known", place=str(asked.trace.path), remedy=remedy)
+        raise StudyError("the number of nodes is not known", place=trace.source.name, remedy=remedy)
     nodes = asked.nodes or -(-found.slots_for(asked.load or 1.0) // asked.slots)
     cluster = ClusterModel(nodes, asked.slots, asked.memory_mb, asked.delay_s)
+    if asked.nodes is not None and asked.load is not None:
+        speed = asked.load / found.load(cluster) if found.span_s else 1.0
+        trace = replace(trace, source=replace(trace.source, speed=trace.source.speed * speed))
+        found = found.faster(speed)
     cutoff_s = found.long_s if asked.cutoff_s is None else asked.cutoff_s
-    return Study(asked, Offer(asked.trace, cluster, cutoff_s), found, policies)
+    return Study(asked, Offer(trace, cluster, cutoff_s), found, policies)
 
 
 def _policies(asked: Asked) -> Mapping[str, Any] | None:

@@ -12,6 +12,7 @@ from math import log
 from statistics import fmean
 from typing import Final
 
+from report.cells import number
 from report.model import Estimate
 from simulator.figures import HIGHER_IS_BETTER
 from simulator.results import compared
@@ -77,12 +78,12 @@ class Verdict:
             return f"Nothing was better in {self.goal} than the settings as they are: keep them."
         if self.ratio is None:
             return f"{self.goal} is 0 in some runs: nothing can be said of its ratio; choose another goal."
-        low, high = _bounds(self.ratio)
-        value = self.ratio.value if isinstance(self.ratio, Estimate) else self.ratio
-        change = f"{self.goal} {value:.3f} times as it is ({low:.3f} to {high:.3f}, {self.seeds} fresh seeds)"
+        low, high = map(number, _bounds(self.ratio))
+        value = number(self.ratio.value if isinstance(self.ratio, Estimate) else self.ratio)
+        change = f"{self.goal} is {value} of what it is now ({low} to {high}, {self.seeds} fresh seeds)"
         if not self.significant:
             return (
-                f"Nothing is significantly better in {self.goal}: the best found, {self.best.label}, has {change}. "
+                f"Nothing is significantly better in {self.goal}: the best found, {self.best.label}: {change}. "
                 "Keep the settings as they are, or try more seeds."
             )
         if not self.chance:

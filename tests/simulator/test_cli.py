@@ -13,7 +13,11 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
+from report.model import Estimate
+from simulator.cli import to_set
 from simulator.options import joined
+from simulator.sweep import Variant
+from simulator.tune import Verdict
 from tests.simulator.queues import register, write_trace
 
 Run = Callable[..., Result]
@@ -59,6 +63,9 @@ def test_load_chooses_the_nodes_and_says_so_where_neither_is_given(quicksilver: 
     found = quicksilver("simulate", trace, "--system=queues", "--load=0.9", "--slots=2", "--json")
     cluster = json.loads(found.stdout)["cluster"]
     assert (cluster["nodes"], cluster["slots"]) == (10, 2)
+    found = quicksilver("simulate", trace, "--system=queues", "--load=0.45", "--nodes=10")
+    assert "arrivals 0.266301 times as fast" in found.output
+    assert "offered load: 0.45 of the slots over 894 s" in found.output
     found = quicksilver("simulate", trace, "--system=queues")
     assert found.exit_code == 1
     assert "give --nodes, or --load 0.9 (which is 19 nodes)" in found.output
@@ -69,7 +76,6 @@ def test_load_chooses_the_nodes_and_says_so_where_neither_is_given(quicksilver: 
     [
         (["--system=queue"], r"did you mean 'queues'\?"),
         ([], r"name a system: --system NAME; --list shows them"),
-        (["--system=queues", "--nodes=1", "--load=1"], r"give one of them"),
         (["--system=queues", "--nodes=1", "--sweep", "choices"], r"--sweep: 'choices' sets nothing"),
         (["--system=queues", "--nodes=1", "--set", "choices=0"], r"queues\.choices: must be >= 1"),
         (["--system=queues", "--nodes=1", "--set", "fails_at=3"], r"queues, seed 1: job 3 fits nowhere"),
@@ -113,8 +119,31 @@ def test_tuning_proposes_what_is_better_with_its_evidence(quicksilver: Run, trac
     assert result["ratio"]["ci_high"] < 1
     assert result["verdict"].startswith("Use queues choices=")
     assert [one["seeds"] for one in result["rounds"]] == [2, 4]
+    said = quicksilver(*options, "--seeds=5").output
+    assert f"To simulate it: --set=choices={result['proposed']['choices']}" in said
     worse = quicksilver("tune", trace, "--system=queues", "--nodes=12", "--set=choices=12", "--param=choices=1,2")
     assert "keep them" in worse.output
+
+
+def test_a_proposal_of_policies_is_said_as_the_settings_file_has_it() -> None:
+    present, best = (
+        Variant("m", "m", "m:S", {}, {"policies": {"order": {"policy": "fifo"}, "place": place}}, {"place.k": k})
+        for place, k in (({"policy": "random"}, 1), ({"policy": "topk_wait", "settings": {"k": 20}}, 20))
+    )
+    found = Verdict("mean_all", present, best, [], Estimate(0.5, 0.4, 0.6), 8, True, [])
+    assert to_set(found) == (
+        "To simulate it: --set=place.k=20\nIn quicksilver.yaml:\npolicies:\n  place:\n    policy: topk_wait\n"
+        "    settings: {k: 20}"
+    )
+
+
+def test_broken_jobs_are_left_out_and_told(quicksilver: Run, trace: Path) -> None:
+    trace.write_text(f"{trace.read_text()}nonsense\n")
+    options = ("simulate", trace, "--system=queues", "--nodes=10")
+    assert quicksilver(*options).exit_code == 1
+    found = quicksilver(*options, "--skip")
+    assert "trace.jsonl: 120 jobs, 336 tasks; 1 broken jobs left out" in found.output
+    assert "left out: " in found.stderr and "trace.jsonl:121" in found.stderr
 
 
 def test_systems_and_settings_are_listed(quicksilver: Run) -> None:

@@ -17,13 +17,14 @@ from simulator.model import ClusterModel, Job, SimResult
 from simulator.run import Offer, Row, RunError, run_all
 from simulator.source import Trace
 from simulator.sweep import Case, Choice, Wanted, cases, variants
+from simulator.traces.source import Source
 from tests.simulator.queues import SYSTEM, Settings, register, write_trace
 
 
 @pytest.fixture
 def offer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Offer:
     register(monkeypatch)
-    return Offer(Trace(write_trace(tmp_path / "trace.jsonl")), ClusterModel(10), 10.0)
+    return Offer(Trace(Source(str(write_trace(tmp_path / "trace.jsonl")))), ClusterModel(10), 10.0)
 
 
 def wanted(*swept: Choice) -> list[Case]:
@@ -61,6 +62,31 @@ def test_a_sampled_trace_differs_by_seed_and_is_the_same_for_all_systems(offer: 
     jobs = [row.figures.metrics["jobs_all"] for row in rows]
     assert jobs[0] == jobs[1] != jobs[2] == jobs[3]
     assert 100 < max(job.arrives_s for job in part.trace.jobs_of(1)) < 120
+
+
+def test_wrong_estimates_are_told_and_classes_stay(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
+    told_s: list[list[float]] = []
+
+    class Listening:
+        name, Settings = "queues", Settings
+
+        def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Settings, seed: int) -> SimResult:
+            kept = list(jobs)
+            told_s.append([job.estimate_s for job in kept])
+            return SYSTEM.run(kept, cluster, settings, seed)
+
+    monkeypatch.setattr("tests.simulator.queues.SYSTEM", Listening())
+    wrong = replace(offer, trace=replace(offer.trace, error=0.9))
+    rows = [row for one in (offer, wrong, wrong) for _, row in run_all(one, wanted()[:1], 1, lambda _: None)]
+    assert told_s[0] != told_s[1] == told_s[2]
+    assert {row.figures.metrics["jobs_long"] for row in rows} == {12}
+
+
+def test_a_generator_makes_other_jobs_for_each_seed(offer: Offer) -> None:
+    made = replace(offer, trace=Trace(Source("gen:yahoo", jobs=20)))
+    first, second = ([job.durations_s for job in made.trace.jobs_of(seed)] for seed in (1, 2))
+    assert len(first) == len(second) == 20
+    assert first != second
 
 
 def test_lost_jobs_are_no_result(offer: Offer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +130,7 @@ if __name__ == "__main__":
 def test_a_killed_sweep_goes_on_and_its_processes_end_with_it(offer: Offer, tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_KILLED)
-    options = [str(offer.trace.path), "--system=queues", "--sweep=choices=1,2,5", "--seeds=2", "--nodes=10"]
+    options = [offer.trace.source.name, "--system=queues", "--sweep=choices=1,2,5", "--seeds=2", "--nodes=10"]
 
     def study(how: str, name: str, *more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, str(program), how, *options, f"--out={tmp_path / name}", "--formats=json", *more]

@@ -50,7 +50,7 @@ def test_the_better_half_goes_on_with_twice_the_seeds_and_the_best_is_compared_o
     assert [standing.label for standing in found.rounds[1].standings][:1] == ["x k=5"]
     assert [standing.kept for standing in found.rounds[1].standings] == [True, True, False, False]
     assert found.significant
-    assert found.words().startswith("Use x k=5: mean_all 0.952 times as it is (0.952 to 0.952, 8 fresh seeds)")
+    assert found.words().startswith("Use x k=5: mean_all is 0.952 of what it is now (0.952 to 0.952, 8 fresh seeds)")
 
 
 def test_the_higher_the_better_where_it_is_so() -> None:
