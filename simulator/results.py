@@ -6,11 +6,12 @@ import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
+from math import exp, log
 from pathlib import Path
 from typing import Any, Final
 
 from report.model import Estimate
-from report.stats import effect, interval
+from report.stats import interval
 from shell.errors import QuicksilverError
 from simulator.figures import ALL, HIGHER_IS_BETTER
 from simulator.run import Row
@@ -48,8 +49,7 @@ def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> Estimate | 
         return None
     if len(pairs) == 1:
         return pairs[0][1] / pairs[0][0]
-    found = effect([one for one, _ in pairs], [other for _, other in pairs])
-    return Estimate(found["effect"], found["ci_low"], found["ci_high"])
+    return Estimate(*map(exp, interval([log(other / one) for one, other in pairs])))
 
 
 def better(name: str, ratio: Estimate | float | None) -> bool | None:
