@@ -11,6 +11,7 @@ from simulator.model import Job
 from simulator.traces import formats
 from simulator.traces.generate import generate
 from simulator.traces.lines import Mistakes, TraceError
+from simulator.traces.recorded import read_recorded
 from simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
 from simulator.traces.spec import Stages
 
@@ -22,7 +23,7 @@ class Source:
     """Which jobs. Streams of equal sources are equal; each `stream` reads anew."""
 
     name: str
-    """A file, a folder of job history, or gen:NAME for a generator."""
+    """A file, a folder of job history, or a generator: gen:NAME, or gen:NAME:SEED."""
     fmt: str | None = None
     """Of `formats.FORMATS`; None: as the file begins."""
     stages: Stages = "all"
@@ -73,7 +74,12 @@ class Source:
 
     def _first(self, mistakes: Mistakes) -> Iterator[Job]:
         if self.is_generated:
-            return generate(self.name.removeprefix(GENERATED), self.jobs, self.seed)
+            name, _, seed = self.name.removeprefix(GENERATED).partition(":")
+            if seed and not seed.isdigit():
+                raise TraceError(f"{seed!r} is no seed", place=self.name, remedy=f"write {GENERATED}{name}:7")
+            return generate(name, self.jobs, int(seed) if seed else self.seed)
+        if "://" in self.name:
+            return head((one.job for one in read_recorded(self.name, mistakes)), self.jobs)
         path = Path(self.name)
         read = formats.read(path, self.fmt, stages=self.stages, mistakes=mistakes, as_eagle=self.as_eagle)
         return head(read, self.jobs)

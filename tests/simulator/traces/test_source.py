@@ -72,6 +72,9 @@ def test_a_source_is_a_file_or_a_generator_with_all_that_changes_it(tmp_path: Pa
     loaded = Source(str(path), load=0.5, slots=8)
     assert measured(loaded.stream()).slots == pytest.approx(4.0)
     assert list(Source("gen:yahoo", jobs=9, seed=5).stream()) == list(generate("yahoo", 9, 5))
+    assert list(Source("gen:yahoo:5", jobs=9).stream()) == list(generate("yahoo", 9, 5))
+    with pytest.raises(TraceError, match="'x' is no seed; write gen:yahoo:7"):
+        Source("gen:yahoo:x").stream()
     wrong = Source("gen:yahoo", jobs=9, seed=5, error=0.6, errors="under")
     assert list(wrong.stream()) == list(misestimated(generate("yahoo", 9, 5), 0.6, 5, "under"))
 
