@@ -76,6 +76,8 @@ class Production(SystemSettings):
     """Between heartbeats of a NodeManager (Mercury §7.1)."""
     master_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of an application master."""
+    report_s: float = Field(1.0, gt=0)
+    """Between reports of a sidecar; a run costs time by their number."""
     start_s: float = Field(0.1, ge=0)
     """From a start to the task's begin: the NodeManager and the process."""
     off_switch: int = Field(1, ge=1)
@@ -128,6 +130,7 @@ class _System:
             size=work.size,
             node_beat_s=settings.node_beat_s,
             master_beat_s=settings.master_beat_s,
+            report_s=settings.report_s,
             start_s=settings.start_s + cluster.delay_s,
             off_switch=settings.off_switch,
             slow_nodes=settings.slow_nodes,

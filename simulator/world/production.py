@@ -22,6 +22,7 @@ from policies.settings import Policies
 from rm_proxy import ids
 from rm_proxy.coordinator import Coordinator
 from rm_proxy.estimator import Estimator
+from rm_proxy.inventory import Limits
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from rm_proxy.yarn_json import YarnNode, YarnQueue
@@ -36,8 +37,10 @@ from simulator.world.yarn import Yarn
 
 EPOCH_S: Final = 1_000_000.0
 """When a run begins by its clock: late enough for nothing to look as if it had just been heard of."""
-REPORT_S: Final = 1.0
-"""Between reports of a sidecar, and between rounds of the proxy."""
+ROUND_S: Final = 1.0
+"""Between rounds of the proxy."""
+_FRESH_REPORTS: Final = 5.0
+"""A node that told nothing for so many times the time between reports is stale, as in production."""
 COALESCE_S: Final = 0.02
 """Of changes into one report, as in the sidecar."""
 REFRESH_S: Final = 5.0
@@ -61,6 +64,8 @@ class Setup:
     node_beat_s: float = 1.0
     """Between heartbeats of a NodeManager."""
     master_beat_s: float = 1.0
+    report_s: float = 1.0
+    """Between reports of a sidecar."""
     start_s: float = 0.1
     """From a start that goes to the NodeManager to its process."""
     off_switch: int = 1
@@ -123,7 +128,9 @@ class World:
     ) -> None:
         """Prepare. jobs: by arrival; corrected: whether estimates learn from tasks that ended."""
         self.setup, self.start_s, self.clock = setup, setup.start_s, Clock(EPOCH_S)
-        self.coordinator = Coordinator(policies, Random(f"coordinator {seed}"))
+        self.coordinator = Coordinator(
+            policies, Random(f"coordinator {seed}"), Limits(report_fresh_s=_FRESH_REPORTS * setup.report_s)
+        )
         if not corrected:
             self.coordinator.estimator = Told()
         rng = Random(f"nodes {seed}")
@@ -131,7 +138,10 @@ class World:
         self.names = [(f"node{n:04d}", rack) for n, rack in enumerate(racks)]
         nodes = (RmNode(f"{host}:8041", host, rack, setup.size) for host, rack in self.names)
         self.yarn = Yarn(nodes, setup.off_switch)
-        self.sites = {node_id: Site(node_id, setup.size, policies, self, setup.shares) for node_id in self.yarn.nodes}
+        self.sites = {
+            node_id: Site(node_id, setup.size, policies, self, setup.shares, setup.report_s)
+            for node_id in self.yarn.nodes
+        }
         self.slow = set(rng.sample(list(self.sites), round(setup.slow_nodes * setup.nodes)))
         self.masters: dict[int, Master] = {}
         self.run = Run([], round(setup.nodes * setup.size.vcores), setup.window_s)
@@ -169,8 +179,8 @@ class World:
             self._report(site)
             phase = self._rng.uniform(0, 1)
             self.later(phase * setup.node_beat_s, partial(self._node_beat, site))
-            self.later(phase * REPORT_S, partial(self._tick, site))
-        self.later(REPORT_S, self._round)
+            self.later(phase * setup.report_s, partial(self._tick, site))
+        self.later(ROUND_S, self._round)
         self.later(REFRESH_S, self._refresh)
         if setup.window_s < inf:
             self.later(setup.window_s, self._look_at_use)
@@ -241,7 +251,7 @@ class World:
     def _tick(self, site: Site) -> None:
         site.tick()
         self._report(site)
-        self.later(REPORT_S, partial(self._tick, site))
+        self.later(self.setup.report_s, partial(self._tick, site))
 
     def _submit(self, job: Job) -> None:
         if job.queue not in self._queues:
@@ -334,7 +344,7 @@ class World:
     def _round(self) -> None:
         self.coordinator.round(self.now_s)
         self._carry_out(self.coordinator.take_effects())
-        self.later(REPORT_S, self._round)
+        self.later(ROUND_S, self._round)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:

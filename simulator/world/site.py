@@ -78,14 +78,23 @@ class Site:
     """One node with its sidecar."""
 
     def __init__(
-        self, node_id: str, capacity: Resources, policies: Policies, world: Surroundings, shares: bool = False
+        self,
+        node_id: str,
+        capacity: Resources,
+        policies: Policies,
+        world: Surroundings,
+        shares: bool = False,
+        report_s: float = 1.0,
     ) -> None:
-        """Begin empty. shares: whether containers share the cores, as a `preempt` policy that shrinks has it."""
+        """Begin empty. shares: whether containers share the cores, as a `preempt` policy that shrinks has it.
+
+        report_s: between reports; what the proxy answers to one is kept for ten of them, as in production.
+        """
         self.id, self.capacity, self.policies = node_id, capacity, policies
         shrinking = policies.shrinking() if shares else None
         self.shares = shrinking is not None
         extra, self._sliver = (shrinking.extra, shrinking.min_cores) if shrinking is not None else (0.0, 0.0)
-        rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra)
+        rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=10 * report_s)
         self.node = Node(
             rules,
             policies.order_key,
