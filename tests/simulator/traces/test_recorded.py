@@ -20,6 +20,8 @@ from simulator.systems.recorded import SYSTEM, RecordedSettings
 from simulator.traces.formats import format_of, read
 from simulator.traces.lines import Mistakes, TraceError
 from simulator.traces.recorded import read_recorded
+from simulator.traces.source import Source
+from workloads.postgres import Postgres
 
 ANN = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", (), 0, 990.0)
 
@@ -104,6 +106,17 @@ def test_a_store_is_a_trace(store: Path) -> None:
     assert format_of(store) == "store"
     assert list(read(store)) == [one.job for one in read_recorded(store)]
     assert list(read_recorded(f"sqlite:///{store}")) == list(read_recorded(store))
+
+
+@pytest.mark.postgres
+def test_a_store_in_postgresql_has_the_same_jobs(store: Path) -> None:
+    with Postgres() as server:
+        opened = Store(server.url)
+        opened.open()
+        opened.write(ROWS)
+        opened.close()
+        assert list(read_recorded(server.url)) == list(read_recorded(store))
+        assert list(Source(server.url, jobs=1).stream()) == list(read(store))[:1]
 
 
 def test_reading_changes_nothing(store: Path) -> None:
