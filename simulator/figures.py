@@ -2,8 +2,9 @@
 
 Figures are named KIND_CLASS: `mean`, `p50`, `p90`, `p95`, `p99` of job completion (arrival to the end of the last
 task), `wait` (mean over tasks, arrival to begin) and `jobs`, of `all` jobs and of each class. `throughput` is tasks per
-second from the first arrival to the last end (`makespan`), `utilisation` the mean share of the slots that is busy over
-that time, `utilisation_p50` and `utilisation_max` of its samples, weighted by how long each holds.
+second from the first arrival to the last end (`makespan`), `utilisation` the tasks' work by what all slots could do in
+that time (what kills lost is no work), `utilisation_p50` and `utilisation_max` the median and the highest of the
+samples of busy slots, each weighted by how long it holds.
 """
 
 from __future__ import annotations
@@ -94,7 +95,6 @@ def _whole(result: SimResult, cluster: ClusterModel) -> dict[str, float]:
     weights = _weights(result.busy)
     if weights:
         whole_s = sum(seconds for _, seconds in weights)
-        found["utilisation"] = sum(share * seconds for share, seconds in weights) / whole_s
         found["utilisation_p50"] = _weighted_median(weights, whole_s)
         found["utilisation_max"] = max(share for share, _ in weights)
     return found

@@ -33,7 +33,7 @@ def test_figures_by_class() -> None:
     }
     assert found.metrics["wait_short"] == 7 / 4  # of tasks, not of jobs
     assert (found.metrics["makespan"], found.metrics["throughput"]) == (20.0, 5 / 20)
-    assert (found.metrics["utilisation"], found.metrics["utilisation_p50"]) == (0.625, 0.25)
+    assert (found.metrics["utilisation"], found.metrics["utilisation_p50"]) == (10 / (20 * 4), 0.25)
     assert found.metrics["utilisation_max"] == 1.0
     assert found.completion_s["all"][0] == 4.0
     assert found.completion_s["all"][-1] == 20.0
