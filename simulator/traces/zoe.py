@@ -24,6 +24,7 @@ MEMORY_MB: Final = 100 * 128 * 1024
 """Of the paper's cluster: 100 machines with 32 cores and 128 GB each (§4.1)."""
 LARGEST_RATIO: Final = 0.5
 """No application asks for more of that cluster; own. With all of it for one, a rigid scheduler stands still."""
+_GAP_RATIO: Final = 5000.0
 Drawn = tuple[float, float, int, int, float, int, str]
 """Gap (before scaling), runtime in s, core, elastic, cores and MB of each component, class."""
 
@@ -38,6 +39,8 @@ class ZoeMix(BaseModel):
     """Of all (§4.1); 0 where batch applications are compared alone (§4.2, §4.3)."""
     rigid_ratio: float = Field(0.2, ge=0, le=1)
     """Of batch applications (§4.1)."""
+    burst: float = Field(200.0, gt=1)
+    """Applications that come in one burst, on average; the gaps between bursts are 5,000 times those within. Own."""
     load: float = Field(1.0, gt=0)
     """What all applications ask for, by what the paper's cluster has from the first to the last arrival: of cores or
     memory, whichever is more. Own; see docs/reproduction.md."""
@@ -104,9 +107,9 @@ def testbed(seed: int, load: float = 1.0) -> Iterator[Application]:
 
 def _draw(mix: ZoeMix, rng: Random) -> Iterator[Drawn]:
     for _ in range(mix.applications):
-        gap = rng.expovariate(1.0) * (0.02 if rng.random() < 0.75 else 4.0)
+        gap = rng.expovariate(1.0) * (1.0 if rng.random() * mix.burst > 1 else _GAP_RATIO)
         cores = round(_between(rng, 0.5, 1.0, 0.05, 6.0), 3)
-        memory_mb = round(_between(rng, 1800, 1.2, 8, 40 * 1024))
+        memory_mb = round(_between(rng, 1536, 1.2, 8, 40 * 1024))
         most = int(LARGEST_RATIO * min(CORES / cores, MEMORY_MB / memory_mb))
         if rng.random() < mix.interactive_ratio:
             klass, runtime_s = INTERACTIVE, _between(rng, 900, 1.5, 30, 86_400)
