@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from pydantic import Field
@@ -31,21 +31,19 @@ class Hawk(Moving):
     """How long a node must have had room, and nothing waiting, before it takes over."""
 
 
-def short_runs(long: Iterable[bool | int], held_up: bool) -> Iterator[tuple[int, int]]:
+def short_runs(long: bytes, held_up: bool) -> Iterator[tuple[int, int]]:
     """Yield (begin, end) of each group of consecutive short tasks that comes behind a long one (§2.3.6).
 
-    long: of those that wait, in the order of the queue. held_up: whether a long one that runs counts.
+    long: 1 for each long one of those that wait, 0 for a short one, in the order of the queue. held_up: whether a long
+    one that runs counts.
     """
-    begin, at = -1, -1
-    for at, is_long in enumerate(long):
-        if is_long:
-            if begin >= 0:
-                yield begin, at
-            begin, held_up = -1, True
-        elif held_up and begin < 0:
-            begin = at
-    if begin >= 0:
-        yield begin, at + 1
+    at = 0 if held_up else long.find(1)
+    while at >= 0:
+        begin = long.find(0, at)
+        if begin < 0:
+            return
+        at = long.find(1, begin)
+        yield begin, at if at >= 0 else len(long)
 
 
 def first_group(queue: NodeQueue, cfg: Hawk) -> list[ContainerView]:
@@ -55,7 +53,7 @@ def first_group(queue: NodeQueue, cfg: Hawk) -> list[ContainerView]:
     whoever waits first is held up only then. So it is where guaranteed containers alone keep the queue waiting.
     """
     held_up = not cfg.behind_long or all(task.expected_s >= cfg.short_s for task in queue.running)
-    for begin, end in short_runs((task.expected_s >= cfg.short_s for task in queue.waiting), held_up):
+    for begin, end in short_runs(bytes(task.expected_s >= cfg.short_s for task in queue.waiting), held_up):
         group = [task for task in queue.waiting[begin:end] if _may_go(task, cfg)]
         if group:
             return group

@@ -153,13 +153,15 @@ class Fifo(Single):
 
         What a thief has is not behind a long task any more.
         """
-        general, random, longs = self.general, self.rng.random, self.longs
-        first, count = general.start, len(general)
+        random, longs, queues = self.rng.random, self.longs, self.queues
+        first, count = self.kept, self.nodes - self.kept
         for contacted in range(1, self.contacts + 1):
             victim = first + int(random() * count)
-            if longs[victim] and self.queues[victim]:
-                queue = self.queues[victim]
-                found = next(short_runs((self.is_long[item >> 1] for item in queue), self.runs[victim] >= 0), None)
+            if longs[victim] and queues[victim]:
+                queue, runs_long = queues[victim], self.runs[victim] >= 0
+                some_wait = longs[victim] > runs_long
+                long = bytes([self.is_long[item >> 1] for item in queue]) if some_wait else bytes(len(queue))
+                found = next(short_runs(long, runs_long), None)
                 if found is not None:
                     self._take(queue, found, mine)
                     self._contacted += contacted

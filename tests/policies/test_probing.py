@@ -56,9 +56,10 @@ def test_refused_probes_go_where_no_long_task_was_and_then_to_the_nodes_kept_for
 
 def test_short_tasks_behind_a_long_one_come_in_groups() -> None:
     """Figure 2.3 of the thesis: a short task runs in the first queue, a long one in the second."""
-    assert list(short_runs((0, 0, 1, 0, 0, 1, 0), held_up=False)) == [(3, 5), (6, 7)]
-    assert list(short_runs((0, 0, 1, 0, 0, 1, 0), held_up=True)) == [(0, 2), (3, 5), (6, 7)]
-    assert list(short_runs((0, 0), held_up=False)) == list(short_runs((), held_up=True)) == []
+    assert list(short_runs(bytes((0, 0, 1, 0, 0, 1, 0)), held_up=False)) == [(3, 5), (6, 7)]
+    assert list(short_runs(bytes((0, 0, 1, 0, 0, 1, 0)), held_up=True)) == [(0, 2), (3, 5), (6, 7)]
+    assert list(short_runs(bytes(2), held_up=False)) == list(short_runs(b"", held_up=True)) == []
+    assert list(short_runs(bytes((1, 1)), held_up=True)) == []
 
 
 def test_the_probe_with_the_least_work_left_is_next_unless_it_overtook_too_much() -> None:
