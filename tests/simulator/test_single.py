@@ -1,6 +1,7 @@
 """Sparrow, Hawk, Eagle and the LWL systems: worked examples, and what holds on any trace."""
 
 from random import Random
+from statistics import median
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from simulator.checks import wrong
 from simulator.model import ClusterModel, Job, SimResult
 from simulator.systems import load
+from simulator.traces.generate import generate
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")
 
@@ -79,6 +81,21 @@ def test_least_work_left_sees_what_runs_and_dlwl_only_what_was_reported() -> Non
     assert ended_s(run("clwl", jobs, cluster)) == {1: 30.0, 2: 35.0, 3: 15.0, 4: 20.0}
     late = [ended_s(run("dlwl", jobs, cluster, seed=seed, heartbeat_s=1000.0)) for seed in range(20)]
     assert {one[1] for one in late} > {30.0}  # both tasks went to one node in some
+
+
+def test_hawks_example_of_a_loaded_cluster_under_sparrow() -> None:
+    """Thesis §2.2.3: median utilisation 86 %, at most 97.8 %, many short jobs of 100 s take more than 15,000 s.
+
+    The paper's jobs are drawn as these are, but not these: with seeds 1 to 5 the median is 85.4 to 87.4 %, the maximum
+    96.8 to 97.9 %.
+    """
+    jobs = list(generate("hawk_example", seed=1))
+    result = run("sparrow", jobs, ClusterModel(15_000), cutoff_s=1000.0, distinct=True)
+    shares = [share for _, share in result.busy]
+    assert median(shares) == pytest.approx(0.86, abs=0.015)
+    assert max(shares) == pytest.approx(0.978, abs=0.01)
+    assert median(one.completion_s for one in result.jobs if one.klass == "short") > 15_000
+    assert wrong(result, jobs, ClusterModel(15_000)) == []
 
 
 def trace(seed: int, jobs: int = 60) -> list[Job]:
