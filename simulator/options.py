@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from functools import wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -106,8 +107,9 @@ def _list(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None
 
 
 def _about(name: str) -> str:
-    system = load(name)
-    return ((type(system).__doc__ or "") if not isinstance(system, type) else system.__doc__ or "").split("\n")[0]
+    """Return the first paragraph of what a system's module says of it."""
+    said = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
+    return " ".join(said.strip().split("\n\n")[0].split())
 
 
 _OPTIONS: Final = (

@@ -147,7 +147,7 @@ def test_broken_jobs_are_left_out_and_told(quicksilver: Run, trace: Path) -> Non
 
 
 def test_systems_and_settings_are_listed(quicksilver: Run) -> None:
-    assert re.search(r"^queues +A small system", quicksilver("simulate", "--list").output, re.MULTILINE)
+    assert re.search(r"^queues +A small system to try", quicksilver("simulate", "--list").output, re.MULTILINE)
     assert re.search(
         r"^choices +int +1 +1\.\. +Queues to look at", quicksilver("simulate", "--describe", "queues").output, re.M
     )
