@@ -80,7 +80,7 @@ class JobManager:
         shape = self._world.shape
         regular = self._hand_out_tokens()
         room = regular + allowance(shape.tokens, shape.opportunistic) - len(self._extras)
-        batch = [self._pending[n] for n in range(min(shape.batch, room, len(self._pending)))]
+        batch = [self._pending.popleft() for _ in range(min(shape.batch, room, len(self._pending)))]
         if not batch:
             return
         offers = [self._offers(task) for task in batch]
@@ -91,8 +91,7 @@ class JobManager:
             node = chosen[which]
             assert node is not None
             self._send(batch[which], int(node), waits_s[node], rank < regular)
-        sent = {batch[which] for which in order}
-        self._pending = deque(task for task in self._pending if task not in sent)
+        self._pending.extendleft(task for task, node in zip(batch[::-1], chosen[::-1], strict=True) if node is None)
         if self._pending:
             self.soon(max(2 * shape.delay_s, LEAST_RETRY_S))
 
@@ -100,6 +99,8 @@ class JobManager:
         """Upgrade opportunistic tasks while there are tokens; return how many are left for pending ones."""
         shape = self._world.shape
         free = max(0, shape.tokens - self._regular)
+        if not free:
+            return 0
         pending = [Wish(str(n), 0.0) for n in range(min(free, len(self._pending)))]
         out = {f"out {task.number}": task for task in self._extras}
         chosen = regular_next([*(Wish(name, 0.0, out=True) for name in out), *pending], shape.tokens, self._regular)
@@ -119,7 +120,7 @@ class JobManager:
             for one in task.inputs:
                 rack = range(one - one % shape.racks_of, min(one - one % shape.racks_of + shape.racks_of, len(nodes)))
                 found.update(rng.sample(rack, min(shape.rack_servers, len(rack))))
-        light = self._world.monitor.light
+        light = self._world.monitor.light()
         found.update(rng.sample(light, min(shape.light_servers, len(light))))
         return preference({str(n): self.over_s(task, n) + rng.random() * shape.jitter_s for n in sorted(found)})
 

@@ -53,15 +53,17 @@ class ProcessNode:
 
     def _fill(self) -> None:
         """Start what there is room for; regular tasks take the place of opportunistic ones."""
-        self._world.monitor.changed.add(self.number)
-        queue = self.queue
+        monitor, queue = self._world.monitor, self.queue
+        monitor.changed.add(self.number)
         while queue:
             if queue[0].begun:
                 queue.popleft()
             elif len(self._tries) < self._slots or self._make_room():
                 self._start(queue.popleft())
             else:
+                monitor.queued.add(self.number)
                 return
+        monitor.queued.discard(self.number)
         free = self._slots - len(self._tries)
         if self._extras and free:
             waiting = [Extra(str(n), SLOT, task.manager.weight()) for n, task in enumerate(self._extras)]

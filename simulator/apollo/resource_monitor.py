@@ -22,24 +22,36 @@ class ResourceMonitor:
         self._world = world
         nodes = len(world.nodes)
         self.matrices = [WaitMatrix(0.0, {SLOT: 0.0})] * nodes
+        self._free_s = [0.0] * nodes
+        """When each of them would start a task that came now."""
         self.changed: set[int] = set()
         """Servers with other tasks than at the last round."""
-        self._light = max(world.shape.light_servers, ceil(world.shape.light_ratio * nodes))
-        self.light = list(range(min(self._light, nodes)))
-        """Those that would let a task wait least, the best first."""
+        self.queued: set[int] = set()
+        """Servers where regular tasks wait."""
+        self._length = min(nodes, max(world.shape.light_servers, ceil(world.shape.light_ratio * nodes)))
+        self._light: list[int] = []
+
+    def light(self) -> list[int]:
+        """Return servers that would let a task wait least, the best first, idle ones by chance; made once a round."""
+        if not self._light:
+            now_s, free_s = self._world.clock.now_s, self._free_s
+            idle = [node for node, at_s in enumerate(free_s) if at_s <= now_s]
+            self._light = self._world.rng.sample(idle, min(self._length, len(idle)))
+            if len(self._light) < self._length:
+                busy = ((at_s, node) for node, at_s in enumerate(free_s) if at_s > now_s)
+                self._light += [node for _, node in nsmallest(self._length - len(idle), busy)]
+        return self._light
 
     def round(self) -> None:
         """Take in all matrices, and look at what waits."""
         world = self._world
         for number in sorted(self.changed):
-            self.matrices[number] = world.nodes[number].matrix()
+            matrix = self.matrices[number] = world.nodes[number].matrix()
+            self._free_s[number] = matrix.at_s + matrix.wait(SLOT, matrix.at_s)
         self.changed.clear()
-        now_s = world.clock.now_s
-        waits_s = [matrix.wait(SLOT, now_s) for matrix in self.matrices]
-        keys = [(seconds, world.rng.random(), number) for number, seconds in enumerate(waits_s)]
-        self.light = [number for _, _, number in nsmallest(self._light, keys)]
-        if world.shape.corrected:
-            self._correct(now_s)
+        self._light.clear()
+        if world.shape.corrected and self.queued:
+            self._correct(world.clock.now_s)
         if world.tally.going:
             world.clock.later(world.shape.report_s, self.round)
 
@@ -48,7 +60,7 @@ class ResourceMonitor:
         cfg = self._world.shape.correction
         to = Counter[int]()
         for task, number in islice(self._wrong(now_s), cfg.max_per_round):
-            better = next((n for n in self.light if to[n] < cfg.max_per_node and n != number), None)
+            better = next((n for n in self.light() if to[n] < cfg.max_per_node and n != number), None)
             if better is None:
                 return
             task.manager.duplicate(task, better)
@@ -57,14 +69,12 @@ class ResourceMonitor:
     def _wrong(self, now_s: float) -> Iterator[tuple[Task, int]]:
         """Yield tasks that wait where they should not, with their server; one of each server."""
         cfg = self._world.shape.correction
-        best = self.light[0]
+        best = self.light()[0]
         view = NodeView(str(best), queued_s=self.matrices[best].wait(SLOT, now_s))
-        for node in self._world.nodes:
-            waiting = node.waiting()
-            if not waiting or node.number == best:
-                continue
+        for number in sorted(self.queued - {best}):
+            node = self._world.nodes[number]
             here = node.picture()
-            for task, container in zip(waiting, here.waiting, strict=True):
+            for task, container in zip(node.waiting(), here.waiting, strict=True):
                 if task.copies <= cfg.max_moves and correct(container, here, view, cfg, now_s):
-                    yield task, node.number
+                    yield task, number
                     break
