@@ -23,15 +23,15 @@ def test_figures_of_a_run() -> None:
         JobOutcome(1, 0.0, 10.0, 1, 1.0, wait_s=4.0),
         JobOutcome(2, 0.0, 20.0, 1, 1.0, klass=INTERACTIVE, wait_s=8.0),
     ]
-    found = figures(SimResult("zoe", 1, outcomes, extra={"cores_share": 0.5}), spent_s=0.5)
+    found = figures(SimResult("zoe", 1, outcomes, extra={"cores_share": 0.5}), cpu_s=0.5)
     assert found == {
         "turnaround_mean_s": 15.0,
         "turnaround_median_s": 15.0,
         "wait_mean_s": 6.0,
         "wait_median_s": 6.0,
         "cores_share": 0.5,
-        "spent_s": 0.5,
-        "apps_per_s": 4.0,
+        "cpu_s": 0.5,
+        "apps_per_cpu_s": 4.0,
         "interactive_wait_mean_s": 8.0,
         "interactive_wait_p95_s": 8.0,
     }
@@ -55,7 +55,7 @@ def test_a_small_measurement_has_all_keys(part: str) -> None:
     result, raw = measure((part,), 60, (1, 2))
     assert result["seeds"] == len(raw) == 2
     assert result["zoe_60_apps_s"]["median"] > 0
-    assert set(result["apps_per_s"]) == set(result["runs"]) == {name for name, _, _ in runs((part,))}
+    assert set(result["apps_per_cpu_s"]) == set(result["runs"]) == {name for name, _, _ in runs((part,))}
     assert bool(result["ratios"]) == (part != "preemption"), "60 applications do not wait for each other"
 
 
