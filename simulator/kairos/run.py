@@ -115,6 +115,7 @@ class Run:
         self._ended += 1
         self._on[number] -= 1
         self._busy -= self._on[number] < self._slots
+        self._central.changed(number, now_s)
         self._reports.append((now_s + self._delay_s, number))
         owner = task.owner
         owner.ends(task)
