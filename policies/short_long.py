@@ -14,4 +14,4 @@ def kept_for_short(nodes: int, ratio: float) -> int:
     ratio: 0..1, the share of all work that short jobs bring: 0.17, 0.09, 0.02, 0.02 in the traces of Google, Cloudera,
     Facebook, Yahoo (§2.4.1).
     """
-    return min(int(nodes * ratio), nodes - 1)
+    return min(int(nodes * ratio + 1e-9), nodes - 1)

@@ -9,6 +9,10 @@ LATE_S = 0.001
 """What a task has left that takes longer than it was expected to."""
 
 
+FAR_S = 1e9
+"""How far in the past idle nodes have been free, so that they come first, by number."""
+
+
 class Waits:
     """What is known of each node: lists by node, of estimates in seconds."""
 
@@ -58,16 +62,16 @@ class Central(Waits):
 
     def __init__(self, nodes: int) -> None:
         """Begin with nothing placed."""
-        super().__init__([0.0] * nodes, [0.0] * nodes, [0.0] * nodes)
+        super().__init__([0.0] * nodes, [0.0] * nodes, [node - FAR_S for node in range(nodes)])
         self.count = [0] * nodes
         """Tasks that were placed at each node and did not end."""
 
     def placed(self, nodes: Iterable[int], task_s: float) -> None:
         """Add a task of so many seconds to each; a node may come several times."""
-        queued_s, free_s, count = self.queued_s, self.free_s, self.count
+        queued_s, ends_s, free_s, count = self.queued_s, self.ends_s, self.free_s, self.count
         for node in nodes:
             queued_s[node] += task_s
-            free_s[node] += task_s
+            free_s[node] = queued_s[node] + ends_s[node]
             count[node] += 1
 
     def began(self, node: int, task_s: float, now_s: float) -> None:
@@ -79,5 +83,5 @@ class Central(Waits):
     def ended(self, node: int) -> None:
         """Note that it ended."""
         self.ends_s[node] = 0.0
-        self.count[node] -= 1
-        self.free_s[node] = self.queued_s[node]
+        left = self.count[node] = self.count[node] - 1
+        self.free_s[node] = self.queued_s[node] if left else node - FAR_S

@@ -31,9 +31,12 @@ class SingleSettings(SystemSettings):
     Cloudera, 76.5951 for Facebook (public simulator of Eagle)."""
     misestimate_low_ratio: float = Field(1.0, gt=0)
     """Each job's estimate is multiplied by a random number between this and `misestimate_high_ratio` (§2.4.8, §3.6.5).
-    Results tell short from long by the estimate before that."""
+    Results tell short from long by the estimate before that, and schedulers too without `misestimate_class`."""
     misestimate_high_ratio: float = Field(1.0, gt=0)
     """See `misestimate_low_ratio`."""
+    misestimate_class: bool = False
+    """Whether a wrong estimate also makes a short job long, and a long one short, as Hawk has it (§2.4.8); in Eagle's
+    experiments (§3.6.5, public simulator) it does not."""
     sample_s: float = Field(100.0, gt=0)
     """Interval at which the share of busy slots is noted, s (§2.2.3, §2.4.2)."""
 
@@ -164,7 +167,8 @@ class Single:
             estimate_s *= self.rng.uniform(low, high)
         self.waiting.append(list(reversed(job.durations_s)))
         self.task_s.append(max(estimate_s, _LEAST_TASK_S))
-        self.is_long.append(is_long(estimate_s, self.common.cutoff_s))
+        by_s = estimate_s if self.common.misestimate_class else job.estimate_s
+        self.is_long.append(is_long(by_s, self.common.cutoff_s))
         self.ended_s.append(now_s)
         self.begun_s.append(0.0)
         self.left_s.append(0.0)

@@ -40,7 +40,7 @@ def test_distinct_probes_go_to_all_nodes_before_one_is_drawn_again() -> None:
 
 
 def test_the_cluster_is_split_and_long_tasks_always_have_a_node() -> None:
-    assert [kept_for_short(*case) for case in ((4000, 0.02), (100, 0.17), (1, 0.9), (10, 0.0))] == [80, 17, 0, 0]
+    assert [kept_for_short(*case) for case in ((4000, 0.02), (100, 0.29), (1, 0.9), (10, 0.0))] == [80, 29, 0, 0]
     assert [is_long(estimate_s, 90.0) for estimate_s in (89.0, 90.0, 91.0)] == [False, False, True]
 
 

@@ -114,7 +114,7 @@ def trace(seed: int, jobs: int = 60) -> list[Job]:
 @given(seed=st.integers(0, 10**6), nodes=st.integers(1, 12), delay_s=st.sampled_from((0.0, 0.0005, 1.0)))
 def test_no_task_is_lost_or_done_twice_and_a_seed_tells_all(name: str, seed: int, nodes: int, delay_s: float) -> None:
     jobs, cluster = trace(seed), ClusterModel(nodes, slots=2, delay_s=delay_s)
-    given_ = {"misestimate_low_ratio": 0.3, "misestimate_high_ratio": 1.9}
+    given_ = {"misestimate_low_ratio": 0.3, "misestimate_high_ratio": 1.9, "misestimate_class": bool(seed % 2)}
     result = run(name, jobs, cluster, seed, **given_)
     assert wrong(result, jobs, cluster) == []
     assert run(name, jobs, cluster, seed, **given_) == result
