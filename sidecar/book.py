@@ -6,13 +6,17 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from policies.model import Resources
+from policies.model import Resources, total
 from policies.shrinking import Shrinking
 from shell.messages import ContainerEvent, ContainerState, EventKind, Expected, Grant, Targets
 from sidecar.entry import FOREIGN, QUEUEABLE, USING, Entry, Phase, Rules
 from sidecar.events import Command, Tell
 from sidecar.queue import BypassLimit, OrderKey, Steady, WaitingQueue
 from sidecar.sharing import Sharing
+
+
+_TAKING = USING | {Phase.ROOM}
+"""Phases in which a container takes room, or is about to."""
 
 
 class Book:
@@ -70,18 +74,17 @@ class Book:
 
     def used(self, *kinds: str) -> Resources:
         """Return what containers of these kinds (all when none is named) use, by allocation."""
-        parts = (e.start.resources for e in self.using() if not kinds or e.kind in kinds)
-        return sum(parts, Resources())
+        return total([e.start.resources for e in self.using() if not kinds or e.kind in kinds])
 
     def leaving(self) -> Resources:
         """Return what is used by those that are being killed, or whose end somebody waits for."""
         going = (e for e in self.using() if e.phase is Phase.KILLING or e.kill_reason or e.awaited_by)
-        return sum((e.start.resources for e in going), Resources())
+        return total([e.start.resources for e in going])
 
     def free(self) -> Resources:
         """Return the room that is left by allocation, guaranteed starts on their way included."""
-        coming = sum((e.start.resources for e in self.entries.values() if e.phase is Phase.ROOM), Resources())
-        return self.rules.capacity - self.used() - coming
+        counted = [e.start.resources for e in self.entries.values() if e.phase in _TAKING]
+        return self.rules.capacity - total(counted)
 
     def retune(self, shrinking: Shrinking) -> None:
         """Take over how many containers may be started to stand still."""

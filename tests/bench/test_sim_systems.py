@@ -8,6 +8,7 @@ from click.testing import CliRunner
 
 from bench.sim import mercury
 from bench.sim.__main__ import LEFT_OUT, SETTINGS, sim, trace
+from policies.registry import Registry
 from policies.settings import Policies
 from simulator.model import ClusterModel
 from simulator.systems import SYSTEMS, load
@@ -40,8 +41,9 @@ def test_mercurys_runs_are_compared_with_runs_and_their_policies_load() -> None:
     listed = mercury.runs()
     names = [name for name, _, _, _ in listed]
     assert len(set(names)) == len(names) and {against for _, against, _, _ in listed} <= set(names)
+    registry = Registry()
     for _, _, _, chosen in listed:
-        Policies.load(chosen["policies"])
+        Policies.load(chosen["policies"], registry)
 
 
 def test_gains_are_of_tasks_per_second_over_only_g(monkeypatch: pytest.MonkeyPatch) -> None:
