@@ -14,7 +14,6 @@ from sidecar.events import Command, Tell
 from sidecar.queue import BypassLimit, OrderKey, Steady, WaitingQueue
 from sidecar.sharing import Sharing
 
-
 _TAKING = USING | {Phase.ROOM}
 """Phases in which a container takes room, or is about to."""
 
