@@ -3,7 +3,7 @@
 A line is a CRC-32, an attempt's id and a note. It is written before the bytes that it is about leave, and not synced:
 what was written survives the death of the process, not that of the machine. A file that another run of the machine left
 open is therefore not believed, nor one that is damaged anywhere but in its last line. It holds keys of applications
-(client_to_am_token_master_key): mode 0600.
+(client_to_am_token_master_key) and, in the last answers, tokens of containers and NodeManagers: mode 0600.
 """
 
 from __future__ import annotations

@@ -287,7 +287,9 @@ def test_no_secret_is_in_any_log_report_or_store(workdir: Path) -> None:
     forms = {form for secret in (*SEEN, key) for form in written(secret)}
     looked_at = 0
     for path in (workdir / "quicksilver").rglob("*"):
-        if path.is_file():
+        if path.name.startswith("attempts-"):  # the last answers, which a resync repeats with their tokens
+            assert path.stat().st_mode & 0o077 == 0, path
+        elif path.is_file():
             looked_at += 1
             content = path.read_bytes()
             assert not [form for form in forms if form in content], path
