@@ -1,7 +1,7 @@
 # Each target gets ready what it needs; `make demo` and `make test` work on a fresh Debian with Python 3.11 or newer.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads simulator bench tests
+PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads simulator report bench tests
 
 .PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
