@@ -15,13 +15,13 @@ demo: setup ## the same MapReduce job on plain YARN and through quicksilver, com
 	@$(PYTHON) -m quicksilver demo
 
 test: setup-test ## the tests, on a real Hadoop cluster where they need one
-	$(PYTHON) -m pytest -m "not long"
+	@scripts/test "not long"
 
 test-all: setup-test ## with those too that show what the short campaign of faults or a neighbour shows as well, and whole benchmarks
-	$(PYTHON) -m pytest
+	@scripts/test
 
 test-fast: setup-test ## the tests that start neither Hadoop nor a database
-	$(PYTHON) -m pytest -m "not hadoop and not cgroup and not docker and not postgres and not vm"
+	$(PYTHON) -m pytest -n logical --maxprocesses 4 --dist loadfile -m "not hadoop and not cgroup and not docker and not postgres and not vm"
 
 check: setup-test ## lint, types and import contracts
 	.venv/bin/ruff format --check .

@@ -1,9 +1,10 @@
 """For tests and benchmarks: a free port range, a plain TCP relay, and a pytest fixture with a running cluster."""
 
 import asyncio
+import os
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -21,10 +22,11 @@ _CHUNK_BYTES = 1 << 16
 def free_base_port(nodes: int = 3, lowest: int = 20000) -> int:
     """Return a base_port whose whole range is free now; drawn at random, so that test runs side by side seldom meet.
 
-    Raises PortInUseError when there is none.
+    Those of one `pytest -n` never meet: each takes from bases of its own. Raises PortInUseError when there is none.
     """
+    worker, workers = worker_of(os.environ)
     span = ClusterSpec(base_port=1024, nodes=nodes).last_port - 1024 + 1
-    bases = list(range(lowest, LAST_FIXED_PORT + 1 - span, _STEP))
+    bases = list(range(lowest, LAST_FIXED_PORT + 1 - span, _STEP))[worker::workers]
     random.shuffle(bases)
     for base in bases:
         try:
@@ -33,6 +35,11 @@ def free_base_port(nodes: int = 3, lowest: int = 20000) -> int:
             continue
         return base
     raise PortInUseError(f"no {span} free ports in a row between {lowest} and {LAST_FIXED_PORT}. End other clusters.")
+
+
+def worker_of(env: Mapping[str, str]) -> tuple[int, int]:
+    """Return which process of how many this is under `pytest -n`, counted from 0; (0, 1) without."""
+    return int(env.get("PYTEST_XDIST_WORKER", "gw0")[2:]), int(env.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def overlay_relays(spec: ClusterSpec) -> list[tuple[HostPort, HostPort]]:

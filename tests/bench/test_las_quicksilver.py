@@ -12,7 +12,7 @@ from bench.las.umbilical import opened
 from cluster import Cluster
 from cluster.testing import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.cgroup, pytest.mark.timeout(300)]
 
 SCALE = Scale()
 SIDE_BY_SIDE = {"kill": SCALE.cores, "las": SCALE.cores + EXTRA}

@@ -18,7 +18,7 @@ from bench.yarn_client import ContainerRefusedError
 from cluster import Cluster
 from cluster.testing import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]
 
 T = TypeVar("T")
 

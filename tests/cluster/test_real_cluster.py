@@ -15,7 +15,7 @@ from cluster.ports import Listen, check_free
 from cluster.siteconf import read_site
 from cluster.testing import free_base_port, overlay_relays, relaying
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
 
 
 def put(cluster: Cluster, text: str, path: str) -> None:

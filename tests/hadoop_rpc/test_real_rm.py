@@ -13,7 +13,7 @@ from hadoop_rpc.protos import yarn_client_pb2, yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from hadoop_rpc.sasl import SaslRelay
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 
 
 class RealRm(Protocol):

@@ -204,7 +204,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
             """Be quiet."""
 
     made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=made.serve_forever, daemon=True).start()
+    threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
     yield made
     made.shutdown()
     made.server_close()
@@ -322,7 +322,7 @@ def test_a_ledger_that_breaks_off_leaves_the_file_as_it_was(tmp_path: Path) -> N
     file = tmp_path / "l.csv"
     file.write_text("old")
     with ThreadingHTTPServer(("127.0.0.1", 0), Broken) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         result = call("ledger", "show", "--csv", str(file), url=f"http://127.0.0.1:{server.server_port}")
         server.shutdown()
     assert result.exit_code == 1 and result.stderr.count("\n") == 1, result.stderr

@@ -1,3 +1,4 @@
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -215,18 +216,21 @@ def test_an_outage_of_postgresql_loses_nothing(postgres: Postgres) -> None:
     recorder.start()
     try:
         recorder.grant(grant(1))
-        assert recorder.flush()
+        assert recorder.flush(20)
         postgres.stop()
         recorder.grant(grant(2))
-        assert not recorder.flush(0.5)
-        assert recorder.outage is not None and "127.0.0.1" in recorder.outage
+        while recorder.outage is None:
+            time.sleep(0.01)
+        assert "127.0.0.1" in recorder.outage and not recorder.flush(0.5)
         assert metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 0
         with pytest.raises(StoreUnavailableError):
             History(store).decisions(limit=1)
     finally:
         postgres.start()
     assert recorder.flush(20)
-    assert recorder.outage is None and metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 1
+    while recorder.outage is not None:  # told a moment after the rows are there
+        time.sleep(0.01)
+    assert metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 1
     assert len(History(store).decisions(limit=9).items) == 2
     recorder.close()
     store.close()

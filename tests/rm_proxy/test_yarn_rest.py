@@ -39,7 +39,7 @@ def rm() -> Iterator[Callable[[Answers], YarnRest]]:
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         clients.append(YarnRest(f"http://127.0.0.1:{server.server_port}", timeout_s=5))
         return clients[-1]
 

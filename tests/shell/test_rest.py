@@ -24,6 +24,9 @@ from shell.rest import (
     serve,
 )
 
+PATIENCE_S = 60
+"""Ends a test that hangs; none is about time."""
+
 
 class Item(BaseModel):
     name: str
@@ -119,7 +122,7 @@ def test_every_error_is_an_envelope(
     url: str, method: str, path: str, body: str | None, status: int, code: str, message: str
 ) -> None:
     answer = rest_session().request(
-        method, url + path, data=body, headers={"Content-Type": "application/json"}, timeout=5
+        method, url + path, data=body, headers={"Content-Type": "application/json"}, timeout=PATIENCE_S
     )
     assert answer.status_code == status
     assert set(answer.json()) == {"error"} and answer.json()["error"]["code"] == code
@@ -131,7 +134,9 @@ def test_a_chunked_body_is_cut_off_at_the_limit(url: str) -> None:
         for _ in range(100):
             yield b"x" * 500
 
-    answer = requests.post(f"{url}/items", data=endless(), headers={"Content-Type": "application/json"}, timeout=5)
+    answer = requests.post(
+        f"{url}/items", data=endless(), headers={"Content-Type": "application/json"}, timeout=PATIENCE_S
+    )
     assert answer.status_code == 413 and answer.json()["error"]["code"] == "too-large"
 
 
@@ -190,7 +195,7 @@ def test_serving_leaves_the_signal_handlers_alone() -> None:
 
 def test_garbage_on_the_port_disturbs_nobody(url: str) -> None:
     host, port = url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=5) as garbage:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as garbage:
         garbage.sendall(b"hrpc\x09\x00\x00" + b"\xff" * 100 + b"\r\n\r\n")
         assert garbage.recv(100).startswith(b"HTTP/1.1 400")
     assert RestClient(url).post("/items", Item(name="a", count=1)) == {"name": "a", "count": 1}

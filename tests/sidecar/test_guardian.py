@@ -37,6 +37,8 @@ from tests.sidecar.resizer.containers import (
 LABEL = f"{PARENT}/node1"
 CPU = Path("/sys/fs/cgroup/cpu")
 OTHER = "container_1700000000000_0001_01_000003"
+PATIENCE_S = 120
+"""Ends a test that hangs; a starved guardian takes long to load."""
 SIDECAR = """
 import asyncio, sys
 from sidecar.guardian_end import Guardian
@@ -143,7 +145,7 @@ def test_a_guardian_that_dies_is_replaced_and_told_all() -> None:
             await eventually(lambda: guardian.pid not in (None, first), "another guardian")
             assert guardian.restarts == 1
             assert (CPU / LABEL / NAME / "cpu.cfs_quota_us").read_text() == "5000\n"
-            await guardian.close(20)
+            await guardian.close(PATIENCE_S)
             assert (groups_of(leader.pid) or {})["cpu"] == "/"
             assert not (CPU / PARENT).exists()
 
@@ -160,7 +162,7 @@ def test_a_container_that_was_being_attached_is_moved_back_too() -> None:
             before = groups_of(leader.pid)
             resizer.attach(NAME, leader)
             guardian.clean(resizer.parents())  # of another one; the sidecar dies before it has put this one
-            await guardian.close(20)
+            await guardian.close(PATIENCE_S)
             assert groups_of(leader.pid) == before
 
     asyncio.run(main())
@@ -177,7 +179,7 @@ def test_a_guardian_is_deaf_from_its_first_moment() -> None:
             assert guardian.pid is not None
             for ignored in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 os.kill(guardian.pid, ignored)
-            await guardian.close(20)
+            await guardian.close(PATIENCE_S)
             assert not quiet(leader)
 
     asyncio.run(main())
@@ -198,7 +200,7 @@ def test_what_was_dropped_is_not_undone_and_one_failure_stops_no_other(
             guardian.put("bad", {"resizer": "signals", "container": "bad", "pid": "x", "began_s": 0, "stopped": []})
             guardian.put("unknown", {"resizer": "cpuset"})
             guardian.put("last", resizer.undo("kept") | {"container": "last"})
-            await guardian.close(20)
+            await guardian.close(PATIENCE_S)
             assert guardian.pid is None
             assert not quiet(kept)
             assert quiet(dropped)
@@ -227,7 +229,7 @@ def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
         os.kill(pid, signal.SIGCONT)
         await eventually(lambda: guardian.told, "all is told")
         assert guardian.pid == pid
-        await guardian.close(20)
+        await guardian.close(PATIENCE_S)
         assert over(pid)
 
     asyncio.run(main())
@@ -245,7 +247,7 @@ def test_a_guardian_that_does_not_read_is_replaced() -> None:
             guardian.put("c", big)
         await eventually(lambda: guardian.pid not in (None, pid), "another guardian")
         guardian.drop("c")
-        await guardian.close(20)
+        await guardian.close(PATIENCE_S)
         assert guardian.restarts == 1
 
     asyncio.run(main())
@@ -273,7 +275,7 @@ def test_the_guardian_is_small() -> None:
         assert guardian.pid is not None
         loaded = [Path(mapped.path).name for mapped in psutil.Process(guardian.pid).memory_maps()]
         print("guardian RSS MB:", psutil.Process(guardian.pid).memory_info().rss / 2**20)
-        await guardian.close(20)
+        await guardian.close(PATIENCE_S)
         heavy = ("_ssl", "_asyncio", "_pydantic", "_psutil", "uvloop", "loop")
         assert not [name for name in loaded if name.startswith(heavy)]
 
@@ -342,7 +344,7 @@ def test_a_guardian_of_an_earlier_life_is_waited_for_and_one_of_another_sidecar_
         waiting = asyncio.create_task(asyncio.to_thread(await_guardians, LABEL, 20))
         await asyncio.sleep(0.05)
         assert not waiting.done()
-        await guardian.close(20)
+        await guardian.close(PATIENCE_S)
         await waiting
 
     asyncio.run(main())

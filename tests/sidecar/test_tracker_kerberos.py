@@ -12,7 +12,7 @@ from cluster.testing import free_base_port
 from shell.rest import rest_session
 from tests.sidecar.test_tracker_real import NM_MEMORY_MB, NM_VCORES, RM_VCORES, Real
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
 
 
 @pytest.fixture

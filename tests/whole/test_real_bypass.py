@@ -17,7 +17,7 @@ from quicksilver.cli import cli
 from quicksilver.stack import Stack
 from workloads.mapreduce import JobOptions, JobResult, count_words, make_text, put_text, read_counts, start_wordcount
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 MAPS_Q: dict[str, Any] = {

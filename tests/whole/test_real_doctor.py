@@ -24,7 +24,7 @@ from quicksilver.cli import cli
 from quicksilver.doctor.site_edit import apply
 from quicksilver.stack import Stack
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
 COMPARATOR = "yarn.resourcemanager.nm-container-queuing.load-comparator"
 
@@ -159,7 +159,7 @@ def ahead(url: str, skew_s: float) -> Iterator[str]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
+    thread = Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield f"http://127.0.0.1:{server.server_port}"

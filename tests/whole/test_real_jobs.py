@@ -29,7 +29,7 @@ from workloads.mapreduce import (
 )
 from workloads.records import Watch
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 MAPS_Q = {

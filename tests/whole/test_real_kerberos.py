@@ -28,7 +28,7 @@ from tests.whole.holder import Holder, holder, written
 from workloads.mapreduce import JobOptions, JobResult, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.records import Watch
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 POLICIES: dict[str, Any] = {

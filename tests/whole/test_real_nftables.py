@@ -19,7 +19,7 @@ from sidecar.redirect import EXPIRES_S
 from tests.sidecar.test_redirect import own_network, rules
 from tests.whole.job import job
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.netns]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.netns]
 ALL_Q: dict[str, Any] = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}}
 __all__ = ["own_network"]
 

@@ -28,7 +28,7 @@ from workloads.distributed_shell import shell_arguments
 from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.nm_log import read_lives
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 NODES = 3
 POLICIES = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}, "retries_to_g": 50}
 SIDECAR = {"memory_mb": 1024, "vcores": 2, "reserve_mb": 0}

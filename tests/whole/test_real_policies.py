@@ -21,7 +21,7 @@ from workloads.mapreduce import JobOptions, count_words, make_text, put_text, re
 from workloads.nm_log import Life, most_at_once, read_lives
 from workloads.records import Watch, application_of
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 LONG = pytest.mark.long
 """What happens without the policy."""
 NODES, VCORES = 3, 2

@@ -24,7 +24,7 @@ from workloads.distributed_shell import reported, start_shell
 from workloads.records import GUARANTEED, Watch
 from workloads.rest import get_json
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 NODES, VCORES, TASK_MB = 2, 2, 256
 URGENT = 10
 """Priority of what the rules leave guaranteed."""

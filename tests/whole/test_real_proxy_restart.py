@@ -17,7 +17,7 @@ from quicksilver.stack import Stack
 from workloads.mapreduce import JobOptions, RunningJob, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.records import Watch
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 MAPS = 10
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false"})

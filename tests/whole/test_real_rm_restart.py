@@ -12,7 +12,7 @@ from cluster.testing import free_base_port
 from quicksilver.stack import Stack
 from tests.whole.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, states
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.long, pytest.mark.timeout(300)]
 """The short campaign (tests/workloads/test_real_faults.py) kills the ResourceManager too."""
 
 

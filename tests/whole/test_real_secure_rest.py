@@ -19,7 +19,7 @@ from shell.tokens import Role
 from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 
 certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 POLICIES = {

@@ -22,7 +22,7 @@ from tests.whole.test_real_preemption import Node, until
 from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from workloads.records import Watch
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false"})
 ALL_Q: dict[str, Any] = {

@@ -20,7 +20,7 @@ from workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
 from workloads.rest import get_json
 from workloads.rumen import make_trace
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
 TEXT = mapreduce.make_text(500)
 SOURCE = "/workloads/text"
 SPARK = Path(__file__).parents[2] / spark.DEFAULT_PYTHON

@@ -40,7 +40,7 @@ def run(
     **more: object,
 ) -> tuple[list[JobRecord], Masters, FakeYarn]:
     async def story() -> tuple[list[JobRecord], Masters, FakeYarn]:
-        async with asyncio.timeout(30), fake_yarn() as fake:
+        async with fake_yarn() as fake:
             prepare(fake)
             chosen = MastersSettings(
                 settings or AmSettings(), heartbeat_s=BEAT_S, linger_beats=linger_beats, most_links=most_links

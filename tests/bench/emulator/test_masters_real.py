@@ -15,7 +15,7 @@ from bench.emulator.nodes import Nodes, NodeSettings, host_of
 from bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
 from cluster.testing import free_base_port
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 
 NODES, SLOTS, JOBS = 8, 2, 4
 

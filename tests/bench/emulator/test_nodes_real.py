@@ -14,7 +14,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from sidecar.starts import container_id
 
-pytestmark = pytest.mark.hadoop
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 
 NODES, SLOTS, EACH = 64, 4, 40
 

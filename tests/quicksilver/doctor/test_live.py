@@ -121,7 +121,7 @@ class World:
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     monkeypatch.setattr(live, "_SEEN_WITHIN_S", 0.2)
     made = World(tmp_path)
-    thread = Thread(target=made.server.serve_forever)
+    thread = Thread(target=made.server.serve_forever, args=(0.01,))
     thread.start()
     try:
         yield made
