@@ -49,4 +49,7 @@ class Policy:
     config: type[PolicyConfig]
     decide: Callable[..., Any]
     steady: bool = False
-    """Of an `order` policy: its keys depend on the container alone, neither on the time nor on what overtook it."""
+    """Of an `order` policy: its keys depend on the container alone, neither on the time nor on what overtook it.
+
+    Of a `shed` policy: its answer depends on the nodes alone, not on the time.
+    """

@@ -302,6 +302,11 @@ class Policies:
         answer: Mapping[str, ShedTarget] = call(bound, Mapping, nodes, bound.cfg, now_s)  # type: ignore[type-abstract]
         return answer
 
+    def shed_steady(self) -> object:
+        """Return what stays the same object while equal nodes get the same answer of `shed`, or None."""
+        bound = self.for_nodes._choices["shed"]
+        return bound if bound.steady else None
+
     def steal(self, thief: NodeView, others: Sequence[NodeQueue], rng: Random, now_s: float) -> list[str]:
         """Return ids of waiting containers, all of one node, that the idle node takes over."""
         bound = self.for_nodes._choices["steal"]

@@ -49,7 +49,7 @@ def shed(nodes: Sequence[NodeView], cfg: MeanSigma, now_s: float) -> Mapping[str
         return {}
     waits = [node.queued_s for node in nodes]
     mean_s = math.fsum(waits) / len(waits)
-    sigma_s = math.sqrt(math.fsum((wait - mean_s) ** 2 for wait in waits) / len(waits))
+    sigma_s = math.sqrt(math.fsum([(wait - mean_s) ** 2 for wait in waits]) / len(waits))
     limit_s = max(mean_s + cfg.c * sigma_s, cfg.min_wait_s)
     reason = f"mean {mean_s:.1f} s + {cfg.c:g} sigma of {sigma_s:.1f} s over {len(waits)} nodes"
     if limit_s == cfg.min_wait_s:
@@ -61,7 +61,7 @@ def shed(nodes: Sequence[NodeView], cfg: MeanSigma, now_s: float) -> Mapping[str
         max_share_ratio=cfg.max_share_ratio,
         settle_s=cfg.settle_s,
     )
-    return dict.fromkeys((node.id for node in nodes), target)
+    return dict.fromkeys([node.id for node in nodes], target)
 
 
-POLICY = Policy("mean_sigma", MeanSigma, shed)
+POLICY = Policy("mean_sigma", MeanSigma, shed, steady=True)

@@ -61,7 +61,7 @@ def shed(nodes: Sequence[NodeView], cfg: QueueLength, now_s: float) -> Mapping[s
         max_share_ratio=cfg.max_share_ratio,
         settle_s=cfg.settle_s,
     )
-    return dict.fromkeys((node.id for node in nodes), target)
+    return dict.fromkeys([node.id for node in nodes], target)
 
 
-POLICY = Policy("queue_length", QueueLength, shed)
+POLICY = Policy("queue_length", QueueLength, shed, steady=True)

@@ -56,6 +56,13 @@ class Attempt(Holdings):
         """What the application wants now, for the REST API."""
         return list(self.table.entries.values())
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether an exchange that carries nothing in either direction would leave everything as it is."""
+        asks = self.table.busy or self._router.unrouted or self._router.reconsiders or self._resend is not None
+        taken_over = self.resync is not None or self._late is not None or self._open is not None
+        return not (asks or taken_over or self._telling or self._ends.open or self.promotion.to_ask or self._effects)
+
     # Registration
 
     def on_registered(self, body: bytes, now_s: float) -> bytes | None:

@@ -118,13 +118,16 @@ class Coordinator(Inventory):
     def round_in_parts(self, now_s: float) -> Iterator[None]:
         """Do the same with breaks after a fraction of a millisecond, in which all else may happen to this machine."""
         self._now_s = now_s
-        self._turn(self.budget.round({a.app_id for a in self.attempts.values() if not a.finished}, now_s))
+        self._turn(self.budget.round({a.app_id for a in self.attempts.living()}, now_s))
         self.estimator.round()
         self.outlook.round()
         self._compare_speeds(now_s)
         yield
         fresh_s = self.limits.report_fresh_s
-        unsettled = [node for node in self.nodes.values() if not node.settled(now_s, fresh_s)]
+        unsettled = [
+            n for n in self.nodes.values() if n.own or n.nm_down_s is not None or now_s - n.reported_s > fresh_s
+        ]
+        away = any(node.away(now_s, fresh_s) is not None for node in unsettled)
         for node in _with_breaks(unsettled):
             if node is None:
                 yield
@@ -133,11 +136,11 @@ class Coordinator(Inventory):
             if now_s - node.reported_s > fresh_s:
                 self.estimator.forget_node(node.id)
         self._capacity = None
-        for attempt in _with_breaks([a for a in self.attempts.values() if self.serving and not a.finished]):
+        for attempt in _with_breaks(list(self.attempts.living()) if self.serving else []):
             if attempt is None:
                 yield
             elif self.serving and self.attempts.get(attempt.id) is attempt:
-                attempt.guard(now_s)
+                attempt.guard(now_s, away)
         yield
         if not self.serving:
             return
@@ -152,7 +155,9 @@ class Coordinator(Inventory):
     def take_effects(self) -> list[Effect]:
         """Return what attempts want done outside of an answer: drops of held starts, records."""
         own, self._effects = self.take_urgent() + self._effects + self.mover.take_effects(), []
-        return own + [effect for attempt in self.attempts.values() for effect in attempt.take_effects()]
+        own += [effect for attempt in self.attempts.recent() for effect in attempt.take_effects()]
+        self.attempts.closed()
+        return own
 
     # Sidecars
 
@@ -253,12 +258,12 @@ class Coordinator(Inventory):
 
     def _compare_speeds(self, now_s: float) -> None:
         """Have each node know how slow it is."""
-        if self.policies.for_nodes.section.estimate.node_tasks:
-            self.speeds.round(now_s)
-        else:
-            self.speeds.clear()
-        for node in self.nodes.values():
-            node.slow_by(self.speeds.of(node.id))
+        compared = self.policies.for_nodes.section.estimate.node_tasks > 0
+        odd = self.speeds.round(now_s) if compared else self.speeds.clear()
+        for node_id in odd:
+            node = self.nodes.get(node_id)
+            if node is not None:
+                node.slow_by(self.speeds.of(node_id))
 
     def _learn(self, event: ContainerEvent, live: Live, app: AppView, node_id: str, now_s: float) -> None:
         """Take in how long a container ran that ended, or was lost; one that was released early tells nothing.

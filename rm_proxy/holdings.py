@@ -93,10 +93,14 @@ class Holdings:
         if not self.finished:
             self._router.reconsider(routes)
 
-    def guard(self, now_s: float) -> None:
-        """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them."""
+    def guard(self, now_s: float, away: bool = True) -> None:
+        """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them.
+
+        away: whether there may be nodes that start nothing now.
+        """
         self._ends.settle(now_s)
-        self._give_up_away(now_s)
+        if away:
+            self._give_up_away(now_s)
         app = self._world.app(self.app_id)
         if app is not None and app.type == "MAPREDUCE":
             for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):

@@ -22,6 +22,7 @@ from rm_proxy.nodes import Away, Node
 from rm_proxy.outlook import Outlook
 from rm_proxy.places import Places
 from rm_proxy.records import AppRecord
+from rm_proxy.roll import Roll
 from rm_proxy.speeds import Speeds
 from rm_proxy.usage import QueueUse, parents
 from rm_proxy.world import BadTags
@@ -51,7 +52,7 @@ class Inventory(Places):
         self.limits = limits or Limits()
         self.estimator = Estimator()
         self.speeds = Speeds()
-        self.attempts: OrderedDict[str, Attempt] = OrderedDict()
+        self.attempts = Roll()
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
         self.outlook = Outlook(self._expects, self._living)
@@ -68,9 +69,9 @@ class Inventory(Places):
 
     def yarn_nodes(self, nodes: Iterable[YarnNode], now_s: float) -> None:
         """Take in the ResourceManager's list of nodes; nodes that left it are forgotten."""
-        listed = {node.id: node for node in nodes}
+        listed, news = {node.id: node for node in nodes}, False
         for gone in [n for n in self.nodes.values() if n.id not in listed]:
-            gone.yarn = None
+            gone.yarn, news = None, True
             self._refresh(gone, now_s)
             if gone.report is None or now_s - gone.reported_s > 10 * self.limits.report_fresh_s:
                 del self.nodes[gone.id]
@@ -82,7 +83,9 @@ class Inventory(Places):
             node = self.nodes.setdefault(node_id, Node(node_id))
             if node.listed(yarn):
                 self._refresh(node, now_s)
-        self._shortlist.changed()
+                news = True
+        if news:
+            self._shortlist.changed()
 
     def yarn_queues(self, queues: Iterable[YarnQueue]) -> None:
         """Take in the ResourceManager's queues."""

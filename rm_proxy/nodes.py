@@ -102,10 +102,6 @@ class Node:
             return True
         return _seen_of(before) != _seen_of(yarn)
 
-    def settled(self, now_s: float, fresh_s: float) -> bool:
-        """Tell whether `refresh` would change nothing: no report went stale, and no own containers may be gone."""
-        return not self.own and now_s - self.reported_s <= fresh_s
-
     def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
         """Compute the view anew, without own containers that come no more.
 

@@ -9,13 +9,15 @@ is wrong everywhere so tells nothing of a node.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Final
 
 HALF_S: Final = 300.0
 """After so long a node's tasks count half: it may have been mended meanwhile."""
+FADE_S: Final = 10.0
+"""Tasks fade in steps of this time."""
 LEAST_NODES: Final = 3
 """With fewer nodes to compare, all count as equal."""
 MOST_TIMES: Final = 10.0
@@ -25,94 +27,135 @@ DEAD_BAND: Final = 0.1
 _PRIOR: Final = 1.0
 """As many tasks as this were as long as expected, before any came, with a spread of..."""
 _PRIOR_SD: Final = 0.5
+_REBASE: Final = 20.0
+"""After so many halves all is scaled anew: a task counts for a million times an old one then."""
 
 
 @dataclass(slots=True)
 class _Pace:
-    """Logarithms of a node's ratios: how many count, their sum, that of their squares, and when that was."""
+    """Logarithms of a node's ratios: how many count, their sum, and that of their squares, in the scale of `Speeds`."""
 
     count: float = 0.0
     sum: float = 0.0
     squares: float = 0.0
-    at_s: float = 0.0
     outlived: tuple[float, ...] = ()
     """Of those that run and outlived what was expected: as if they ended now. What is below the mean of those that
     ended tells nothing yet."""
 
-    def fade(self, now_s: float) -> None:
-        """Have what is known count less as time goes by."""
-        self._keep(0.5 ** (max(0.0, now_s - self.at_s) / HALF_S))
-        self.at_s = now_s
+    def add(self, ratio_log: float, most: int, weight: float) -> None:
+        """Take in a task that counts as `weight`; all together count as `most` such at most."""
+        if self.count > (most - 1) * weight:
+            self.keep((most - 1) * weight / self.count)
+        self.count += weight
+        self.sum += weight * ratio_log
+        self.squares += weight * ratio_log * ratio_log
 
-    def add(self, ratio_log: float, most: int) -> None:
-        """Take in a task; all together count as `most` at most."""
-        if self.count > most - 1:
-            self._keep((most - 1) / self.count)
-        self.count += 1
-        self.sum += ratio_log
-        self.squares += ratio_log * ratio_log
-
-    def _keep(self, part: float) -> None:
+    def keep(self, part: float) -> None:
+        """Have all count for only a part of it."""
         self.count, self.sum, self.squares = self.count * part, self.sum * part, self.squares * part
 
-    def mean_and_error(self) -> tuple[float, float]:
+    def mean_and_error(self, scale: float) -> tuple[float, float]:
         """Return the mean, the prior counted in, and its standard error."""
-        told = self.sum / (self.count + _PRIOR)
+        count, total = self.count * scale, self.sum * scale
+        told = total / (count + _PRIOR)
         more = [each for each in self.outlived if each > told]
-        weight = self.count + len(more) + _PRIOR
-        mean = (self.sum + sum(more)) / weight
-        squares = self.squares + sum(each * each for each in more) + _PRIOR * _PRIOR_SD**2
+        weight = count + len(more) + _PRIOR
+        mean = (total + sum(more)) / weight
+        squares = self.squares * scale + sum(each * each for each in more) + _PRIOR * _PRIOR_SD**2
         return mean, math.sqrt(max(0.0, squares / weight - mean * mean) / weight)
 
 
 class Speeds:
-    """A machine: ended tasks in, ratios out, computed once a round; as much memory as nodes are known."""
+    """A machine: ended tasks in, ratios out, computed once a round; as much memory as nodes are known.
+
+    Tasks fade alike, so none is touched as time goes by: what comes later counts for more, and all is scaled when read.
+    They fade in steps; between two of them only nodes are looked at of which something is new.
+    """
 
     def __init__(self) -> None:
         self._paces: dict[str, _Pace] = {}
         self._ratios: dict[str, float] = {}
         """Of the nodes that are not like the others."""
+        self._base_s = 0.0
+        """A task of then counts as 1."""
+        self._step = -1
+        self._found: dict[str, tuple[float, float]] = {}
+        """Mean and error of each node in this step."""
+        self._means: list[tuple[float, str]] = []
+        """Sorted."""
+        self._news: dict[str, None] = {}
 
     def observe(self, node_id: str, took_s: float, expected_s: float, most: int, now_s: float) -> None:
         """Take in what a task took, and what was expected of its like; seconds, both > 0.
 
         most: how many of a node's tasks count.
         """
-        pace = self._paces.setdefault(node_id, _Pace(at_s=now_s))
-        pace.fade(now_s)
-        pace.add(_log(took_s / expected_s), most)
+        pace = self._paces.setdefault(node_id, _Pace())
+        if now_s - self._base_s > _REBASE * HALF_S:
+            scale, self._base_s, self._step = self._scale(now_s), now_s, -1
+            for known in self._paces.values():
+                known.keep(scale)
+        pace.add(_log(took_s / expected_s), most, 1 / self._scale(now_s))
+        self._news[node_id] = None
+
+    def _scale(self, now_s: float) -> float:
+        return float(0.5 ** (max(0.0, now_s - self._base_s) / HALF_S))
 
     def running(self, node_id: str, outlived: Sequence[float], now_s: float) -> None:
         """Take in the ages of those that run and outlived what was expected of their like, as parts of that (> 1)."""
         pace = self._paces.get(node_id)
         if pace is None and outlived:
-            pace = self._paces[node_id] = _Pace(at_s=now_s)
-        if pace is not None:
+            pace = self._paces[node_id] = _Pace()
+        if pace is not None and (outlived or pace.outlived):
             pace.outlived = tuple(_log(ratio) for ratio in outlived)
+            self._news[node_id] = None
 
     def forget(self, node_id: str) -> None:
         """Forget a node."""
         self._paces.pop(node_id, None)
         self._ratios.pop(node_id, None)
+        self._news[node_id] = None
 
-    def clear(self) -> None:
-        """Forget all: nodes count as equal."""
-        self._paces.clear()
-        self._ratios.clear()
+    def clear(self) -> set[str]:
+        """Forget all: nodes count as equal; return those that did not."""
+        before = set(self._ratios)
+        for known in (self._paces, self._ratios, self._found, self._means, self._news):
+            known.clear()
+        return before
 
-    def round(self, now_s: float) -> None:
-        """Compute the ratios anew."""
-        for pace in self._paces.values():
-            pace.fade(now_s)
-        self._ratios = {}
+    def round(self, now_s: float) -> set[str]:
+        """Compute the ratios anew; return the nodes that are not, or were not, like the others."""
+        before, self._ratios = self._ratios, {}
+        self._look(now_s)
         if len(self._paces) < LEAST_NODES:
-            return
-        known = {node_id: pace.mean_and_error() for node_id, pace in self._paces.items()}
-        middle, bound = median(mean for mean, _ in known.values()), math.log(MOST_TIMES)
-        for node_id, (mean, error) in known.items():
-            sure = abs(mean - middle) - error
+            return set(before)
+        means, bound = self._means, math.log(MOST_TIMES)
+        half = len(means) // 2
+        middle = means[half][0] if len(means) % 2 else (means[half - 1][0] + means[half][0]) / 2
+        slow, fast = bisect_right(means, (middle + DEAD_BAND, "")), bisect_left(means, (middle - DEAD_BAND, ""))
+        for mean, node_id in (*means[:fast], *means[slow:]):
+            sure = abs(mean - middle) - self._found[node_id][1]
             if sure > DEAD_BAND:
                 self._ratios[node_id] = math.exp(math.copysign(min(bound, sure), mean - middle))
+        return before.keys() | self._ratios.keys()
+
+    def _look(self, now_s: float) -> None:
+        """Compute the means of those nodes that may have others."""
+        step, news, paces = int(now_s // FADE_S), self._news, self._paces
+        scale = self._scale(step * FADE_S)
+        self._news = {}
+        if step != self._step or len(news) > len(paces) // 4:
+            self._step = step
+            self._found = {node_id: pace.mean_and_error(scale) for node_id, pace in paces.items()}
+            self._means = sorted((mean, node_id) for node_id, (mean, _) in self._found.items())
+            return
+        for node_id in news:
+            known = self._found.pop(node_id, None)
+            if known is not None:
+                del self._means[bisect_left(self._means, (known[0], node_id))]
+            if node_id in paces:
+                found = self._found[node_id] = paces[node_id].mean_and_error(scale)
+                insort(self._means, (found[0], node_id))
 
     def of(self, node_id: str) -> float:
         """Return how many times as long tasks take there as elsewhere; 1 for a node like the others."""

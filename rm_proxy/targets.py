@@ -20,18 +20,6 @@ SCORES: Final = 10
 """Nodes that the record of a shedding limit names, those with the longest waits."""
 _FAULTS: Final = (PolicyFaultError, ValueError, TypeError, AttributeError)
 """What a policy raises, and what its answer may when it is none."""
-_LENGTHS: Final = ("max_wait_s", "max_queue")
-
-
-@dataclass(slots=True)
-class _InForce:
-    """The limits of one node as they follow what the policies want."""
-
-    max_wait_s: Damped = field(default_factory=Damped)
-    max_queue: Damped = field(default_factory=Damped)
-    memory_part: Damped = field(default_factory=Damped)
-    vcores_part: Damped = field(default_factory=Damped)
-    targets: Targets = field(default_factory=Targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +43,12 @@ class TargetSetter:
         self.history = UseHistory(local)
         self._nodes: dict[str, _InForce] = {}
         self._policies: dict[str, str] = {}
+        self._policed: set[str] = set()
+        """Nodes with a figure of policing in force."""
+        self._common: _Line | None = None
+        """What is in force at all nodes; None when it is not the same, or not known to be."""
+        self._looked: tuple[object, list[NodeView], Mapping[str, ShedTarget]] = None, [], {}
+        """What a steady policy was asked last, and its answer."""
 
     def observe(self, node_id: str, report: Report, now_s: float) -> None:
         """Take in what guaranteed containers use of a node."""
@@ -65,17 +59,23 @@ class TargetSetter:
 
         A policy that fails sets no limits in this round.
         """
-        for gone in self._nodes.keys() - nodes.keys():
-            del self._nodes[gone]
-            self.history.left(gone)
-        for node_id in nodes.keys() - self._nodes.keys():
-            self._nodes[node_id] = _InForce()
+        if self._nodes.keys() != nodes.keys():
+            self._follow_nodes(nodes)
         self._forget_other_policies(policies)
         effects: list[Effect] = []
-        views = [node.view for node in nodes.values() if node.view.usable]
+        views = [view for node in nodes.values() if (view := node.view).usable]
         self._shed(policies, views, now_s, effects)
         self._police(policies, nodes, now_s, effects)
         return effects
+
+    def _follow_nodes(self, nodes: Mapping[str, Node]) -> None:
+        self._common = None
+        for gone in self._nodes.keys() - nodes.keys():
+            del self._nodes[gone]
+            self._policed.discard(gone)
+            self.history.left(gone)
+        for node_id in nodes.keys() - self._nodes.keys():
+            self._nodes[node_id] = _InForce()
 
     def of(self, node_id: str) -> Targets | None:
         """Return the targets of a node; None before its first round."""
@@ -92,12 +92,16 @@ class TargetSetter:
 
     def _forget_other_policies(self, policies: Policies) -> None:
         """Begin anew where another policy is in force: its figures are not to follow those of the one before."""
-        for slot, figures in (("shed", _LENGTHS), ("police", ("memory_part", "vcores_part"))):
+        for slot in ("shed", "police"):
             name = policies.for_nodes.chosen(slot)
             if self._policies.get(slot) != name:
+                self._common = None
+                anew = {known.line.shown: _Line(known.line.shown) for known in self._nodes.values()}
                 for known in self._nodes.values():
-                    for figure in figures:
-                        setattr(known, figure, Damped())
+                    if slot == "shed":
+                        known.line = anew[known.line.shown]
+                    else:
+                        known.memory_part, known.vcores_part = Damped(), Damped()
             self._policies[slot] = name
 
     # Shedding
@@ -106,7 +110,7 @@ class TargetSetter:
         wanted: Mapping[str, ShedTarget] = {}
         damping = policies.damping("shed")
         try:
-            wanted = policies.shed(views, now_s)
+            wanted = self._wanted(policies, views, now_s)
             changed = self._take_shed(wanted, damping, now_s)
         except _FAULTS as error:
             effects.append(Faulted("", str(error)))
@@ -121,28 +125,62 @@ class TargetSetter:
             chosen = f"{_shed_text(target)}, {len(node_ids)} nodes"
             effects.append(Decided(_record("shed", name, node_id, chosen, target.shed_reason, now_s, scores)))
 
+    def _wanted(self, policies: Policies, views: list[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
+        """Return what the policy wants; one that is steady is not asked again of the same nodes."""
+        steady = policies.shed_steady()
+        if steady is None:
+            return policies.shed(views, now_s)
+        if self._looked[0] is not steady or self._looked[1] != views:
+            self._looked = steady, views, policies.shed(views, now_s)
+        return self._looked[2]
+
     def _take_shed(self, wanted: Mapping[str, ShedTarget], damping: Damping, now_s: float) -> dict[_Shed, list[str]]:
-        """Put shedding limits in force; returns the nodes by what is new for them."""
+        """Put shedding limits in force; returns the nodes by what is new for them.
+
+        Nodes with equal figures share them: they are computed once for all nodes that are to have the same.
+        """
+        common, of_all = self._common, self._all(wanted) if self._common is not None else None
+        if common is not None and of_all is not None and common.follow(of_all, damping, now_s) is common:
+            return {}
         changed: dict[_Shed, list[str]] = {}
-        alike: dict[tuple[object, ...], tuple[_Shed, ShedTarget]] = {}
+        lines: dict[tuple[object, ...], _Line] = {}
+        moves: dict[tuple[int, int], tuple[_Line, dict[int, Targets], ShedTarget]] = {}
+        line, target, now, copies = _NO_LINE, _NO_SHED, _NO_LINE, dict[int, Targets]()
         for node_id, known in self._nodes.items():
-            target = wanted.get(node_id, _NO_SHED)
-            wait_s, length = known.max_wait_s, known.max_queue
-            key = (wait_s.value, wait_s.changed_s, length.value, length.changed_s, id(target))
-            wait_s.take(target.max_wait_s, damping, now_s)
-            length.take(target.max_queue, damping, now_s)
-            if key not in alike:
-                alike[key] = _Shed.of(target, wait_s.value, length.value), target
-            now, _ = alike[key]
-            if now.differs(known.targets):
-                known.targets = known.targets.model_copy(update=now.fields())
-                changed.setdefault(now, []).append(node_id)
+            of_node = wanted.get(node_id, _NO_SHED)
+            if of_node is not target or known.line is not line or not moves:
+                line, target = known.line, of_node
+                key = id(line), id(target)
+                if key not in moves:
+                    now = line.follow(target, damping, now_s)
+                    moves[key] = lines.setdefault(now.key, now), {}, target
+                now, copies, _ = moves[key]
+            if now is line:
+                continue
+            known.line, before = now, known.targets
+            if now.shown.differs(before):
+                if id(before) not in copies:
+                    copies[id(before)] = before.model_copy(update=now.shown.fields())
+                known.targets = copies[id(before)]
+                changed.setdefault(now.shown, []).append(node_id)
+        in_force = {id(line): line for line, _, _ in moves.values()}
+        self._common = in_force.popitem()[1] if len(in_force) == 1 else None
         return changed
+
+    def _all(self, wanted: Mapping[str, ShedTarget]) -> ShedTarget | None:
+        """Return what is wanted of all nodes alike; None when it is not."""
+        if not wanted:
+            return _NO_SHED
+        if len({id(target) for target in wanted.values()}) > 1 or wanted.keys() != self._nodes.keys():
+            return None
+        return next(iter(wanted.values()))
 
     # Policing
 
     def _police(self, policies: Policies, nodes: Mapping[str, Node], now_s: float, effects: list[Effect]) -> None:
         name = policies.for_nodes.chosen("police")
+        if name == "none" and not self._policed:
+            return
         damping = policies.damping("police")
         fault = ""
         for node_id, node in nodes.items():
@@ -174,6 +212,10 @@ class TargetSetter:
         now = None
         if memory is not None and vcores is not None:
             now = Resources(round(memory * capacity.memory_mb), round(vcores * capacity.vcores, 3))
+        if now is None:
+            self._policed.discard(node.id)
+        else:
+            self._policed.add(node.id)
         node.limit_to(now)
         before = known.targets
         if (before.limit_q_mb, before.limit_q_vcores) == ((now.memory_mb, now.vcores) if now else (None, None)):
@@ -201,8 +243,8 @@ class _Shed:
 
     @classmethod
     def of(cls, target: ShedTarget, wait_s: float | None, length: float | None) -> _Shed:
-        """Return a target with its limits as they are in force. Raises ValueError for what a sidecar would not take."""
-        made = cls(
+        """Return a target with its limits as they are in force."""
+        return cls(
             max_wait_s=wait_s,
             max_queue=None if length is None else round(length),
             max_sheds=target.max_sheds,
@@ -210,20 +252,58 @@ class _Shed:
             settle_s=target.settle_s,
             shed_reason=target.reason,
         )
-        Targets.model_validate(made.fields())
-        return made
 
     def fields(self) -> dict[str, object]:
         """Return the fields of `Targets`."""
         return {name: getattr(self, name) for name in self.__slots__}
 
     def differs(self, targets: Targets) -> bool:
+        """Tell whether a sidecar would do otherwise with this than with `targets`."""
         if (self.max_wait_s, self.max_queue) == (None, None) == (targets.max_wait_s, targets.max_queue):
             return False
         return any(getattr(self, name) != getattr(targets, name) for name in self.__slots__ if name != "shed_reason")
 
 
 _NO_SHED: Final = ShedTarget()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Shedding limits as they follow what a policy wants; many nodes have the same, and it never changes."""
+
+    shown: _Shed
+    max_wait: Damped = field(default_factory=Damped)
+    max_queue: Damped = field(default_factory=Damped)
+
+    def follow(self, target: ShedTarget, damping: Damping, now_s: float) -> _Line:
+        """Return what is in force now; this very object when nothing is new. Raises ValueError for a bad target."""
+        wait = Damped(self.max_wait.value, self.max_wait.changed_s)
+        length = Damped(self.max_queue.value, self.max_queue.changed_s)
+        shown = _Shed.of(
+            target, wait.take(target.max_wait_s, damping, now_s), length.take(target.max_queue, damping, now_s)
+        )
+        if shown != self.shown:
+            Targets.model_validate(shown.fields())  # what a sidecar would not take is the policy's fault
+        now = _Line(shown, wait, length)
+        return self if now == self else now
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What equal ones have in common."""
+        return self.shown, self.max_wait.value, self.max_wait.changed_s, self.max_queue.value, self.max_queue.changed_s
+
+
+_NO_LINE: Final = _Line(_Shed.of(_NO_SHED, None, None))
+
+
+@dataclass(slots=True)
+class _InForce:
+    """The limits of one node as they follow what the policies want."""
+
+    line: _Line = _NO_LINE
+    memory_part: Damped = field(default_factory=Damped)
+    vcores_part: Damped = field(default_factory=Damped)
+    targets: Targets = field(default_factory=Targets)
 
 
 def _part(amount: Resources | None, of: str, whole: Resources) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from policies.model import Resources
 from shell.messages import ContainerReport, ContainerState, Report
@@ -15,30 +16,33 @@ from sidecar.share import Share
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
     """Return `report` with the node's sums, estimates and containers; default_expected_s: where nobody estimated."""
+    return report.model_copy(update=picture(node, now_s, default_expected_s))
+
+
+def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> dict[str, Any]:
+    """Return the fields of a report that are about the node's state."""
     g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
     ahead = Forecast(node, now_s, default_expected_s)
-    return report.model_copy(
-        update={
-            "memory_mb": node.rules.capacity.memory_mb,
-            "vcores": node.rules.capacity.vcores,
-            "used_g_mb": g.memory_mb,
-            "used_g_vcores": g.vcores,
-            "used_q_mb": q.memory_mb,
-            "used_q_vcores": q.vcores,
-            "free_physical_mb": node.free_physical_mb or 0,
-            "queue_length": len(ahead.waiting),
-            "slots": slots(node),
-            "attained_sd_s": round(node.sharing.spread_s(), 3),
-            "queued_s": round(ahead.queued_s, 3),
-            "remaining_s": round(ahead.remaining_s, 3),
-            "since_queueable_s": round(since_queueable_s(node, now_s), 3),
-            "draining": bool(node.draining),
-            "drain_reason": node.draining,
-            "nm_down": node.nm_down,
-            "containers": containers(node, now_s, ahead),
-            "release": list(node.to_release()),
-        }
-    )
+    return {
+        "memory_mb": node.rules.capacity.memory_mb,
+        "vcores": node.rules.capacity.vcores,
+        "used_g_mb": g.memory_mb,
+        "used_g_vcores": g.vcores,
+        "used_q_mb": q.memory_mb,
+        "used_q_vcores": q.vcores,
+        "free_physical_mb": node.free_physical_mb or 0,
+        "queue_length": len(ahead.waiting),
+        "slots": slots(node),
+        "attained_sd_s": round(node.sharing.spread_s(), 3),
+        "queued_s": round(ahead.queued_s, 3),
+        "remaining_s": round(ahead.remaining_s, 3),
+        "since_queueable_s": round(since_queueable_s(node, now_s), 3),
+        "draining": bool(node.draining),
+        "drain_reason": node.draining,
+        "nm_down": node.nm_down,
+        "containers": containers(node, now_s, ahead),
+        "release": list(node.to_release()),
+    }
 
 
 def slots(node: Node) -> int:

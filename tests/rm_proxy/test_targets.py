@@ -93,6 +93,21 @@ def test_queue_length_limits_numbers() -> None:
     assert [record.chosen for record in decided(busy)] == ["at most 7 waiting, 4 nodes"]
 
 
+def test_a_steady_policy_is_asked_again_only_of_other_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, asked = world(shed=shedding()), []
+    ask = Policies.shed
+    monkeypatch.setattr(Policies, "shed", lambda self, nodes, now_s: asked.append(now_s) or ask(self, nodes, now_s))
+    waits(busy, 1.0, 0, 0, 0, 0, 0, 60)
+    busy.round(1.0)
+    busy.round(2.0)
+    waits(busy, 2.5, 0, 0, 0, 0, 0, 60)
+    busy.round(3.0)
+    assert asked == [1.0]
+    waits(busy, 3.5, 0, 0, 0, 0, 0, 90)
+    busy.round(4.0)
+    assert asked == [1.0, 4.0] and targets(busy).max_wait_s == 83.0  # mean 15, sigma 33.54
+
+
 def test_another_policy_begins_anew_and_none_lifts_the_limit() -> None:
     busy = world(shed=shedding(c=0))
     waits(busy, 1.0, *[50] * 6)
