@@ -6,6 +6,8 @@ task: the one that waits is shed, and its task asked for again at the better nod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import Field
 
 from policies.base import Policy
@@ -40,15 +42,28 @@ class Apollo(Moving):
 
 def slowness(here: NodeQueue, cfg: Apollo, now_s: float) -> float:
     """Return how many times longer than expected the tasks of a slow node run on the average; 1 when it is not slow."""
-    ran = [
-        (now_s - task.started_s) / task.expected_s
-        for task in here.running
-        if task.started_s is not None and task.expected_s > 0
-    ]
-    overdue = [ratio for ratio in ran if ratio > cfg.slow_ratio]
-    if not overdue or len(overdue) < cfg.slow_share_ratio * len(ran):
+    return slower(
+        [
+            (now_s - task.started_s) / task.expected_s
+            for task in here.running
+            if task.started_s is not None and task.expected_s > 0
+        ],
+        cfg,
+    )
+
+
+def slower(ran_ratios: Sequence[float], cfg: Apollo) -> float:
+    """Return the same, of what running tasks ran by what each was expected to run."""
+    overdue = [ratio for ratio in ran_ratios if ratio > cfg.slow_ratio]
+    if not overdue or len(overdue) < cfg.slow_share_ratio * len(ran_ratios):
         return 1.0
     return sum(overdue) / len(overdue)
+
+
+def worth(left_s: float, best_s: float, cfg: Apollo) -> bool:
+    """Tell whether waiting `best_s` elsewhere gains enough on `left_s` here; whoever waits longer gains too."""
+    gain_s = left_s - best_s
+    return gain_s > 0 and gain_s >= max(cfg.gain_s, cfg.gain_ratio * left_s)
 
 
 def trigger(waiting: ContainerView, left_s: float, slow: float, cfg: Apollo, now_s: float) -> str | None:
@@ -73,8 +88,7 @@ def correct(waiting: ContainerView, here: NodeQueue, best: NodeView, cfg: Apollo
     slow = slowness(here, cfg, now_s)
     left_s = waiting.starts_in_s * slow
     why = trigger(waiting, left_s, slow, cfg, now_s)
-    gain_s = left_s - best.wait_s
-    if why is None or gain_s <= 0 or gain_s < max(cfg.gain_s, cfg.gain_ratio * left_s):
+    if why is None or not worth(left_s, best.wait_s, cfg):
         return None
     return f"{why}; it would wait {left_s:.1f} s more here, {best.wait_s:.1f} s at {best.id}"
 

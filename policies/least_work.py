@@ -7,66 +7,73 @@ random number on each wait so that schedulers choose differently, it is DLWL (§
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush, heapreplace
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import inf
 from random import Random
+from typing import Final
 
 
-def spread(tasks: int, task_s: float, waits: Iterable[tuple[float, int]]) -> list[int]:
+def spread(tasks: int, task_s: float, waits: Iterable[tuple[float, int]], idle: Sequence[int] = ()) -> list[int]:
     """Return a node for each task, shape (tasks,): the one that waits least, which then waits `task_s` longer.
 
-    waits: (wait in seconds, node), by wait; read as far as needed. Raises IndexError when there is no node.
+    waits: (wait in seconds, node), by wait; read as far as needed. idle: nodes that wait for nothing, all before those.
+    Raises IndexError when there is no node.
     """
-    chosen: list[int] = []
-    longer: deque[tuple[float, int]] = deque()  # by wait as well: all grow by the same
-    unread = iter(waits)
-    head = next(unread, None)
-    for _ in range(tasks):
-        if head is not None and (not longer or head[0] <= longer[0][0]):
-            wait_s, node = head
-            head = next(unread, None)
-        else:
-            wait_s, node = longer.popleft()
+    chosen = list(idle[:tasks])
+    left = tasks - len(chosen)
+    if not left:
+        return chosen
+    longer = deque((task_s, node) for node in chosen)  # by wait as well: all grow by the same
+    for wait_s, node in waits:
+        while longer and longer[0][0] < wait_s:
+            least_s, again = longer.popleft()
+            chosen.append(again)
+            longer.append((least_s + task_s, again))
+            left -= 1
+            if not left:
+                return chosen
         chosen.append(node)
         longer.append((wait_s + task_s, node))
+        left -= 1
+        if not left:
+            return chosen
+    for _ in range(left):
+        chosen.append(longer[0][1])
+        longer.rotate(-1)
     return chosen
 
 
-_Tied = tuple[float, int, float, list[int]]
-"""The next sum of a group that waits equally long, the group's number, its wait, and the nodes without a sum yet."""
-
-
-def jittered(waits: Iterable[tuple[float, int]], most_s: float, rng: Random) -> Iterator[tuple[float, int]]:
+def jittered(
+    waits: Iterable[tuple[float, int]], most_s: float, rng: Random, idle: Collection[int] = ()
+) -> Iterator[tuple[float, int]]:
     """Yield each (wait + a random number of 0..most_s, node), by the sum.
 
-    waits: by wait, read only as far as needed. Of nodes that wait equally long, idle ones above all, only as many
-    numbers are drawn as are asked for: the lowest of k, when none is below x, is x + (most - x)(1 - (1 - u)^(1/k)).
+    waits: by wait, read only as far as needed. idle: nodes that wait for nothing, in any order; only as many
+    numbers are drawn for them as are asked for: the lowest of k, when none is below x, is x + (most - x)(1 - u^(1/k)).
     """
-    drawn: list[_Tied] = []
-    for number, (wait_s, tied) in enumerate(groupby(waits, key=itemgetter(0))):
-        while drawn and drawn[0][0] <= wait_s:
-            yield _lowest(drawn, most_s, rng)
-        nodes = [node for _, node in tied]
-        heappush(drawn, (wait_s + _beyond(0.0, len(nodes), most_s, rng), number, wait_s, nodes))
-    while drawn:
-        yield _lowest(drawn, most_s, rng)
+    random, left = rng.random, list(idle)
+    drawn: list[tuple[float, int]] = []
+    unread = iter(waits)
+    wait_s, node = next(unread, _NONE)
+    share = random() ** (1.0 / len(left)) if left else 0.0
+    """Of the numbers, above those drawn for `idle`."""
+    while True:
+        until_s = drawn[0][0] if drawn and drawn[0][0] < wait_s else wait_s
+        while left and (idle_s := most_s - most_s * share) <= until_s:
+            at = int(random() * len(left))
+            chosen, left[at] = left[at], left[-1]
+            left.pop()
+            if left:
+                share *= random() ** (1.0 / len(left))
+            yield idle_s, chosen
+        if drawn and drawn[0][0] <= wait_s:
+            yield heappop(drawn)
+        elif wait_s < inf:
+            heappush(drawn, (wait_s + most_s * random(), node))
+            wait_s, node = next(unread, _NONE)
+        else:
+            return
 
 
-def _beyond(low_s: float, count: int, most_s: float, rng: Random) -> float:
-    above: float = (1.0 - rng.random()) ** (1.0 / count)
-    return low_s + (most_s - low_s) * (1.0 - above)
-
-
-def _lowest(drawn: list[_Tied], most_s: float, rng: Random) -> tuple[float, int]:
-    sum_s, number, wait_s, nodes = drawn[0]
-    at = int(rng.random() * len(nodes))
-    node, nodes[at] = nodes[at], nodes[-1]
-    nodes.pop()
-    if nodes:
-        after_s = wait_s + _beyond(sum_s - wait_s, len(nodes), most_s, rng)
-        heapreplace(drawn, (max(after_s, sum_s), number, wait_s, nodes))
-    else:
-        heappop(drawn)
-    return sum_s, node
+_NONE: Final = (inf, 0)

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.correct_apollo import Apollo, correct, slowness
+from policies.correct_apollo import Apollo, correct, slowness, worth
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
 
 CFG = Apollo()
@@ -85,3 +85,8 @@ def test_it_moves_only_to_wait_less_and_never_without_a_reason(
     if told:
         assert best_s < left_s * slow
         assert placed_s is not None or stage_s is not None or slow > 1
+
+
+@given(st.floats(0, 1e4), st.floats(0, 1e4), st.floats(0, 1e4))
+def test_whoever_waits_longer_gains_by_moving_where_another_does(left_s: float, more_s: float, best_s: float) -> None:
+    assert worth(left_s + more_s, best_s, CFG) or not worth(left_s, best_s, CFG)

@@ -57,6 +57,14 @@ def test_flexible_takes_one_unit_of_c_for_the_core_of_d() -> None:
     )
 
 
+def test_who_wants_everything_holds_up_a_small_one_under_flexible_alone() -> None:
+    """Algorithm 1, line 8: while those in service want more than there is nobody is let in, however small."""
+    large, larger, small = request(0, 1, 6, 100), request(1, 1, 7, 200), request(2, 2, 0, 1)
+    sjf = Order("sjf")
+    play(Rigid(ROOM, sjf), ([large, larger], 0, {0: 6}), ([small], 1, {2: 0}), (2, 2, {}), (0, 100, {1: 7}))
+    play(Flexible(ROOM, sjf), ([large, larger], 0, {0: 6, 1: 2}), ([small], 1, {}), (0, 100, {1: 7, 2: 0}))
+
+
 def test_flexible_takes_elastic_components_back_for_the_core_of_the_next() -> None:
     machine = Flexible(ROOM, FIFO)
     play(

@@ -112,6 +112,8 @@ def test_each_task_goes_where_the_least_work_waits(waits_s: list[float], tasks: 
         ends_s.append(heap[0][0])
         heapreplace(heap, (heap[0][0] + task_s, heap[0][1]))
     chosen = spread(tasks, task_s, by_wait)
+    idle = [node for wait_s, node in by_wait if not wait_s]
+    assert spread(tasks, task_s, by_wait[len(idle) :], idle) == chosen
     got = sorted(waits_s[node] + task_s * at for node, count in Counter(chosen).items() for at in range(count))
     assert got == pytest.approx(sorted(ends_s)) and len(chosen) == tasks
 
@@ -124,17 +126,19 @@ def test_without_a_node_no_task_can_be_placed() -> None:
 @given(st.lists(st.sampled_from((0.0, 1.0, 5.0, 5.5, 40.0)), max_size=30), st.floats(0, 20), st.integers())
 def test_jitter_adds_to_each_wait_and_keeps_the_order(waits_s: list[float], most_s: float, seed: int) -> None:
     by_wait = sorted((wait_s, node) for node, wait_s in enumerate(waits_s))
-    got = list(jittered(by_wait, most_s, Random(seed)))
+    idle = [node for wait_s, node in by_wait if not wait_s]
+    got = list(jittered(by_wait[len(idle) :], most_s, Random(seed), idle))
     assert got == sorted(got, key=lambda one: one[0])
     assert sorted(node for _, node in got) == list(range(len(waits_s)))
     assert all(waits_s[node] - 1e-9 <= sum_s <= waits_s[node] + most_s + 1e-9 for sum_s, node in got)
 
 
-def test_jitter_is_equally_likely_everywhere_and_reads_no_further_than_it_must() -> None:
+@pytest.mark.parametrize("idle", [(1, 2, 3, 4), ()])
+def test_jitter_is_equally_likely_everywhere_and_reads_no_further_than_it_must(idle: tuple[int, ...]) -> None:
     rng, drawn, firsts = Random(4), list[float](), Counter[int]()
     for _ in range(2000):
-        read = iter([(0.0, 1), (0.0, 2), (0.0, 3), (0.0, 4), (50.0, 5), (50.1, 6)])
-        some = jittered(read, 10.0, rng)
+        read = iter([*((0.0, node) for node in (1, 2, 3, 4) if node not in idle), (50.0, 5), (50.1, 6)])
+        some = jittered(read, 10.0, rng, idle)
         got = [next(some) for _ in range(4)]
         assert list(read) == [(50.1, 6)]
         drawn += [sum_s for sum_s, _ in got]
@@ -143,3 +147,13 @@ def test_jitter_is_equally_likely_everywhere_and_reads_no_further_than_it_must()
     assert sum(drawn[::4]) / 2000 == pytest.approx(10.0 / 5, rel=0.04)  # the lowest of four
     assert sum(drawn[3::4]) / 2000 == pytest.approx(40.0 / 5, rel=0.02)
     assert all(count == pytest.approx(500, rel=0.15) for count in firsts.values())
+
+
+def test_jitter_mixes_idle_nodes_with_those_that_wait_less_than_it() -> None:
+    rng, first, behind = Random(7), 0, 0
+    for _ in range(4000):
+        order = [node for _, node in jittered([(5.0, 9)], 10.0, rng, range(3))]
+        first += order[0] == 9
+        behind += order[-1] == 9
+    assert first / 4000 == pytest.approx(1 / 64, rel=0.3)  # the integral of (1 - x)**3 / 2 where x goes from 1/2 to 1
+    assert behind / 4000 == pytest.approx(1 / 2 + 15 / 64, rel=0.05)
