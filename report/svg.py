@@ -18,6 +18,7 @@ COLOURS: Final = 8
 _INK, _GRID = "#0b0b01", "#0b0b02"
 _WIDTH_IN, _LINES_IN, _BAR_IN = 6.6, 3.2, 0.2
 _FEW: Final = 8.0
+_MANY: Final = 2000.0
 _DASHES: Final = ("-", (0, (5, 2)), (0, (1, 1.5)))
 
 
@@ -52,12 +53,14 @@ def _axis(axes: Axes, which: str, axis: Axis) -> None:
 
 
 def _limits(axes: Axes, which: str, axis: Axis, grounded: bool) -> None:
-    from matplotlib.ticker import MaxNLocator, NullLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     if axis.log:
         low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+        found = axes.xaxis if which == "x" else axes.yaxis
+        if high / low > _MANY:  # the labels of 1, 2, 5, 10 would overlap
+            found.set_major_locator(LogLocator(numticks=12))
         if high / low < _FEW:  # 1, 2, 5, 10 would be one label or two
-            found = axes.xaxis if which == "x" else axes.yaxis
             found.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             found.set_minor_locator(NullLocator())
         return

@@ -172,3 +172,10 @@ def test_bars_of_nothing_begin_at_0_and_a_narrow_logarithmic_axis_has_more_than_
     narrow = Lines("g", Axis("s", log=True), Axis("share"), [Series("a", [7, 11], [0, 1])])
     words = [text.strip() for text in ElementTree.fromstring(draw(narrow, {"a": 0}, "x")).itertext()]
     assert {"8", "9", "10"} <= set(words)
+
+
+def test_a_wide_logarithmic_axis_has_labels_at_decades_alone() -> None:
+    wide = Lines("g", Axis("s", log=True), Axis("share"), [Series("a", [1, 50_000], [0, 1])])
+    words = {text.strip() for text in ElementTree.fromstring(draw(wide, {"a": 0}, "x")).itertext()}
+    assert {"1", "10", "10,000"} <= words
+    assert not {"2", "5", "20", "5,000"} & words
