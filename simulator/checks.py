@@ -43,6 +43,22 @@ def _job(outcome: JobOutcome, job: Job) -> list[str]:
         found.append(f"job {job.number}: ended at {outcome.ended_s} s, before its longest task can have")
     if not -_ROUNDING_S <= outcome.wait_s <= outcome.completion_s + _ROUNDING_S:
         found.append(f"job {job.number}: tasks waited {outcome.wait_s} s of {outcome.completion_s} s")
+    return found + (_stages(outcome, job) if outcome.stages else [])
+
+
+def _stages(outcome: JobOutcome, job: Job) -> list[str]:
+    """No task of a stage begins before the one before has ended, and none is shorter than its longest task."""
+    if len(outcome.stages) != len(job.stages):
+        return [f"job {job.number}: {len(outcome.stages)} stages came back of {len(job.stages)}"]
+    found, before_s = [], job.arrives_s
+    for number, ((began_s, ended_s), (durations_s, _)) in enumerate(zip(outcome.stages, job.by_stage(), strict=True)):
+        if began_s < before_s - _ROUNDING_S:
+            found.append(f"job {job.number}: stage {number} began at {began_s} s, the one before ended at {before_s} s")
+        if ended_s < before_s + max(durations_s) - _ROUNDING_S:
+            found.append(f"job {job.number}: stage {number} ended at {ended_s} s, before its longest task can have")
+        before_s = ended_s
+    if abs(before_s - outcome.ended_s) > _ROUNDING_S:
+        found.append(f"job {job.number}: ended at {outcome.ended_s} s, its last stage at {before_s} s")
     return found
 
 

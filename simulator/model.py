@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job of a trace: independent tasks that may all run at once."""
+    """One job of a trace: tasks that may all run at once, or stages of such tasks, one after the other.
+
+    Raises ValueError for stages that are not those of its tasks.
+    """
 
     number: int
     """Of its own in a trace."""
@@ -23,11 +27,43 @@ class Job:
     """Of each task."""
     memory_mb: int = 1024
     """Of each task."""
+    stages: tuple[int, ...] = ()
+    """How many of `durations_s` each stage has, in their order; empty: one stage. Tasks of a stage can run once all
+    those of the stage before have ended."""
+
+    def __post_init__(self) -> None:
+        """Check."""
+        if self.stages and (min(self.stages) < 1 or sum(self.stages) != len(self.durations_s)):
+            raise ValueError(f"stages of {self.stages} tasks: a job of {len(self.durations_s)} tasks has other ones")
 
     @property
     def work_s(self) -> float:
         """Seconds of all tasks together."""
         return sum(self.durations_s)
+
+    @property
+    def staged(self) -> bool:
+        """Whether it has more than one stage."""
+        return len(self.stages) > 1
+
+    def by_stage(self) -> Iterator[tuple[tuple[float, ...], float]]:
+        """Yield of each stage its tasks' durations and its estimate: their mean, as wrong as the job's own is."""
+        if not self.staged:
+            yield self.durations_s, self.estimate_s
+            return
+        mean_s, begin = self.work_s / len(self.durations_s), 0
+        for tasks in self.stages:
+            durations_s = self.durations_s[begin : begin + tasks]
+            begin += tasks
+            own_s = sum(durations_s) / tasks
+            yield durations_s, own_s * (self.estimate_s / mean_s) if mean_s > 0 else self.estimate_s
+
+    def first_stage(self) -> Job:
+        """Return the job with the tasks of its first stage alone."""
+        if not self.staged:
+            return self
+        durations_s, estimate_s = next(self.by_stage())
+        return replace(self, durations_s=durations_s, estimate_s=estimate_s, stages=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +105,9 @@ class JobOutcome:
     """"short" or "long", where the system tells them apart."""
     wait_s: float = 0.0
     """Mean over its tasks of the time from the job's arrival to the begin of the try that did the task."""
+    stages: tuple[tuple[float, float], ...] = ()
+    """Of a job with several stages, by stage: when its tasks began (the first one; where a system keeps no more, their
+    mean), and when the last one ended. Empty where a system does not know stages."""
 
     @property
     def completion_s(self) -> float:

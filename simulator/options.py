@@ -24,7 +24,7 @@ from simulator.errors import SimulatorError, UnknownSystemError
 from simulator.source import Trace
 from simulator.study import Asked
 from simulator.sweep import choice
-from simulator.systems import SYSTEMS, load
+from simulator.systems import ABOUT, SYSTEMS, load
 from simulator.traces.formats import FORMATS
 from simulator.traces.generate import GENERATORS
 from simulator.traces.shaping import Errors
@@ -107,7 +107,9 @@ def _list(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None
 
 
 def _about(name: str) -> str:
-    """Return the first paragraph of what a system's module says of it."""
+    """Return a system's line; of one that was added to `SYSTEMS`, the first paragraph of its module's docstring."""
+    if name in ABOUT:
+        return ABOUT[name]
     said = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
     return " ".join(said.strip().split("\n\n")[0].split())
 

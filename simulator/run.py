@@ -158,7 +158,7 @@ def run_all(offer: Offer, cases: Sequence[Case], processes: int, progress: Progr
 
     When the generator is closed, or the first run fails, the others are given up. Raises RunError.
     """
-    if processes == 1 or len(cases) == 1:
+    if processes == 1 or len(cases) <= 1:
         for case in cases:
             yield case, run(offer, case, progress)
         return

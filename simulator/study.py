@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from shell.errors import QuicksilverError
-from shell.settings_file import load_settings
 from shell.version import version
 from simulator.checkpoint import Checkpoint, opened
 from simulator.model import ClusterModel
@@ -112,6 +111,8 @@ def _policies(asked: Asked) -> Mapping[str, Any] | None:
     models = [load(name).Settings for name in asked.systems]
     if asked.config is None:
         return None
+    from shell.settings_file import load_settings  # takes a while
+
     settings = load_settings(asked.config)
     settings.policies()
     if not any(POLICIES in model.model_fields and model.takes_file for model in models):
@@ -127,25 +128,29 @@ class Runner:
     def __init__(self, study: Study, kept: Checkpoint | None) -> None:
         self._study = study
         self._kept = kept
+        self._rows: dict[str, Row] = {}
+        """Those of earlier calls: rounds of a search ask for the same ones again."""
 
     def done(self, cases: Sequence[Case]) -> int:
         """Return how many of the runs are kept already."""
-        return sum(case.key in self._kept.rows for case in cases) if self._kept else 0
+        return sum(self._known(case) is not None for case in cases)
+
+    def _known(self, case: Case) -> Row | None:
+        if self._kept and case.key in self._kept.rows:
+            return row_of(case, self._kept.rows[case.key])
+        return self._rows.get(case.key)
 
     def rows(
         self, cases: Sequence[Case], progress: Progress, ended: Callable[[Row], None] = lambda _: None
     ) -> list[Row]:
         """Return the rows of all cases, in their order. Raises RunError, OSError."""
-        found: dict[str, Row] = {}
-        missing = []
-        for case in cases:
-            if self._kept and case.key in self._kept.rows:
-                found[case.key] = row_of(case, self._kept.rows[case.key])
-            else:
-                missing.append(case)
+        found = {case.key: row for case in cases if (row := self._known(case)) is not None}
+        missing = [case for case in cases if case.key not in found]
         for case, row in run_all(self._study.offer, missing, self._study.asked.processes, progress):
             if self._kept:
                 self._kept.add(case.key, row.as_json())
+            else:
+                self._rows[case.key] = row
             found[case.key] = row
             ended(row)
         return [found[case.key] for case in cases]

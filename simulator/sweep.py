@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from policies.base import SLOTS
 from policies.check import validate
 from policies.errors import SettingsError, close_to
+from policies.section import PolicySet
 from policies.settings import Policies
 from shell.errors import QuicksilverError
 from simulator.systems import SYSTEMS, SystemSettings, load
@@ -152,7 +153,7 @@ def _of_system(name: str, model: type[SystemSettings], wanted: Wanted) -> Iterat
         varied = {key: value for (key, _, _), value in zip(swept, values, strict=True)}
         given = base
         for steps, value in sorted([*fixed, *tried], key=lambda one: one[0][-1] != _POLICY):
-            given = _with(given, steps, value)
+            given = _with(_with_default(given, steps), steps, value)
         settings = _checked(name, model, given)
         label = " ".join([name, *(f"{_short(key, name)}={_shown(value)}" for key, value in varied.items())])
         yield Variant(label, name, SYSTEMS[name], given, settings, varied)
@@ -206,6 +207,16 @@ def _whose(key: str, systems: Mapping[str, type[SystemSettings]], option: str) -
         known |= {f"{slot}.SETTING" for slot in SLOTS}
     what = f"{' and '.join(systems)} {'has' if len(systems) == 1 else 'have'} no setting '{key}'"
     raise StudyError(what, place=option, remedy=close_to(key, sorted(known)))
+
+
+def _with_default(given: Mapping[str, Any], steps: Sequence[str]) -> Mapping[str, Any]:
+    """Name the product's default policy where a setting is for a slot of which nothing is said."""
+    first, slot, *rest = (*steps, "")
+    if first != POLICIES or rest[:1] != ["settings"] or slot in given[POLICIES] or slot == "route":
+        return given
+    default = PolicySet.model_fields[slot].get_default()
+    one = default[0] if isinstance(default, tuple) else default
+    return _with(given, (POLICIES, slot, _POLICY), one.policy)
 
 
 def _with(given: Mapping[str, Any], steps: Sequence[str], value: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 
 from simulator.clock import Clock
 from simulator.errors import SimulatorError
@@ -11,6 +12,20 @@ from simulator.model import ClusterModel, Job, JobOutcome, SimResult
 
 SAMPLE_S = 100.0
 """Between samples of how many slots are busy, as in Sparrow's and Eagle's simulations."""
+
+
+class _Entry:
+    """A job that has not ended: its stages, and what is noted of them."""
+
+    __slots__ = ("job", "klass", "left", "spans_s", "wait_s")
+
+    def __init__(self, job: Job, klass: str) -> None:
+        """Begin with nothing done."""
+        self.job, self.klass, self.wait_s = job, klass, 0.0
+        self.left = list(job.stages) if job.staged else [len(job.durations_s)]
+        """Tasks of each stage that have not ended."""
+        self.spans_s: list[tuple[float, float]] = [(inf, 0.0)] * len(self.left) if job.staged else []
+        """Of each stage: the first begin, the last end."""
 
 
 class Tally:
@@ -25,8 +40,7 @@ class Tally:
         self.counts: Counter[str] = Counter({"tasks": 0, "started": 0, "ended": 0, "lost": 0, "doubled": 0})
         self._result = SimResult(system, seed)
         self._clock, self._slots, self._sample_s = clock, cluster.total_slots, sample_s
-        self._left: dict[int, tuple[Job, str, int]] = {}
-        self._wait_s: dict[int, float] = {}
+        self._left: dict[int, _Entry] = {}
         self._more = True
 
     def feed(self, jobs: Iterable[Job], arrive: Callable[[Job], object]) -> None:
@@ -55,8 +69,13 @@ class Tally:
 
     def _sample(self) -> None:
         self._result.busy.append((self._clock.now_s, self.busy / self._slots))
-        if self.going:
-            self._clock.later(self._sample_s, self._sample)
+        if not self.going:
+            return
+        if not len(self._clock):
+            raise SimulatorError(
+                f"at {self._clock.now_s} s nothing is left to be done, but {self.open} jobs have not ended; report it"
+            )
+        self._clock.later(self._sample_s, self._sample)
 
     @property
     def going(self) -> bool:
@@ -69,10 +88,9 @@ class Tally:
             raise SimulatorError(f"job {job.number} is in the trace twice; number each job once")
         self.open += 1
         self.counts["tasks"] += len(job.durations_s)
-        self._left[job.number] = job, klass, len(job.durations_s)
-        self._wait_s[job.number] = 0.0
+        entry = self._left[job.number] = _Entry(job, klass)
         if not job.durations_s:
-            self._done(job, klass)
+            self._done(entry)
 
     def began(self) -> None:
         """Note that a task begins on a slot."""
@@ -84,28 +102,43 @@ class Tally:
         self.busy -= 1
         self.counts["kills"] += 1
 
-    def ended(self, number: int, wait_s: float, slot: bool = True) -> bool:
-        """Note that a task of a job has ended; tell whether it was the last one.
+    def stopped(self) -> None:
+        """Note that a second copy of a task leaves its slot."""
+        self.busy -= 1
+        self.counts["stopped"] += 1
+
+    def failed(self) -> None:
+        """Note that a try failed; its slot is free."""
+        self.busy -= 1
+        self.counts["failed"] += 1
+
+    def ended(self, number: int, wait_s: float, slot: bool = True, stage: int = 0) -> bool:
+        """Note that a task of a job has ended; tell whether it was the last one of its stage.
 
         wait_s: from the job's arrival to the begin of the try that did it; slot: whether it held one of those counted.
         """
-        job, klass, left = self._left[number]
+        entry = self._left[number]
         if slot:
             self.busy -= 1
         self.counts["ended"] += 1
-        self._wait_s[number] += wait_s
-        self._left[number] = job, klass, left - 1
-        if left == 1:
-            self._done(job, klass)
-        return left == 1
+        entry.wait_s += wait_s
+        left = entry.left[stage] = entry.left[stage] - 1
+        if entry.spans_s:
+            began_s = min(entry.spans_s[stage][0], entry.job.arrives_s + wait_s)
+            entry.spans_s[stage] = began_s, self._clock.now_s
+        if left == 0 and not any(entry.left):
+            self._done(entry)
+        return left == 0
 
-    def _done(self, job: Job, klass: str) -> None:
+    def _done(self, entry: _Entry) -> None:
+        job, now_s = entry.job, self._clock.now_s
         tasks = len(job.durations_s)
-        wait_s = self._wait_s.pop(job.number) / tasks if tasks else 0.0
+        wait_s = entry.wait_s / tasks if tasks else 0.0
         del self._left[job.number]
         self.open -= 1
-        now_s = self._clock.now_s
-        self._result.jobs.append(JobOutcome(job.number, job.arrives_s, now_s, tasks, job.work_s, klass, wait_s))
+        self._result.jobs.append(
+            JobOutcome(job.number, job.arrives_s, now_s, tasks, job.work_s, entry.klass, wait_s, tuple(entry.spans_s))
+        )
 
     def result(self) -> SimResult:
         """Return what was noted. What did not end is counted as lost."""

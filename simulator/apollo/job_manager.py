@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import count, islice
 
 from policies.completion_time import Input, Server, estimate_s, reading_s
 from policies.stable_matching import Preference, dispatch_order, match, preference
@@ -19,29 +20,50 @@ LEAST_RETRY_S = 0.001
 class JobManager:
     """A job's tasks: pending, out as regular ones, out as opportunistic ones, over."""
 
-    def __init__(self, world: World, job: Job, numbers_from: int) -> None:
-        """Begin with all tasks pending, each with its input on some servers."""
-        self.job, self._world = job, world
-        nodes, replicas = range(len(world.nodes)), min(world.shape.replicas, len(world.nodes))
-        self._pending = deque(
-            Task(number, self, seconds, tuple(world.rng.sample(nodes, replicas)))
-            for number, seconds in enumerate(job.durations_s, numbers_from)
-        )
+    def __init__(self, world: World, job: Job, numbers_from: int, tokens: int) -> None:
+        """Begin with all tasks of the first stage pending, each with its input on some servers.
+
+        tokens: regular tasks that may be out.
+        """
+        self.job, self._world, self.tokens = job, world, tokens
+        self._numbers = count(numbers_from)
+        self._stages = enumerate(job.by_stage())
+        self._begin_stage()
         self._regular = 0
         self._extras: dict[Task, int] = {}
         """Opportunistic tasks that are out, with their server."""
         self._known: dict[int, WaitMatrix] = {}
         """What servers answered that were sent a task."""
         self._due = False
-        self._over, self._over_s = 0, 0.0
+
+    def _begin_stage(self) -> bool:
+        """Make the tasks of the next stage pending; False when there is none. What siblings did is of their stage."""
+        found = next(self._stages, None)
+        if found is None:
+            return False
+        stage, (durations_s, self._estimate_s) = found
+        world = self._world
+        nodes, replicas = range(len(world.nodes)), min(world.shape.replicas, len(world.nodes))
+        self._pending = deque(
+            Task(next(self._numbers), self, seconds, tuple(world.rng.sample(nodes, replicas)), stage)
+            for seconds in durations_s
+        )
+        self._left = len(self._pending)
+        self._over, self._over_s, self._over_work_s = 0, 0.0, 0.0
         self._waits, self._waits_s = 0, 0.0
+        return True
 
     # What it knows
 
     @property
     def expected_s(self) -> float:
         """How long a task is expected to run: as its siblings did, else as was told."""
-        return self._over_s / self._over if self._over else self.job.estimate_s
+        return self._over_s / self._over if self._over else self._estimate_s
+
+    @property
+    def usual_rate(self) -> float:
+        """How much of their work those that are over did in a second; 0 while none is."""
+        return self._over_work_s / self._over_s if self._over_s else 0.0
 
     def average_wait_s(self) -> float:
         """Return the average wait of its tasks that were sent: what it was, or what was expected of it."""
@@ -50,7 +72,7 @@ class JobManager:
     def weight(self) -> float:
         """Return how likely a server picks an opportunistic task of the job."""
         shape = self._world.shape
-        return weight(shape.tokens, max(1, len(self._extras)), shape.opportunistic)
+        return weight(self.tokens, max(1, len(self._extras)), shape.opportunistic)
 
     def slower(self, task: Task, node: ProcessNode) -> float:
         """Return how many times longer a task runs on a server than where its input is."""
@@ -79,7 +101,7 @@ class JobManager:
         self._due = False
         shape = self._world.shape
         regular = self._hand_out_tokens()
-        room = regular + allowance(shape.tokens, shape.opportunistic) - len(self._extras)
+        room = regular + allowance(self.tokens, shape.opportunistic) - len(self._extras)
         batch = [self._pending.popleft() for _ in range(min(shape.batch, room, len(self._pending)))]
         if not batch:
             return
@@ -98,12 +120,14 @@ class JobManager:
     def _hand_out_tokens(self) -> int:
         """Upgrade opportunistic tasks while there are tokens; return how many are left for pending ones."""
         shape = self._world.shape
-        free = max(0, shape.tokens - self._regular)
+        free = max(0, self.tokens - self._regular)
         if not free:
             return 0
+        if not self._extras:
+            return min(free, len(self._pending))
         pending = [Wish(str(n), 0.0) for n in range(min(free, len(self._pending)))]
-        out = {f"out {task.number}": task for task in self._extras}
-        chosen = regular_next([*(Wish(name, 0.0, out=True) for name in out), *pending], shape.tokens, self._regular)
+        out = {f"out {task.number}": task for task in islice(self._extras, free)}
+        chosen = regular_next([*(Wish(name, 0.0, out=True) for name in out), *pending], self.tokens, self._regular)
         for task in (out[name] for name in chosen if name in out):
             node = self._world.nodes[self._extras.pop(task)]
             task.regular = True
@@ -128,7 +152,7 @@ class JobManager:
         """Return in how many seconds a task would be over on a server."""
         shape, node = self._world.shape, self._world.nodes[number]
         seconds = self.expected_s
-        server = Server(str(number), str(node.rack), self._wait_s(number))
+        server = Server(str(number), str(node.rack), self._wait_s(number), success_ratio=node.success_ratio)
         inputs = [self._input(task, node, seconds)] if shape.reading_ratio else []
         return estimate_s(inputs, seconds * (1 - shape.reading_ratio), server, shape.completion)
 
@@ -138,7 +162,7 @@ class JobManager:
         return newest.wait(SLOT, self._world.clock.now_s)
 
     def _send(self, task: Task, number: int, wait_s: float, regular: bool) -> None:
-        task.regular = regular
+        task.regular = task.sent_regular = regular
         task.node, task.copies = number, 1
         if regular:
             self._regular += 1
@@ -156,6 +180,15 @@ class JobManager:
         self._world.tally.counts["duplicates"] += 1
         self._world.clock.later(self._world.shape.delay_s, self._land, task, number, True)
 
+    def rerun(self, task: Task, number: int, wait_s: float) -> None:
+        """Send a copy of a running task to a second server; the one that is over first counts (§3.4)."""
+        world = self._world
+        copy = Task(task.number, self, task.length_s, task.inputs, task.stage, regular=True, rival=task, original=False)
+        task.rival = copy
+        copy.sent_s, copy.placed_wait_s, copy.node, copy.copies = world.clock.now_s, wait_s, number, 1
+        world.tally.counts["reruns"] += 1
+        world.clock.later(world.shape.delay_s, self._land, copy, number, True)
+
     def _land(self, task: Task, number: int, regular: bool) -> None:
         node = self._world.nodes[number]
         node.arrive(task, regular)
@@ -165,22 +198,30 @@ class JobManager:
 
     def began(self, task: Task, number: int) -> None:
         """Note that a task runs, and what it waited."""
-        self._waits_s += self._world.clock.now_s - task.sent_s - task.placed_wait_s
+        waited_s = self._world.clock.now_s - task.sent_s
+        if not task.original:
+            return
+        self._waits_s += waited_s - task.placed_wait_s
+        if task.sent_regular:
+            self._world.figures.waited(waited_s, task.placed_wait_s)
         if number != task.node:
             self._world.tally.counts["duplicates_won"] += 1
 
-    def killed(self, task: Task) -> None:
-        """Send an opportunistic task again that gave way."""
+    def again(self, task: Task) -> None:
+        """Send a task again that gave way or failed; what waits of it anywhere stays void."""
         if self._extras.pop(task, None) is None:
             self._regular -= 1
-        task.begun = False
-        self._pending.appendleft(task)
+        self._pending.appendleft(Task(task.number, self, task.length_s, task.inputs, task.stage))
         self.soon()
 
     def ended(self, task: Task, seconds: float) -> None:
         """Learn from a task that is over, and use its token."""
         self._over += 1
         self._over_s += seconds
+        self._over_work_s += task.length_s
         if self._extras.pop(task, None) is None:
             self._regular -= 1
+        self._left -= 1
+        if not self._left and not self._begin_stage():
+            self._world.virtual.give_back(self.tokens)
         self.soon()

@@ -8,7 +8,7 @@ from heapq import nsmallest
 from itertools import islice
 from math import ceil
 
-from policies.correct_apollo import correct
+from policies.correct_apollo import correct, worth
 from policies.model import NodeView
 from policies.wait_matrix import WaitMatrix
 from simulator.apollo.task import SLOT, Task, World
@@ -52,6 +52,7 @@ class ResourceMonitor:
         self._light.clear()
         if world.shape.corrected and self.queued:
             self._correct(world.clock.now_s)
+        world.watch.look()
         if world.tally.going:
             world.clock.later(world.shape.report_s, self.round)
 
@@ -69,12 +70,28 @@ class ResourceMonitor:
     def _wrong(self, now_s: float) -> Iterator[tuple[Task, int]]:
         """Yield tasks that wait where they should not, with their server; one of each server."""
         cfg = self._world.shape.correction
+        waiting = self._to_look_at(cfg.max_moves)
+        if not waiting:
+            return
         best = self.light()[0]
         view = NodeView(str(best), queued_s=self.matrices[best].wait(SLOT, now_s))
-        for number in sorted(self.queued - {best}):
+        for number, tasks in waiting:
             node = self._world.nodes[number]
+            if number == best or not worth(node.at_most_s(cfg), view.wait_s, cfg):
+                continue
             here = node.picture()
-            for task, container in zip(node.waiting(), here.waiting, strict=True):
+            for task, container in zip(tasks, here.waiting, strict=True):
                 if task.copies <= cfg.max_moves and correct(container, here, view, cfg, now_s):
                     yield task, number
                     break
+
+    def _to_look_at(self, max_copies: int) -> list[tuple[int, list[Task]]]:
+        """Return servers where regular tasks wait, with those, if one of them may still be sent elsewhere."""
+        found = []
+        for number in sorted(self.queued):
+            tasks = self._world.nodes[number].waiting()
+            if not tasks:
+                self.queued.discard(number)
+            elif any(task.copies <= max_copies for task in tasks):
+                found.append((number, tasks))
+        return found

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Final
 from policies.completion_time import CompletionTime
 from policies.correct_apollo import Apollo
 from policies.model import Resources
+from policies.stragglers import Stragglers
 from policies.tokens import Tokens
+from simulator.apollo.figures import Figures
+from simulator.apollo.virtual_cluster import VirtualCluster
 from simulator.clock import Clock
 from simulator.tally import Tally
 
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from simulator.apollo.job_manager import JobManager
     from simulator.apollo.process_node import ProcessNode
     from simulator.apollo.resource_monitor import ResourceMonitor
+    from simulator.apollo.watch import Watch
 
 SLOT: Final = Resources(0, 1)
 """What a task takes."""
@@ -41,6 +45,12 @@ class Shape:
     completion: CompletionTime
     opportunistic: Tokens
     correction: Apollo
+    slow_tries: float
+    slow_times: float
+    reruns: bool
+    straggling: Stragglers
+    bad_nodes: float
+    fail_tries: float
 
 
 @dataclass(slots=True)
@@ -51,13 +61,17 @@ class World:
     tally: Tally
     rng: Random
     shape: Shape
+    virtual: VirtualCluster
+    figures: Figures = field(default_factory=Figures)
     nodes: list[ProcessNode] = field(default_factory=list)
     monitor: ResourceMonitor = field(init=False)
+    watch: Watch = field(init=False)
 
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """One task; there is one run of it at a time, and there may be two places where it waits."""
+    """One task; there may be two places where it waits. There is one run of it at a time, and a straggler's copy is a
+    task of its own."""
 
     number: int
     manager: JobManager
@@ -65,6 +79,7 @@ class Task:
     """Where its input is on the server itself."""
     inputs: tuple[int, ...]
     """Servers that have its input."""
+    stage: int
     regular: bool = False
     begun: bool = False
     """It runs, or is over: whatever else waits is void."""
@@ -75,3 +90,10 @@ class Task:
     """Where it was sent first."""
     copies: int = 0
     """Places that it was sent to; two for one with a duplicate."""
+    sent_regular: bool = False
+    at: int = -1
+    """Where it runs, or was over."""
+    rival: Task | None = None
+    """Of a straggler its copy, of a copy the straggler."""
+    original: bool = True
+    """Not a straggler's copy."""

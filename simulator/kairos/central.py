@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
 from typing import Protocol
@@ -11,6 +11,8 @@ from policies.model import AppView, Ask, NodeView, Resources
 from policies.place_variance import Variance, place
 from simulator.kairos.task import KairosNode
 
+Tie = Callable[[KairosNode, float], float]
+"""What decides between nodes with equally many tasks, the least of it first: of a node, at a time."""
 _ROUNDING_S = 1e-6
 
 
@@ -27,12 +29,22 @@ class Central(Protocol):
         """Take note that a node has another set of tasks."""
 
 
+def by_spread(node: KairosNode, now_s: float) -> float:
+    """Return the spread of what a node's tasks have attained: Kairos' Var (§4.3.3)."""
+    return node.spread_s(now_s)
+
+
+def by_sum(node: KairosNode, now_s: float) -> float:
+    """Return what they have attained together: Sum, which Kairos is compared with (§4.5.3)."""
+    return sum(node.attained_s(now_s))
+
+
 class ByPolicy:
     """Asks `policies.place_variance` for each task; a look at all nodes each time."""
 
-    def __init__(self, nodes: Sequence[KairosNode], cores: int, extra: int) -> None:
-        """Begin with empty nodes, of `cores` and `extra` tasks that stand still."""
-        self._nodes, self._known = nodes, [0] * len(nodes)
+    def __init__(self, nodes: Sequence[KairosNode], cores: int, extra: int, tie: Tie = by_spread) -> None:
+        """Begin with empty nodes, of `cores` and `extra` tasks that stand still; `tie`: in place of the spread."""
+        self._nodes, self._known, self._tie = nodes, [0] * len(nodes), tie
         self._cores, self._slots = cores, cores + extra
         self._rng = Random(0)
 
@@ -40,7 +52,7 @@ class ByPolicy:
         """Ask."""
         ask = Ask(AppView("job"), 20, Resources(0, 1))
         size, chosen = Resources(0, self._cores), list[int]()
-        spreads = [node.spread_s(now_s) if wanted else 0.0 for node in self._nodes]
+        spreads = [self._tie(node, now_s) if wanted else 0.0 for node in self._nodes]
         while len(chosen) < wanted:
             views = [
                 NodeView(f"{n:09}", capacity=size, containers=known, slots=self._slots, attained_sd_s=spreads[n])

@@ -46,6 +46,11 @@ class LasNode:
         self._tell(Turn(now_s), now_s)
         return self._las.spread_s()
 
+    def attained_s(self, now_s: float) -> list[float]:
+        """Return what each task has attained."""
+        self._tell(Turn(now_s), now_s)
+        return [share.attained_s for share in self._las.shares.values()]
+
     def _tell(self, event: LasEvent, now_s: float) -> None:
         waiting = [event]
         while waiting:

@@ -102,6 +102,12 @@ class OneCore:
         tasks = len(ahead_s) + 1
         return sqrt(tasks * sum(one * one for one in ahead_s) - sum(ahead_s) ** 2) / tasks
 
+    def attained_s(self, now_s: float) -> list[float]:
+        """Return what each task has attained."""
+        self._advance(now_s)
+        tasks = self._idle if self._run is None else [self._run, *self._idle]
+        return [task.attained_s for task in tasks]
+
     def _start(self, task: Task, now_s: float) -> None:
         self._run = task
         task.began_s = now_s

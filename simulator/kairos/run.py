@@ -16,7 +16,8 @@ from simulator.model import ClusterModel, Job, SimResult
 class Run:
     """Events by time; of one time first what ends or turns on a node, then its report, then what arrives.
 
-    Tasks leave the central queue as soon as a node is known to have room for them, first come first served.
+    Tasks leave the central queue as soon as a node is known to have room for them, first come first served. Those of a
+    later stage come when the end of the stage before is reported.
     """
 
     def __init__(self, nodes: Sequence[KairosNode], central: Central, cluster: ClusterModel, result: SimResult) -> None:
@@ -26,7 +27,8 @@ class Run:
         self._queue: deque[Progress] = deque()
         self._wakes: list[tuple[float, int, int]] = []
         """(when, node, the version of the node that asked for it)"""
-        self._reports: deque[tuple[float, int]] = deque()
+        self._reports: deque[tuple[float, int, Progress | None]] = deque()
+        """(when, node, the job whose next stage can be sent then)"""
         self._coming: deque[tuple[float, int, Task]] = deque()
         self._on = [0] * len(nodes)
         """Tasks on each node."""
@@ -54,7 +56,11 @@ class Run:
             if wake_s == now_s:
                 self._wake(now_s)
             elif report_s == now_s:
-                self._central.ended(reports.popleft()[1], now_s)
+                _, node, staged = reports.popleft()
+                self._central.ended(node, now_s)
+                if staged is not None:
+                    staged.next_stage()
+                    self._queue.append(staged)
                 self._send(now_s)
             elif arrival_s == now_s:
                 _, node, task = arrivals.popleft()
@@ -84,13 +90,13 @@ class Run:
         while self._queue:
             first = self._queue[0]
             durations_s, sent = first.job.durations_s, first.sent
-            for node in self._central.choose(len(durations_s) - sent, now_s):
+            for node in self._central.choose(first.ready - sent, now_s):
                 self._started += 1
-                task = Task(self._started, durations_s[sent], first)
+                task = Task(self._started, durations_s[sent], first, first.stage)
                 self._coming.append((now_s + self._delay_s, node, task))
                 sent += 1
             first.sent = sent
-            if sent < len(durations_s):
+            if sent < first.ready:
                 break
             self._queue.popleft()
 
@@ -116,9 +122,9 @@ class Run:
         self._on[number] -= 1
         self._busy -= self._on[number] < self._slots
         self._central.changed(number, now_s)
-        self._reports.append((now_s + self._delay_s, number))
         owner = task.owner
-        owner.ends(task)
+        more = owner.ends(task, now_s)
+        self._reports.append((now_s + self._delay_s, number, owner if more else None))
         if not owner.left:
             self._result.jobs.append(owner.outcome(now_s))
 

@@ -12,6 +12,7 @@ from simulator.errors import UnknownSystemError
 from simulator.model import ClusterModel, Job, SimResult
 
 SYSTEMS: Final[dict[str, str]] = {
+    "quicksilver": "simulator.systems.mercury:QUICKSILVER_SYSTEM",
     "kairos": "simulator.systems.mercury:KAIROS_SYSTEM",
     "mercury": "simulator.systems.mercury:MERCURY_SYSTEM",
     "opportunistic": "simulator.systems.mercury:OPPORTUNISTIC_SYSTEM",
@@ -30,6 +31,27 @@ SYSTEMS: Final[dict[str, str]] = {
     "zoe": "simulator.systems.zoe:SYSTEM",
 }
 """By name: where the system is, as `module:SYSTEM`."""
+
+ABOUT: Final[dict[str, str]] = {
+    "quicksilver": "The product's own proxy and sidecars on stock YARN, with the policies of --config.",
+    "kairos": "Kairos on YARN (thesis §4.4): variance placement, LAS at nodes; by the same machines.",
+    "mercury": "Mercury (ATC '15) by the same machines, with the heartbeats of its test bed.",
+    "opportunistic": "What Hadoop 3 does for opportunistic containers, by the same machines.",
+    "apollo": "Apollo (OSDI '14): each job places its own tasks by when they will be over, and corrects that later.",
+    "bigc": "Big-C: two classes with shares of the slots; short tasks suspend long ones (thesis §4.5.1).",
+    "kairos_slots": "Kairos as its simulation has it (thesis §4.6): tasks of one core; fast enough for whole traces.",
+    "yarn_fifo": "Stock YARN, applications first come first served.",
+    "yarn_capacity": "Stock YARN, by queues with their shares (CapacityScheduler).",
+    "clwl": "Least work left, known at once (thesis §3.6.4).",
+    "dlwl": "Least work left by heartbeats, as a central scheduler knows it (thesis §3.6.2).",
+    "dlwl_srpt": "The same, and at each node the shortest remaining processing time first (thesis §3.6.2).",
+    "recorded": "What a cluster did with the jobs that its proxy recorded: to compare the others with.",
+    "eagle": "Eagle: short jobs keep away from long tasks, probes stick, least work left first (thesis ch. 3).",
+    "hawk": "Hawk: long jobs placed centrally, short ones by probes, idle nodes steal (thesis ch. 2).",
+    "sparrow": "Sparrow: every job by probes, two per task, first come first served (batch sampling, late binding).",
+    "zoe": "Zoe: whole applications wait for admission, with core and elastic components.",
+}
+"""By name: what the system is, in a line."""
 
 
 class SystemSettings(BaseModel):

@@ -10,11 +10,14 @@ from pydantic import Field
 
 from policies.completion_time import CompletionTime
 from policies.correct_apollo import Apollo
+from policies.stragglers import Stragglers
 from policies.tokens import Tokens
 from simulator.apollo.job_manager import JobManager
 from simulator.apollo.process_node import ProcessNode
 from simulator.apollo.resource_monitor import ResourceMonitor
 from simulator.apollo.task import Shape, World
+from simulator.apollo.virtual_cluster import VirtualCluster
+from simulator.apollo.watch import Watch
 from simulator.clock import Clock
 from simulator.model import ClusterModel, Job, SimResult
 from simulator.systems import SystemSettings
@@ -26,6 +29,9 @@ class ApolloSettings(SystemSettings):
 
     tokens: int = Field(100, ge=1)
     """Regular tasks that a job may have out (§2.3, §3.5; figure own)."""
+    cluster_tokens: int = Field(0, ge=0)
+    """Tokens of all jobs together: a job begins when it can have its own, or one for each task, first come, first
+    served (§2.3). 0: without limit, all jobs begin at once and wait at the servers."""
     batch: int = Field(1000, ge=1)
     """Tasks that are matched at once (§5.5: a batch contains less than 1,000)."""
     report_s: float = Field(5.0, gt=0)
@@ -53,6 +59,19 @@ class ApolloSettings(SystemSettings):
     """Settings of opportunistic tasks; `allowance_ratio: 0` for none."""
     correction: Apollo = Apollo()
     """Settings of the correction: those of `correct: apollo`."""
+    slow_tries: float = Field(0.0, ge=0, lt=1)
+    """Share of the tries that go slowly, by chance and whatever the task; a task begun anew has a new chance (own)."""
+    slow_times: float = Field(5.0, ge=1)
+    """How many times longer such a try takes (own)."""
+    reruns: bool = True
+    """Whether stragglers get a second copy (§3.4)."""
+    straggling: Stragglers = Stragglers()
+    """Settings of what is a straggler."""
+    bad_nodes: float = Field(0.0, ge=0, le=1)
+    """Share of the servers on which tries fail (own)."""
+    fail_tries: float = Field(0.5, ge=0, lt=1)
+    """Share of the tries on such a server that fail, at any time of their run; their task begins anew (own). What a
+    server did so far tells how likely it is to succeed, which counts in the completion time (§3.3)."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
@@ -79,6 +98,12 @@ _SAME: Final = (
     "completion",
     "opportunistic",
     "correction",
+    "slow_tries",
+    "slow_times",
+    "reruns",
+    "straggling",
+    "bad_nodes",
+    "fail_tries",
 )
 
 
@@ -92,19 +117,26 @@ class _Apollo:
         """Run all jobs. Tasks take slots; their cores and memory are not counted."""
         clock = Clock()
         tally = Tally(self.name, seed, clock, cluster, settings.sample_s)
-        world = World(clock, tally, Random(seed), settings.shape(cluster))
-        world.nodes = [ProcessNode(number, cluster.slots, world) for number in range(cluster.nodes)]
+        world = World(clock, tally, Random(seed), settings.shape(cluster), VirtualCluster(settings.cluster_tokens))
+        bad = set(world.rng.sample(range(cluster.nodes), round(settings.bad_nodes * cluster.nodes)))
+        world.nodes = [ProcessNode(number, cluster.slots, world, number in bad) for number in range(cluster.nodes)]
         world.monitor = ResourceMonitor(world)
+        world.watch = Watch(world)
 
         def arrive(job: Job) -> None:
             numbers_from = tally.counts["tasks"]
             tally.arrived(job)
-            JobManager(world, job, numbers_from).soon()
+            world.virtual.ask(
+                min(settings.tokens, len(job.durations_s)),
+                lambda tokens: JobManager(world, job, numbers_from, tokens).soon(),
+            )
 
         clock.later(settings.report_s, world.monitor.round)
         tally.feed(jobs, arrive)
         clock.run()
-        return tally.result()
+        result = tally.result()
+        result.extra |= world.figures.told()
+        return result
 
 
 SYSTEM: Final = _Apollo()

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
+from itertools import count
 from typing import Final
 
 from pydantic import Field
@@ -38,6 +39,7 @@ class _Task:
     job: Job
     klass: Klass
     left_s: float
+    stage: int = 0
     began_s: float = -1.0
     """When it first ran; -1 before."""
     since_s: float = 0.0
@@ -74,14 +76,32 @@ class _Run:
         """Long tasks that run, or are on their way to a node."""
         self._victims: list[_Entry] = []
         """A heap of long tasks that run, the newest first, and of some that do not any more."""
+        self._stages: dict[int, list[list[_Task]]] = {}
+        """By job: tasks of the stages that are to come, the next stage last."""
 
     def arrive(self, job: Job) -> None:
-        """Queue a job's tasks, and use the slots that are free."""
+        """Queue a job's tasks, those of its first stage, and use the slots that are free."""
         klass = Klass.LONG if is_long(job.estimate_s, self._cfg.cutoff_s) else Klass.SHORT
-        numbers_from = self._tally.counts["tasks"]
+        numbers = count(self._tally.counts["tasks"])
         self._tally.arrived(job, klass)
-        tasks = enumerate(job.durations_s, numbers_from)
-        self._waiting[klass].extend(_Task(number, job, klass, seconds) for number, seconds in tasks)
+        stages = [
+            [_Task(next(numbers), job, klass, seconds, stage) for seconds in durations_s]
+            for stage, (durations_s, _) in enumerate(job.by_stage())
+        ][::-1]
+        first = stages.pop()
+        if stages:
+            self._stages[job.number] = stages
+        self._queue(klass, first)
+
+    def _next_stage(self, job: Job, klass: Klass) -> None:
+        stages = self._stages[job.number]
+        tasks = stages.pop()
+        if not stages:
+            del self._stages[job.number]
+        self._queue(klass, tasks)
+
+    def _queue(self, klass: Klass, tasks: Iterable[_Task]) -> None:
+        self._waiting[klass].extend(tasks)
         while self._free:
             number = self._free[0]
             if self._nodes[number].free:
@@ -176,8 +196,11 @@ class _Run:
             return
         task.turn += 1
         self._long -= task.klass is Klass.LONG
-        self._tally.ended(task.job.number, task.began_s - task.job.arrives_s)
+        job = task.job
+        over = self._tally.ended(job.number, task.began_s - job.arrives_s, stage=task.stage)
         self._clock.later(self._delay_s, self._freed, task.node)
+        if over and job.number in self._stages:
+            self._clock.later(self._delay_s, self._next_stage, job, task.klass)
 
 
 class _BigC:

@@ -51,7 +51,6 @@ class _Probed(Single):
         super().__init__(name, cluster, settings, seed)
         self.cfg = settings
         self.central = Central(self.nodes)
-        self._order = list(self.general)
         self.queues: list[list[int]] = [[] for _ in range(self.nodes)]
         self.slacks_s: list[list[float]] = [[] for _ in range(self.nodes)]
         """What may still overtake each probe of `queues`."""
@@ -80,7 +79,8 @@ class _Probed(Single):
         task_s, at_s = self.task_s[job], now_s + self.delay_s
         if self.is_long[job]:
             self.left_s[job] = -1.0
-            nodes = spread(tasks, task_s, self.central.by_wait(self._order, now_s))
+            waits, idle = self.central.by_wait(now_s, self.kept), self.central.idle_from(self.kept)
+            nodes = spread(tasks, task_s, waits, idle)
             self.central.placed(nodes, task_s)
             self._sent += 1
             held = bytes(map(bool, self.central.count))

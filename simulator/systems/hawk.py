@@ -7,10 +7,11 @@ node that has nothing to do steals short probes from behind a long task.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import heappush
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from policies.least_work import spread
 from policies.probing import draw, probes
@@ -38,6 +39,14 @@ class HawkSettings(SparrowSettings, PartitionSettings):
     """Place long jobs centrally by waiting time (§2.3.7); off: by probes to the same nodes."""
     contacts: int = Field(10, ge=0)
     """Nodes that an idle node asks for probes to steal, at random (§2.4.1); 0: nobody steals."""
+    split: bool = False
+    """Short jobs run on the nodes kept for them alone (§2.4.6, which steals nothing)."""
+
+    @model_validator(mode="after")
+    def _kept(self) -> Self:
+        if self.split and not self.short_partition_ratio:
+            raise ValueError("split: keep nodes for short jobs, short_partition_ratio above 0")
+        return self
 
 
 class Fifo(Single):
@@ -50,7 +59,8 @@ class Fifo(Single):
         super().__init__(name, cluster, settings, seed)
         self.probing, self.contacts = settings, contacts
         self.central = Central(self.nodes) if central else None
-        self._order = list(self.general)
+        self.shorts: Sequence[int] = self.everywhere
+        """Where probes of short jobs go."""
         self.queues: list[deque[int]] = [deque() for _ in range(self.nodes)]
         self.longs = [0] * self.nodes
         """Long tasks, or probes of long jobs, that wait or run at each node."""
@@ -74,12 +84,12 @@ class Fifo(Single):
         long, central = self.is_long[job], self.central
         if long and central is not None:
             task_s = self.task_s[job]
-            nodes = spread(tasks, task_s, central.by_wait(self._order, now_s))
+            nodes = spread(tasks, task_s, central.by_wait(now_s, self.kept), central.idle_from(self.kept))
             central.placed(nodes, task_s)
         else:
             cfg = self.probing
             count = probes(tasks, cfg.probe_ratio, cfg.least_probes)
-            nodes = draw(count, self.general if long else self.everywhere, self.rng, cfg.distinct)
+            nodes = draw(count, self.general if long else self.shorts, self.rng, cfg.distinct)
             self._probes += 0 if long else count
         self.later(now_s + self.delay_s, self._land, job, nodes)
 
@@ -198,7 +208,10 @@ class Hawk:
 
     def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: HawkSettings, seed: int) -> SimResult:
         """Run all jobs to their end."""
-        return Fifo(self.name, cluster, settings, settings.contacts, settings.central, seed).run(jobs)
+        run = Fifo(self.name, cluster, settings, settings.contacts, settings.central, seed)
+        if settings.split:
+            run.shorts = range(run.kept) or run.everywhere
+        return run.run(jobs)
 
 
 SPARROW = Sparrow()

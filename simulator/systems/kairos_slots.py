@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Final, Literal
 
 from pydantic import Field
 
 from sidecar.las_events import LasRules
 from simulator.errors import SimulatorError
-from simulator.kairos.central import ByLevel, ByPolicy, Central
+from simulator.kairos.central import ByLevel, ByPolicy, Central, Tie, by_spread, by_sum
 from simulator.kairos.las_node import LasNode
 from simulator.kairos.one_core import OneCore
 from simulator.kairos.run import Run
@@ -34,6 +35,9 @@ class KairosSlots(SystemSettings):
     """Run `sidecar.las` on nodes of one core too; on nodes of several it always runs. Decides the same, only slower."""
     policy: bool = False
     """Ask `policies.place_variance` for each task. Decides the same, only slower."""
+    ties: Literal["spread", "sum", "random"] = "spread"
+    """Which of the nodes with equally many tasks is next: that whose tasks' attained service varies least (§4.3.3), or
+    is least in sum, or any (§4.5.3 has both for comparison; they look at all nodes for each task)."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
@@ -49,14 +53,22 @@ class _KairosSlots:
     Settings: Final = KairosSlots
 
     def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: KairosSlots, seed: int) -> SimResult:
-        """Run all jobs; nothing is left to chance. Raises SimulatorError for tasks of other than one core."""
+        """Run all jobs; chance decides random ties alone. Raises SimulatorError for tasks of other than one core."""
         rules = settings.rules(cluster.slots)
         kind = LasNode if settings.machine or cluster.slots > 1 else OneCore
         nodes: list[KairosNode] = [kind(rules) for _ in range(cluster.nodes)]
-        central: Central = (ByPolicy if settings.policy else ByLevel)(nodes, cluster.slots, settings.extra)
+        central = _central(nodes, cluster, settings, seed)
         result = SimResult(self.name, seed)
         Run(nodes, central, cluster, result).until_all_is_over(map(_of_one_core, jobs), settings.sample_s)
         return result
+
+
+def _central(nodes: Sequence[KairosNode], cluster: ClusterModel, settings: KairosSlots, seed: int) -> Central:
+    if settings.ties == "spread" and not settings.policy:
+        return ByLevel(nodes, cluster.slots, settings.extra)
+    rng = Random(seed)
+    ties: dict[str, Tie] = {"spread": by_spread, "sum": by_sum, "random": lambda *_: rng.random()}
+    return ByPolicy(nodes, cluster.slots, settings.extra, ties[settings.ties])
 
 
 def _of_one_core(job: Job) -> Job:

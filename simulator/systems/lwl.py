@@ -16,7 +16,7 @@ from pydantic import Field
 from policies.least_work import jittered, spread
 from policies.sticky import overtake, shortest
 from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems.central import Central, Waits
+from simulator.systems.central import Central, Reported
 from simulator.systems.single import PartitionSettings, Single
 
 
@@ -49,14 +49,13 @@ class _Placed(Single):
     def __init__(self, name: str, cluster: ClusterModel, settings: ClwlSettings, heartbeat_s: float, seed: int) -> None:
         """heartbeat_s: 0 when waits are known as they are."""
         super().__init__(name, cluster, settings, seed)
-        self.cfg, self.heartbeat_s = settings, heartbeat_s
+        self.cfg, self.srpt, self.heartbeat_s = settings, settings.srpt, heartbeat_s
         self.central = Central(self.nodes)
         self.queues: list[list[int]] = [[] for _ in self.everywhere]
         self.slacks_s: list[list[float]] = [[] for _ in self.everywhere]
         self.least_s = inf
-        self._reported_s, self._reports = 0.0, Waits([], [], [])
+        self._reported_s, self._reports = 0.0, Reported(self.nodes)
         """When the nodes reported last, and what."""
-        self._order = list(self.everywhere)
 
     def begin(self, now_s: float) -> None:
         """Begin with the reports as well."""
@@ -65,32 +64,36 @@ class _Placed(Single):
             self.every(now_s, self.heartbeat_s, self._report)
 
     def _report(self, now_s: float) -> None:
-        self._reported_s, self._reports = now_s, self.central.copy()
+        self._reported_s = now_s
+        self._reports.hear(self.central)
 
     def arrive(self, job: int, tasks: int, now_s: float) -> None:
         """Place all tasks; they are there after the network's delay."""
         task_s = self.task_s[job]
         self.left_s[job] = tasks * task_s
         self.least_s = min(self.least_s, task_s)
-        nodes = spread(tasks, task_s, self._waits(now_s, self.kept if self.is_long[job] else 0))
+        nodes = self._least(tasks, task_s, now_s, self.kept if self.is_long[job] else 0)
         self.central.placed(nodes, task_s)
         self.later(now_s + self.delay_s, self._land, job, nodes)
 
-    def _waits(self, now_s: float, first: int) -> Iterable[tuple[float, int]]:
-        """Return (wait, node), by wait, as far as schedulers know, of the nodes from `first` on."""
-        known, at_s = (self._reports, self._reported_s) if self.heartbeat_s else (self.central, now_s)
-        waits: Iterable[tuple[float, int]] = known.by_wait(self._order, at_s)
-        if first:
-            waits = ((wait_s, node) for wait_s, node in waits if node >= first)
-        return jittered(waits, self.heartbeat_s, self.rng) if self.heartbeat_s else waits
+    def _least(self, tasks: int, task_s: float, now_s: float, first: int) -> list[int]:
+        """Return nodes for a job's tasks, as far as schedulers know, of those from `first` on."""
+        if not self.heartbeat_s:
+            return spread(tasks, task_s, self.central.by_wait(now_s, first), self.central.idle_from(first))
+        known = self._reports
+        waits, idle = known.by_wait(self._reported_s, first), known.idle_from(first) if first else known.idle
+        return spread(tasks, task_s, jittered(waits, self.heartbeat_s, self.rng, idle))
 
     def _land(self, now_s: float, job: int, nodes: Sequence[int]) -> None:
-        slack_s = self.cfg.bypass_ratio * self.task_s[job]
+        queues, busy = self.queues, self.busy
+        if self.srpt:
+            slack_s = self.cfg.bypass_ratio * self.task_s[job]
+            for node in nodes:
+                self.slacks_s[node].append(slack_s)
         for node in nodes:
-            self.queues[node].append(job)
-            self.slacks_s[node].append(slack_s)
-            if not self.busy[node]:
-                self.busy[node] = 1
+            queues[node].append(job)
+            if not busy[node]:
+                busy[node] = 1
                 self._next(node, now_s)
 
     def freed(self, node: int, now_s: float) -> None:
@@ -102,13 +105,15 @@ class _Placed(Single):
             self.busy[node] = 0
 
     def _next(self, node: int, now_s: float) -> None:
-        queue, slack_s, task_s = self.queues[node], self.slacks_s[node], self.task_s
+        queue, task_s = self.queues[node], self.task_s
         at = 0
-        if self.cfg.srpt and len(queue) > 1:
-            at = shortest(queue, slack_s, self.left_s, task_s, self.least_s)
-            overtake(slack_s, at, task_s[queue[at]])
+        if self.srpt:
+            slack_s = self.slacks_s[node]
+            if len(queue) > 1:
+                at = shortest(queue, slack_s, self.left_s, task_s, self.least_s)
+                overtake(slack_s, at, task_s[queue[at]])
+            del slack_s[at]
         job = queue.pop(at)
-        del slack_s[at]
         tasks = self.waiting[job]
         begins_s = now_s + self.rtt_s
         ends_s = begins_s + tasks.pop()

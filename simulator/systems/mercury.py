@@ -65,6 +65,10 @@ KAIROS: Final[Mapping[str, Any]] = {
 """Kairos on its test bed (thesis §4.5.2): W = 50 s, Q = 4; the starvation counter is that of §4.6."""
 
 
+QUICKSILVER: Final[Mapping[str, Any]] = {"queues": ["*"], "routes": [{"policy": "only_q"}]}
+"""All that may be queueable is; the other slots as the product has them where nothing is said."""
+
+
 class Production(SystemSettings):
     """Settings of the production machines under the virtual clock."""
 
@@ -82,12 +86,28 @@ class Production(SystemSettings):
     """From a start to the task's begin: the NodeManager and the process."""
     off_switch: int = Field(1, ge=1)
     """Guaranteed containers without locality that a node is given in one heartbeat."""
+    end_beats: bool = False
+    """Whether a NodeManager heartbeats as well when a container has ended: Hadoop 3 does, Mercury's 2.4.1 did not."""
+    launch_s: float = Field(0.0, ge=0)
+    """From a container's process to its first task's begin (localization, the JVM); the sidecar takes it for work."""
+    reuse_s: float | None = Field(None, ge=0)
+    """From a task's end to the next one's begin in the same container, as Tez reuses them; default: one for each."""
+    master_start_s: float = Field(0.0, ge=0)
+    """From a job's turn to its master's first heartbeat: the master's own container and its start."""
+    counted: bool = True
+    """Whether placements are counted at once; false: many schedulers know the nodes by reports alone (Mercury §6.3)."""
+    wrong_nodes: float = Field(0.0, ge=0, le=1)
+    """Share of the nodes that tell too short waits (the stragglers of Mercury §7.2.3)."""
+    wrong_times: float = Field(1.0, ge=1)
+    """How much longer one waits there than they tell."""
     slow_nodes: float = Field(0.0, ge=0, le=1)
-    """Share of the nodes on which tasks take longer (stragglers of Mercury §7.2.3)."""
+    """Share of the nodes on which tasks take longer."""
     slow_times: float = Field(1.0, ge=1)
     """How much longer."""
     corrected: bool = True
     """Whether estimates learn from tasks that ended."""
+    eager: bool = False
+    """Whether heartbeats and reports that can change nothing are done too; slow, and the results are the same."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
@@ -100,6 +120,19 @@ class Hadoop(Production):
     """The section `policies` of quicksilver.yaml; default: what Hadoop 3.4 does."""
     node_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of a NodeManager (Hadoop's default)."""
+    end_beats: bool = True
+    """Whether a NodeManager heartbeats as well when a container has ended, as Hadoop 3.4's does."""
+
+
+class Quicksilver(Production):
+    """Settings of the product on stock YARN."""
+
+    policies: dict[str, Any] = Field(default_factory=lambda: dict(QUICKSILVER))
+    """The section `policies` of quicksilver.yaml, which `--config` gives; default: everything queueable."""
+    node_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of a NodeManager (Hadoop's default)."""
+    end_beats: bool = True
+    """Whether a NodeManager heartbeats as well when a container has ended, as Hadoop 3.4's does."""
 
 
 class KairosSettings(Production):
@@ -120,29 +153,43 @@ class _System:
 
     def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int) -> SimResult:
         """Run all jobs. Raises SimulatorError for policies that cannot be loaded, or a task that fits no node."""
-        try:
-            policies = Policies.load(settings.policies)
-        except SettingsError as error:
-            raise SimulatorError(f"policies: {error}") from error
-        work = _Work(jobs, cluster)
-        setup = Setup(
-            nodes=cluster.nodes,
-            size=work.size,
-            node_beat_s=settings.node_beat_s,
-            master_beat_s=settings.master_beat_s,
-            report_s=settings.report_s,
-            start_s=settings.start_s + cluster.delay_s,
-            off_switch=settings.off_switch,
-            slow_nodes=settings.slow_nodes,
-            slow_times=settings.slow_times,
-            max_jobs=settings.max_jobs,
-            shares=policies.shrinking() is not None,
-        )
-        world = World(setup, work, policies, seed, settings.corrected)
+        made = world(jobs, cluster, settings, seed)
         busy: list[tuple[float, float]] = []
-        world.later(0.0, partial(_sample, world, busy, settings.sample_s))
-        world.go()
-        return outcome(world, self.name, seed, busy)
+        made.later(0.0, partial(_sample, made, busy, settings.sample_s))
+        made.go()
+        return outcome(made, self.name, seed, busy)
+
+
+def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed: int, until_s: float = inf) -> World:
+    """Return a run that has not begun; at `until_s` it is broken off. Raises SimulatorError as `run` does."""
+    try:
+        policies = Policies.load(settings.policies)
+    except SettingsError as error:
+        raise SimulatorError(f"policies: {error}") from error
+    work = _Work(jobs, cluster)
+    setup = Setup(
+        nodes=cluster.nodes,
+        size=work.size,
+        node_beat_s=settings.node_beat_s,
+        master_beat_s=settings.master_beat_s,
+        report_s=settings.report_s,
+        start_s=settings.start_s + cluster.delay_s,
+        off_switch=settings.off_switch,
+        end_beats=settings.end_beats,
+        launch_s=settings.launch_s,
+        reuse_s=settings.reuse_s,
+        master_start_s=settings.master_start_s,
+        counted=settings.counted,
+        wrong_nodes=settings.wrong_nodes,
+        wrong_times=settings.wrong_times,
+        slow_nodes=settings.slow_nodes,
+        slow_times=settings.slow_times,
+        max_jobs=settings.max_jobs,
+        shares=policies.shrinking() is not None,
+        eager=settings.eager,
+        until_s=until_s,
+    )
+    return World(setup, work, policies, seed, settings.corrected)
 
 
 class _Work:
@@ -169,7 +216,8 @@ class _Work:
             )
         tasks = tuple(map(Task, job.durations_s))
         queue, user = full_queue(job.queue), job.user or "nobody"
-        return Work(job.number, job.name or "job", queue, user, job.arrives_s, job.estimate_s, tasks, size)
+        stages = tuple((len(durations_s), told_s) for durations_s, told_s in job.by_stage()) if job.staged else ()
+        return Work(job.number, job.name or "job", queue, user, job.arrives_s, job.estimate_s, tasks, size, stages)
 
 
 def _sample(world: World, busy: list[tuple[float, float]], every_s: float) -> None:
@@ -181,3 +229,4 @@ def _sample(world: World, busy: list[tuple[float, float]], every_s: float) -> No
 KAIROS_SYSTEM: Final = _System("kairos", KairosSettings)
 MERCURY_SYSTEM: Final = _System("mercury", Production)
 OPPORTUNISTIC_SYSTEM: Final = _System("opportunistic", Hadoop)
+QUICKSILVER_SYSTEM: Final = _System("quicksilver", Quicksilver)

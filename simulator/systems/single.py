@@ -1,12 +1,15 @@
 """What Sparrow, Hawk, Eagle and the LWL systems have in common: nodes of one slot each, and a queue at each.
 
 A cluster with several slots per node is simulated as that many nodes (thesis §2.4.1: each slot has a queue of its own).
-Jobs are numbered 0, 1, ... as they come; nodes too. A node asks the job's scheduler for a task when its turn comes, and
-has the answer a round trip later (0.5 ms one way); decisions and stealing cost nothing (§2.4.1).
+Jobs are numbered 0, 1, ... as they come; nodes too. A stage of a job is scheduled as a job that arrives when its
+scheduler hears that the stage before has ended, under a number of its own. A node asks the job's scheduler for a task
+when its turn comes, and has the answer a round trip later (0.5 ms one way); decisions and stealing cost nothing
+(§2.4.1).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 from random import Random
@@ -49,6 +52,22 @@ class PartitionSettings(SingleSettings):
     (thesis §2.4.1, §3.5)."""
 
 
+class _Staged:
+    """A job of several stages on its way."""
+
+    __slots__ = ("begun_s", "error_ratio", "job", "left", "spans_s")
+
+    def __init__(self, job: Job, error_ratio: float) -> None:
+        """error_ratio: its estimates are multiplied by it."""
+        self.job, self.error_ratio = job, error_ratio
+        self.left = deque(job.by_stage())
+        """Durations and estimate of the stages that are still to come."""
+        self.begun_s = 0.0
+        """Sum of the times at which its tasks began."""
+        self.spans_s: list[tuple[float, float]] = []
+        """Of each stage: when its tasks began on average, and when the last one ended."""
+
+
 class Single:
     """One run: the jobs' tables, the events, and what a system fills in: `arrive`, `freed`, `counts`."""
 
@@ -70,7 +89,11 @@ class Single:
         self._asked: dict[int, tuple[Callable[..., None], tuple[object, ...]]] = {}
         self._last_asked = _ARRIVAL
         self._ticking = 0
+        self._coming: Job | None = None
+        """The job that arrives next."""
         self._jobs: list[Job | None] = []
+        self._staged: dict[int, _Staged] = {}
+        """Jobs of several stages, by the number of the stage that they are at."""
         self.waiting: list[list[float]] = []
         """By job: durations of the tasks that no node was given yet, the next one last."""
         self.ended_s: list[float] = []
@@ -154,45 +177,78 @@ class Single:
             )
         if not self._jobs:
             self.begin(job.arrives_s)
-        self._jobs.append(job)
+        self._coming = job
         heappush(self.events, (job.arrives_s, _ARRIVAL))
 
     def _arrived(self, now_s: float) -> None:
-        number = len(self._jobs) - 1
-        job = self._jobs[number]
+        job = self._coming
         assert job is not None
-        estimate_s = job.estimate_s
+        error_ratio = 1.0
         low, high = self.common.misestimate_low_ratio, self.common.misestimate_high_ratio
         if (low, high) != (1.0, 1.0):
-            estimate_s *= self.rng.uniform(low, high)
-        self.waiting.append(list(reversed(job.durations_s)))
+            error_ratio = self.rng.uniform(low, high)
+        if job.staged:
+            self._next_stage(now_s, _Staged(job, error_ratio))
+        else:
+            self._enter(job, job.durations_s, job.estimate_s * error_ratio, error_ratio, now_s)
+
+    def _enter(
+        self, job: Job, durations_s: tuple[float, ...], estimate_s: float, error_ratio: float, now_s: float
+    ) -> None:
+        """Schedule the tasks of a job, or of one of its stages, under a new number."""
+        number = len(self._jobs)
+        self._jobs.append(job)
+        self.waiting.append(list(reversed(durations_s)))
         self.task_s.append(max(estimate_s, _LEAST_TASK_S))
-        by_s = estimate_s if self.common.misestimate_class else job.estimate_s
+        by_s = job.estimate_s * error_ratio if self.common.misestimate_class else job.estimate_s
         self.is_long.append(is_long(by_s, self.common.cutoff_s))
         self.ended_s.append(now_s)
         self.begun_s.append(0.0)
         self.left_s.append(0.0)
-        if job.durations_s:
-            self.arrive(number, len(job.durations_s), now_s)
+        if durations_s:
+            self.arrive(number, len(durations_s), now_s)
         else:
             self.given_out(number)
 
+    def _next_stage(self, now_s: float, staged: _Staged) -> None:
+        durations_s, estimate_s = staged.left.popleft()
+        self._staged[len(self._jobs)] = staged
+        self._enter(staged.job, durations_s, estimate_s * staged.error_ratio, staged.error_ratio, now_s)
+
     def given_out(self, number: int) -> None:
-        """Note that a job's last task was given out: when all of them end is known then."""
+        """Note that a job's last task was given out, or that of a stage: when all of them end is known then."""
         job = self._jobs[number]
         assert job is not None
+        self._jobs[number] = None
+        if number in self._staged:
+            self._stage_given_out(number)
+        else:
+            self._over(job, number, self.begun_s[number])
+
+    def _stage_given_out(self, number: int) -> None:
+        staged, ended_s = self._staged.pop(number), self.ended_s[number]
+        tasks = staged.job.stages[len(staged.spans_s)]
+        staged.begun_s += self.begun_s[number]
+        staged.spans_s.append((self.begun_s[number] / tasks, ended_s))
+        if staged.left:
+            self.later(ended_s + self.delay_s, self._next_stage, staged)
+        else:
+            self._over(staged.job, number, staged.begun_s, tuple(staged.spans_s))
+
+    def _over(self, job: Job, number: int, begun_s: float, spans_s: tuple[tuple[float, float], ...] = ()) -> None:
+        """Note what became of a job. begun_s: sum over its tasks; number: of its last stage."""
         tasks = len(job.durations_s)
         self.started += tasks
-        wait_s = self.begun_s[number] / tasks - job.arrives_s if tasks else 0.0
+        wait_s = begun_s / tasks - job.arrives_s if tasks else 0.0
         klass = "long" if is_long(job.estimate_s, self.common.cutoff_s) else "short"
+        ended_s = self.ended_s[number]
         self.result.jobs.append(
-            JobOutcome(job.number, job.arrives_s, self.ended_s[number], tasks, job.work_s, klass, max(wait_s, 0.0))
+            JobOutcome(job.number, job.arrives_s, ended_s, tasks, job.work_s, klass, max(wait_s, 0.0), spans_s)
         )
-        self._jobs[number] = None
 
     def _finish(self) -> SimResult:
         tasks = sum(outcome.tasks for outcome in self.result.jobs)
-        left = sum(map(len, self.waiting))
+        left = sum(map(len, self.waiting)) + sum(len(tasks) for one in self._staged.values() for tasks, _ in one.left)
         counts = {"tasks": tasks + left, "started": self.started, "ended": self.started, "lost": left, "doubled": 0}
         self.result.counts = {**counts, "events": self.done_events, **self.counts()}
         return self.result

@@ -20,19 +20,25 @@ class Yarn(SystemSettings):
 
     node_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of a NodeManager (Mercury §7.1 has 3 s)."""
+    end_beats: bool = True
+    """Whether a NodeManager heartbeats as well when a container has ended, as Hadoop 3.4's does."""
     master_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of an application master."""
     start_s: float = Field(0.1, ge=0)
     """From a start to the task's begin: the NodeManager and the process."""
     off_switch: int = Field(1, ge=1)
     """Containers without locality that a node is given in one heartbeat (maximum-offswitch-assignments)."""
+    slow_start_ratio: float = Field(0.05, ge=0, le=1)
+    """Share of a stage's tasks that have ended when the next stage is asked for, if none of them waits for a container
+    (mapreduce.job.reduce.slowstart.completedmaps). Containers of the next stage hold their slots until all have ended;
+    1: they come after that."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
     @property
     def times(self) -> Times:
         """What things take."""
-        return Times(self.node_beat_s, self.master_beat_s, self.start_s)
+        return Times(self.node_beat_s, self.master_beat_s, self.start_s, self.slow_start_ratio, self.end_beats)
 
 
 class Queue(BaseModel):

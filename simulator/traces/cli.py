@@ -16,7 +16,7 @@ from shell.errors import QuicksilverError
 from simulator.model import Job
 from simulator.traces.dynoyarn import dump_dynoyarn
 from simulator.traces.formats import FORMATS
-from simulator.traces.generate import GENERATORS, generate
+from simulator.traces.generate import GENERATORS, generate, generator
 from simulator.traces.hawk import dump_hawk
 from simulator.traces.jobs import dump_jobs
 from simulator.traces.lines import Mistakes
@@ -75,12 +75,13 @@ def _told() -> Iterator[None]:
 @click.option("--seed", default=1, show_default=True)
 @click.option("--interarrival", "every_s", type=float, help="Mean seconds between arrivals.  [default: the paper's]")
 @click.option("--busy", "load_slots", type=float, help="Slots that are to be busy on average, in place of it.")
-@click.option("--format", "fmt", type=click.Choice(list(WRITERS)), default="hawk", show_default=True)
+@click.option("--format", "fmt", type=click.Choice(list(WRITERS)), help="[default: hawk; jobs where jobs have stages]")
 def generate_command(
-    name: str, jobs: int | None, seed: int, every_s: float | None, load_slots: float | None, fmt: str
+    name: str, jobs: int | None, seed: int, every_s: float | None, load_slots: float | None, fmt: str | None
 ) -> None:
     """Write jobs of a paper's workload to standard output; `trace generators` lists them."""
     with _told():
+        fmt = fmt or ("jobs" if generator(name).stages else "hawk")
         WRITERS[fmt](generate(name, jobs, seed, interarrival_s=every_s, load_slots=load_slots), sys.stdout)
 
 

@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 from rm_proxy.hints import PREFIX, tag_hints
 from simulator.traces.jsons import object_of, told
 from simulator.traces.lines import Mistakes, TraceError, lines, met
-from simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from simulator.traces.spec import MAP, JobSpec, TaskSpec
 
 MAP_PRIORITY: Final = 20
 REDUCE_PRIORITY: Final = 10
@@ -20,7 +20,7 @@ _MOST_TASKS: Final = 10_000_000
 def read_dynoyarn(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
     """Yield the jobs of a DynoYARN workload: one JSON object a line. Raises TraceError.
 
-    Batches run one after the other; here the first one are maps, all others reduces. Labels, delays, GPUs, used
+    Batches are stages that run one after the other; the first one are maps. Labels, delays, GPUs, used
     resources and vcores beyond one are not emulated.
     """
     first_ms: int | None = None
@@ -42,9 +42,7 @@ def _spec(app: Mapping[str, Any], place: str) -> tuple[int, dict[str, Any]]:
         submitted_ms = int(app.get("submitTime", 0))
         batches = [(batch, _runtimes_ms(batch)) for batch in app["resourceRequestSpecs"]]
         batches = [(batch, runtimes) for batch, runtimes in batches if runtimes]
-        tasks = [
-            TaskSpec(ms / 1000, MAP if n == 0 else REDUCE) for n, (_, all_ms) in enumerate(batches) for ms in all_ms
-        ]
+        tasks = [TaskSpec(ms / 1000, stage) for stage, (_, all_ms) in enumerate(batches) for ms in all_ms]
         memory_mb = max((int(batch["resource"]["memoryMB"]) for batch, _ in batches), default=0)
         told_s = tag_hints(frozenset(map(str, app.get("applicationTags") or ()))).any_s
         kind, queue, user = (str(app.get(key) or "") for key in ("appType", "queue", "user"))
@@ -91,7 +89,8 @@ def dump_dynoyarn(jobs: Iterable[JobSpec], file: IO[str], app_type: str = "MAPRE
 def _dynoyarn(job: JobSpec, app_type: str) -> dict[str, Any]:
     resource = {"memoryMB": job.memory_mb, "vcores": 1}
     batches = []
-    for stage, priority in ((MAP, MAP_PRIORITY), (REDUCE, REDUCE_PRIORITY)):
+    for stage in sorted({task.stage for task in job.tasks}):
+        priority = MAP_PRIORITY if stage == MAP else REDUCE_PRIORITY
         runtimes = [round(task.runs_s * 1000) for task in job.tasks if task.stage == stage]
         if runtimes:
             batches.append(

@@ -15,10 +15,19 @@ from simulator.traces.hawk import read_hawk
 from simulator.traces.jhist import BINARY_FORM, JSON_FORM, read_jhist
 from simulator.traces.jobs import read_jobs
 from simulator.traces.lines import Mistakes, TraceError, in_order, lines, unreadable
-from simulator.traces.recorded import is_store, read_recorded
 from simulator.traces.rumen import read_rumen
-from simulator.traces.spec import JobSpec, Stages, job_of, spec_of
+from simulator.traces.spec import JobSpec, Stages, job_of, of_stages, spec_of
 from simulator.traces.swim import read_swim
+
+_STORE: Final = b"SQLite format 3\0"
+
+
+def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[Job]:
+    """Yield the jobs of a proxy's store: see `read_recorded`, whose database library takes a while to be imported."""
+    from simulator.traces.recorded import read_recorded
+
+    return (one.job for one in read_recorded(store, mistakes))
+
 
 _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] = {
     "swim": lambda path, mistakes: read_swim(path, None, mistakes),
@@ -29,7 +38,7 @@ _SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] =
 _JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {
     "hawk": read_hawk,
     "jobs": read_jobs,
-    "store": lambda path, mistakes: (one.job for one in read_recorded(path, mistakes)),
+    "store": recorded,
 }
 FORMATS: Final[tuple[str, ...]] = (*_JOBS, *_SPECS)
 _NUMBER: Final = re.compile(r"[0-9.]+([eE][-+]?\d+)?")
@@ -41,10 +50,11 @@ def format_of(path: Path) -> str:
         return "jhist"
     try:
         with path.open("rb") as file:
-            if file.read(len(BINARY_FORM)) == BINARY_FORM.encode():
+            begin = file.read(max(len(BINARY_FORM), len(_STORE)))
+            if begin.startswith(BINARY_FORM.encode()):
                 return "jhist"
-        if is_store(path):
-            return "store"
+            if begin.startswith(_STORE):
+                return "store"
     except OSError as error:
         raise unreadable(str(path), error) from error
     number, line = next(lines(path), (1, ""))
@@ -95,7 +105,7 @@ def read(
     fmt = fmt or format_of(path)
     if fmt in _JOBS:
         reader = partial(read_hawk, as_eagle=as_eagle) if fmt == "hawk" else _JOBS[fmt]
-        return reader(path, mistakes)
+        return of_stages(reader(path, mistakes), stages)
     jobs = (job for spec in _SPECS[fmt](path, mistakes) if (job := job_of(spec, stages)) is not None)
     return _numbered(in_order(jobs, str(path), mistakes))
 

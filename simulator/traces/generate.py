@@ -5,8 +5,8 @@ Arrivals and shapes are drawn apart: another rate leaves the jobs as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -48,6 +48,8 @@ class Generator:
     """Jobs of a longer estimate are long, for the paper."""
     short_share: float | None = None
     """Of the nodes: the partition that the papers keep for short jobs."""
+    stages: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """How many tasks the stages of a class have, where it has several."""
 
 
 def _of_means(
@@ -133,12 +135,13 @@ _PAPERS: Final = (
     ),
     Generator(
         "kairos_testbed",
-        "Kairos' WordCounts (thesis Table 4.1), without the order of maps and reduces; for 30 nodes of 4 slots",
+        "Kairos' WordCounts (thesis Table 4.1), maps and then reduces; for 30 nodes of 4 slots",
         100,
         60.0,
         testbed.mean_work_s(testbed.HEAVY_TAILED),
         _of_means(partial(testbed.shapes, testbed.HEAVY_TAILED)),
         130.0,
+        stages=testbed.stages(testbed.HEAVY_TAILED),
     ),
     Generator(
         "kairos_uniform",
@@ -148,6 +151,7 @@ _PAPERS: Final = (
         testbed.mean_work_s(testbed.UNIFORM),
         _of_means(partial(testbed.shapes, testbed.UNIFORM)),
         110.0,
+        stages=testbed.stages(testbed.UNIFORM),
     ),
 )
 GENERATORS: Final[dict[str, Generator]] = {
@@ -199,4 +203,4 @@ def _jobs(one: Generator, every_s: float, arrivals: Random, shapes: Random) -> I
     for number, (kind, durations_s, told_s) in enumerate(one.shapes(shapes), start=1):
         at_s += arrivals.expovariate(1 / every_s)
         estimate_s = sum(durations_s) / len(durations_s) if told_s is None else told_s
-        yield Job(number, round(at_s, 3), durations_s, estimate_s, name=kind)
+        yield Job(number, round(at_s, 3), durations_s, estimate_s, name=kind, stages=one.stages.get(kind, ()))

@@ -2,10 +2,11 @@
 
 Drawn so that what the thesis prints comes out (§2.2.1, Table 2.1): of 506,460 jobs 10 % are long, with 28 % of the
 tasks and 83.65 % of the task-seconds; their mean task duration is 7.34 times that of the short ones; the cut-off is
-that of Eagle's public traces; jobs arrive 1 s apart on average (§3.6.2). All else is assumed: 25 tasks a job, so that
-Hawk's 17.3 million probes behind long tasks (Table 3.2) are 95 % of those that it sends; many jobs have one task, as
-the thesis says of short ones (§3.6.3), the others exponentially many; durations are exponential below the cut-off, and
-above it; 15,000 nodes are 88 % busy. It is good for trends alone.
+that of Eagle's public traces; jobs arrive 1 s apart on average (§3.6.2). All else is assumed: 25 tasks a job,
+which are fewer than the thesis' (17.3 million of Hawk's probes are behind long tasks, and 67 % of all, Table 3.2 and
+§3.6.1: 28 tasks a short job, 35 in all; with these and such durations 15,000 nodes had more work than they can do);
+many jobs have one task, as the thesis says of short ones (§3.6.3), the others exponentially many; durations are
+exponential below the cut-off, and above it; 15,000 nodes are 88 % busy. It is good for trends alone.
 """
 
 from __future__ import annotations

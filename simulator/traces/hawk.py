@@ -7,7 +7,6 @@ duration as a scheduler is told it, and how long each of them runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import IO, Final
@@ -29,9 +28,10 @@ def read_hawk(path: Path, mistakes: Mistakes | None = None, *, as_eagle: bool = 
 
     def parse(text: str, place: str) -> Job:
         job = _job(text, place)
-        return replace(job, arrives_s=arrivals.next(job.arrives_s, place))
+        return Job(0, arrivals.next(job.arrives_s, place), job.durations_s, job.estimate_s)
 
-    jobs = (replace(job, number=number) for number, job in enumerate(parsed(path, parse, mistakes), start=1))
+    found = enumerate(parsed(path, parse, mistakes), start=1)
+    jobs = (Job(number, job.arrives_s, job.durations_s, job.estimate_s) for number, job in found)
     return _whole(jobs) if as_eagle else jobs
 
 
@@ -57,8 +57,8 @@ def _whole(jobs: Iterable[Job]) -> Iterator[Job]:
     for job in jobs:
         last_s = last_s + _APART_S if job.arrives_s == read_s else job.arrives_s
         read_s = job.arrives_s
-        durations_s = tuple(float(int(seconds)) for seconds in job.durations_s)
-        yield replace(job, arrives_s=last_s, durations_s=durations_s, estimate_s=float(int(job.estimate_s)))
+        durations_s = tuple(map(float, map(int, job.durations_s)))
+        yield Job(job.number, last_s, durations_s, float(int(job.estimate_s)))
 
 
 def dump_hawk(jobs: Iterable[Job], file: IO[str]) -> int:

@@ -51,6 +51,7 @@ def _job(found: Mapping[str, Any], place: str) -> Job:
             str(found.get("queue", "default")),
             cores=float(found.get("cores", 1.0)),
             memory_mb=int(found.get("memory_mb", 1024)),
+            stages=tuple(map(int, found.get("stages", ()))),
         )
     if not durations_s:
         raise TraceError("a job without tasks", place=place, remedy=_FORM)

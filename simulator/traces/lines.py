@@ -34,6 +34,8 @@ class Mistakes:
     def met(self, error: TraceError) -> None:
         """Count a mistake. Raises it when mistakes are not left out."""
         if not self.skip:
+            if "--skip" not in error.remedy:
+                error.remedy = ", or ".join(filter(None, (error.remedy, "leave such jobs out with --skip")))
             raise error
         self.count += 1
         if len(self.first) < _KEPT:

@@ -3,6 +3,9 @@
 A job is an application; its tasks are the containers that were delivered to it and ended. One that was shed or killed,
 and for which another one was asked (`grants.follows`), is a try of the other's task. The job arrives when its first
 container was asked for, so that the start of its master is left out of both, record and replay.
+
+Stages: MapReduce's reduces wait for its maps, and what they run counts from the last map's end on. In other
+applications requests of another priority are a later stage when none of them began before the earlier ones had ended.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -23,8 +27,11 @@ from shell.messages import EventKind
 from simulator.model import Job, JobOutcome
 from simulator.traces.lines import Mistakes, TraceError, met
 
-MAGIC: Final = b"SQLite format 3\0"
 _SCHEMES: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+_MAPREDUCE: Final = "MAPREDUCE"
+_MAPS: Final = 20
+_REDUCES: Final = 10
+"""Request priorities; maps that failed have another one."""
 _REMEDY: Final = "give a proxy's store; `quicksilver store status` tells of its tables"
 
 
@@ -48,6 +55,8 @@ class RecordedTask:
     """Containers that were delivered for it."""
     lost_s: float
     """Run time of tries that were killed."""
+    priority: int = 0
+    """Of the request."""
 
     @property
     def runs_s(self) -> float:
@@ -74,12 +83,6 @@ class RecordedJob:
         wait_s = sum(task.begun_s - job.arrives_s for task in self.tasks) / len(self.tasks)
         ended_s = max(task.ended_s for task in self.tasks)
         return JobOutcome(job.number, job.arrives_s, ended_s, len(self.tasks), job.work_s, wait_s=wait_s)
-
-
-def is_store(path: Path) -> bool:
-    """Tell whether a file is SQLite's. Raises OSError."""
-    with path.open("rb") as file:
-        return file.read(len(MAGIC)) == MAGIC
 
 
 def read_recorded(store: str | Path, mistakes: Mistakes | None = None) -> Iterator[RecordedJob]:
@@ -147,7 +150,14 @@ def _url(store: str, name: str) -> URL:
 def _applications() -> Any:
     """Select all applications that were given containers, by their first ask."""
     asked = select(Grant.app_id, func.min(Grant.asked_s).label("asked_s")).group_by(Grant.app_id).subquery()
-    columns = (asked.c.app_id, asked.c.asked_s, Application.name, Application.user, Application.queue)
+    columns = (
+        asked.c.app_id,
+        asked.c.asked_s,
+        Application.name,
+        Application.user,
+        Application.queue,
+        Application.type,
+    )
     joined = select(*columns).outerjoin(Application, Application.id == asked.c.app_id)
     return joined.order_by(asked.c.asked_s, asked.c.app_id)
 
@@ -174,6 +184,7 @@ def _job(connection: Connection, app: Row[Any], first_s: float, name: str) -> Re
         tasks.append(_task(row, span_s, chain, losts, first_s))
     if not tasks:
         return None
+    tasks, stages = by_stage(tasks, app.type or "")
     job = Job(
         0,
         app.asked_s - first_s,
@@ -184,6 +195,7 @@ def _job(connection: Connection, app: Row[Any], first_s: float, name: str) -> Re
         app.queue or "default",
         cores=max(row.vcores for row in leaves),
         memory_mb=max(row.memory_mb for row in leaves),
+        stages=stages,
     )
     choices = connection.execute(_choices(app.app_id))
     counted = {f"{row.slot}: {row.chosen}": int(row.weight) for row in choices}
@@ -204,7 +216,39 @@ def _task(
         row.expected_s,
         len(chain),
         sum(losts.get(one, 0.0) for one in chain),
+        row.priority,
     )
+
+
+def by_stage(tasks: Sequence[RecordedTask], kind: str) -> tuple[list[RecordedTask], tuple[int, ...]]:
+    """Return an application's tasks in the order of its stages, and how many each has; none for one stage.
+
+    kind: the application's type. A reduce that waited in its container begins when the last map has ended.
+    """
+    groups: dict[int, list[RecordedTask]] = {}
+    for task in tasks:
+        priority = task.priority
+        if kind == _MAPREDUCE:
+            priority = _REDUCES if priority == _REDUCES else _MAPS
+        groups.setdefault(priority, []).append(task)
+    if kind == _MAPREDUCE and len(groups) == 2:
+        last_s = max(task.ended_s for task in groups[_MAPS])
+        groups[_REDUCES] = [
+            replace(task, begun_s=min(task.ended_s, max(task.begun_s, last_s))) for task in groups[_REDUCES]
+        ]
+    stages: list[list[RecordedTask]] = []
+    over_s = inf
+    for group in sorted(groups.values(), key=lambda group: min(task.begun_s for task in group)):
+        if min(task.begun_s for task in group) >= over_s:
+            stages.append(group)
+        elif stages:
+            stages[-1] += group
+        else:
+            stages = [group]
+        over_s = max(task.ended_s for task in stages[-1])
+    if len(stages) == 1:
+        return list(tasks), ()
+    return [task for stage in stages for task in stage], tuple(map(len, stages))
 
 
 def _chain(row: Row[Any], by_id: Mapping[str, Row[Any]]) -> list[str]:
@@ -228,6 +272,7 @@ def _grants(app_id: str) -> Any:
         Grant.asked_s,
         Grant.granted_s,
         Grant.follows,
+        Grant.priority,
     )
     return select(*columns).where(Grant.app_id == app_id).order_by(Grant.asked_s, Grant.container_id)
 

@@ -11,9 +11,8 @@ from simulator.model import Job
 from simulator.traces import formats
 from simulator.traces.generate import generate
 from simulator.traces.lines import Mistakes, TraceError
-from simulator.traces.recorded import read_recorded
 from simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
-from simulator.traces.spec import Stages
+from simulator.traces.spec import Stages, of_stages
 
 GENERATED: Final = "gen:"
 
@@ -77,9 +76,9 @@ class Source:
             name, _, seed = self.name.removeprefix(GENERATED).partition(":")
             if seed and not seed.isdigit():
                 raise TraceError(f"{seed!r} is no seed", place=self.name, remedy=f"write {GENERATED}{name}:7")
-            return generate(name, self.jobs, int(seed) if seed else self.seed)
+            return of_stages(generate(name, self.jobs, int(seed) if seed else self.seed), self.stages)
         if "://" in self.name:
-            return head((one.job for one in read_recorded(self.name, mistakes)), self.jobs)
+            return head(of_stages(formats.recorded(self.name, mistakes), self.stages), self.jobs)
         path = Path(self.name)
         read = formats.read(path, self.fmt, stages=self.stages, mistakes=mistakes, as_eagle=self.as_eagle)
         return head(read, self.jobs)

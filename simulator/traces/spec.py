@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -47,11 +49,13 @@ class JobSpec:
 
 
 def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
-    """Return a job of independent tasks, None when no task counts. What it is told is the mean, if nothing else is."""
-    durations_s = tuple(task.runs_s for task in spec.tasks if stages == "all" or task.stage == MAP)
+    """Return a job with its stages in order, None when no task counts. What is told is the mean, if nothing else is."""
+    tasks = sorted((one for one in spec.tasks if stages == "all" or one.stage == MAP), key=lambda one: one.stage)
+    durations_s = tuple(task.runs_s for task in tasks)
     if not durations_s:
         return None
     estimate_s = sum(durations_s) / len(durations_s) if spec.told_s is None else spec.told_s
+    sizes = tuple(Counter(task.stage for task in tasks).values())
     return Job(
         spec.number,
         spec.arrives_s,
@@ -61,11 +65,18 @@ def job_of(spec: JobSpec, stages: Stages = "all") -> Job | None:
         spec.user,
         spec.queue,
         memory_mb=spec.memory_mb,
+        stages=sizes if len(sizes) > 1 else (),
     )
 
 
+def of_stages(jobs: Iterator[Job], stages: Stages) -> Iterator[Job]:
+    """Yield jobs with the stages that count."""
+    return jobs if stages == "all" else (job.first_stage() for job in jobs)
+
+
 def spec_of(job: Job) -> JobSpec:
-    """Return a job as one stage of tasks whose input lies anywhere."""
-    tasks = tuple(TaskSpec(seconds) for seconds in job.durations_s)
+    """Return a job's tasks by stage; their input lies anywhere."""
+    stages = enumerate(job.by_stage())
+    tasks = tuple(TaskSpec(seconds, stage) for stage, (durations_s, _) in stages for seconds in durations_s)
     user = job.user or "bench"
     return JobSpec(job.number, job.arrives_s, "job", tasks, job.queue, user, job.estimate_s, job.memory_mb, job.name)

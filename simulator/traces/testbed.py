@@ -1,7 +1,7 @@
 """The jobs of Kairos' test bed: WordCount in five sizes (thesis §4.5.2, Table 4.1).
 
-A job is maps and then reduces there; here all its tasks may run at once. Of their durations the table has only how long
-a job takes alone on 120 cores: each wave of tasks is taken to last equally long.
+A job is maps and then reduces. Of their durations the table has only how long a job takes alone on 120 cores: each wave
+of tasks is taken to last equally long.
 """
 
 from __future__ import annotations
@@ -48,6 +48,11 @@ UNIFORM: Final = (
     Category("3", 30, 30, 239, 0.3),
 )
 """§4.5.3: nothing that least attained service would gain from."""
+
+
+def stages(categories: tuple[Category, ...]) -> dict[str, tuple[int, ...]]:
+    """Return maps and reduces of each category, by name."""
+    return {one.name: (one.maps, one.reduces) for one in categories}
 
 
 def mean_work_s(categories: tuple[Category, ...]) -> float:

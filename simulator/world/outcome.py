@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from statistics import fmean
 
 from simulator.model import JobOutcome, SimResult
@@ -43,4 +44,15 @@ def _job(master: Master) -> JobOutcome:
         tasks=len(job.tasks),
         work_s=job.work_s,
         wait_s=fmean(waits_s) if waits_s else 0.0,
+        stages=_spans_s(master) if len(job.stages) > 1 else (),
     )
+
+
+def _spans_s(master: Master) -> tuple[tuple[float, float], ...]:
+    """Return of each stage of a job that is done when its tasks began and ended."""
+    tasks = iter(master.tasks)
+    spans_s = []
+    for many, _ in master.job.stages:
+        times_s = [(task.began_s or 0.0, task.ended_s or 0.0) for task in islice(tasks, many)]
+        spans_s.append((min(times_s)[0], max(ended_s for _, ended_s in times_s)))
+    return tuple(spans_s)

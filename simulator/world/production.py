@@ -6,8 +6,8 @@ ResourceManager are real, and arrive at once. What takes time: heartbeats, start
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from dataclasses import replace as changed
 from functools import partial
@@ -16,22 +16,23 @@ from random import Random
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from policies.model import AppView, Resources
-from policies.section import Estimate
+from policies.model import Resources
 from policies.settings import Policies
 from rm_proxy import ids
 from rm_proxy.coordinator import Coordinator
-from rm_proxy.estimator import Estimator
 from rm_proxy.inventory import Limits
+from rm_proxy.promoter import wanted as promotes
 from rm_proxy.records import AppRecord
 from rm_proxy.world import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
-from rm_proxy.yarn_json import YarnNode, YarnQueue
-from shell.messages import ContainerReport
+from shell.messages import Targets
 from sidecar.events import Start
 from simulator.clock import Clock
 from simulator.world.master import Master
+from simulator.world.regular import REFRESH, ROUND, Regular
+from simulator.world.rest import Rest
 from simulator.world.scheduler import YarnNode as RmNode
 from simulator.world.site import HELD, Site
+from simulator.world.views import Distributed, Told, understated
 from simulator.world.work import Job
 from simulator.world.yarn import Yarn
 
@@ -39,8 +40,6 @@ EPOCH_S: Final = 1_000_000.0
 """When a run begins by its clock: late enough for nothing to look as if it had just been heard of."""
 ROUND_S: Final = 1.0
 """Between rounds of the proxy."""
-_FRESH_REPORTS: Final = 5.0
-"""A node that told nothing for so many times the time between reports is stale, as in production."""
 COALESCE_S: Final = 0.02
 """Of changes into one report, as in the sidecar."""
 REFRESH_S: Final = 5.0
@@ -72,13 +71,28 @@ class Setup:
     """Guaranteed containers without locality that a node is given in one heartbeat."""
     shares: bool = False
     """Whether containers share the cores of a node, where the `preempt` policy shrinks them."""
+    end_beats: bool = False
+    """Whether a NodeManager heartbeats as well when a container has ended (Hadoop 3; 2.4.1 did not)."""
+    launch_s: float = 0.0
+    """From a container's process to its first task's begin: localization, the JVM. The sidecar takes it for work."""
+    reuse_s: float | None = None
+    """From a task's end to the next one's begin in the same container, as Tez has it; None: a container for each."""
+    master_start_s: float = 0.0
+    """From a job's turn to its master's first heartbeat."""
     max_jobs: int = 0
     """Jobs that run at once; 0 for any number."""
+    counted: bool = True
+    """Whether placements are counted at once, as in production; else reports alone tell, and at their time only."""
+    wrong_nodes: float = 0.0
+    wrong_times: float = 1.0
+    """How much longer one waits at such nodes than their sidecars tell."""
     slow_nodes: float = 0.0
     slow_times: float = 1.0
     """How much longer tasks take on slow nodes."""
     remote_times: float = 1.0
     """How much longer a task takes that does not run on its host."""
+    eager: bool = False
+    """Whether heartbeats and reports that can change nothing are done as well."""
 
 
 @dataclass(slots=True)
@@ -99,27 +113,6 @@ class Run:
     """Nodes where more ran at once than they have."""
 
 
-class Told(Estimator):
-    """Estimates that never learn: what masters told stays."""
-
-    def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
-        """Leave a task that ended."""
-
-    def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
-        """Leave a task that was lost."""
-
-    def running(
-        self,
-        node_id: str,
-        containers: Iterable[ContainerReport],
-        apps: Mapping[str, AppView],
-        policies: Policies,
-        slow_ratio: float = 1.0,
-    ) -> list[float]:
-        """Leave what runs."""
-        return []
-
-
 class World:
     """One run; `go` is its life."""
 
@@ -128,9 +121,8 @@ class World:
     ) -> None:
         """Prepare. jobs: by arrival; corrected: whether estimates learn from tasks that ended."""
         self.setup, self.start_s, self.clock = setup, setup.start_s, Clock(EPOCH_S)
-        self.coordinator = Coordinator(
-            policies, Random(f"coordinator {seed}"), Limits(report_fresh_s=_FRESH_REPORTS * setup.report_s)
-        )
+        self.launch_s, self.reuse_s = setup.launch_s, setup.reuse_s
+        self.coordinator = self._coordinator(policies, Random(f"coordinator {seed}"))
         if not corrected:
             self.coordinator.estimator = Told()
         rng = Random(f"nodes {seed}")
@@ -143,17 +135,26 @@ class World:
             for node_id in self.yarn.nodes
         }
         self.slow = set(rng.sample(list(self.sites), round(setup.slow_nodes * setup.nodes)))
+        self.wrong = set(rng.sample(list(self.sites), round(setup.wrong_nodes * setup.nodes)))
         self.masters: dict[int, Master] = {}
         self.run = Run([], round(setup.nodes * setup.size.vcores), setup.window_s)
         self.left = 0
         """Jobs that have arrived and are not over."""
         self._queues = dict.fromkeys(setup.queues)
         self._jobs: Iterator[Job] | None = iter(jobs)
-        self._before: deque[Job] = deque()
-        """Jobs that may not run yet."""
+        self._before: Job | None = None
+        """The job that may not run yet; those behind it have not arrived for it."""
         self._records: dict[int, AppRecord] = {}
         self._reporting: set[str] = set()
         self._rng = rng
+        self._rest = Rest(self.yarn, self.coordinator, setup.eager)
+        self._masters_rest = not (setup.eager or promotes(policies))
+        self.yarn.news = self._rouse
+        self._regular = Regular(self.clock, self.yarn, self.sites, setup)
+
+    def _coordinator(self, policies: Policies, rng: Random) -> Coordinator:
+        setup, limits = self.setup, Limits(report_fresh_s=inf)  # sidecars never fall silent here
+        return (Coordinator if setup.counted else Distributed)(policies, rng, limits)
 
     # Clock
 
@@ -173,15 +174,15 @@ class World:
 
     def go(self) -> Run:
         """Run to the end of all jobs; those that do not come to theirs are left unfinished."""
-        self._tell_yarn()
-        setup = self.setup
+        self._rest.tell(self._queues, self.now_s)
+        setup, policies = self.setup, self.coordinator.policies.for_nodes
         for site in self.sites.values():
             self._report(site)
-            phase = self._rng.uniform(0, 1)
-            self.later(phase * setup.node_beat_s, partial(self._node_beat, site))
-            self.later(phase * setup.report_s, partial(self._tick, site))
-        self.later(ROUND_S, self._round)
-        self.later(REFRESH_S, self._refresh)
+        self._regular.begin(
+            self._rng, all(policies.chosen(slot) == "none" for slot in ("police", "correct")), self._report
+        )
+        self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)
+        self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
         if setup.window_s < inf:
             self.later(setup.window_s, self._look_at_use)
         self._next()
@@ -191,20 +192,20 @@ class World:
         return self._summed_up()
 
     def _next(self) -> None:
-        """Have the next job arrive in its time."""
+        """Have the next job arrive in its time, or at once when it had to wait for the one before it."""
         job = next(self._jobs, None) if self._jobs is not None else None
         if job is None:
             self._jobs = None
         else:
-            self.clock.at(EPOCH_S + job.arrives_s, self._arrive, job)
+            self.clock.at(max(self.now_s, EPOCH_S + job.arrives_s), self._arrive, job)
 
     def _arrive(self, job: Job) -> None:
         self.left += 1
         if self.setup.max_jobs and self.left > self.setup.max_jobs:
-            self._before.append(job)
+            self._before = job
         else:
             self._submit(job)
-        self._next()
+            self._next()
 
     def _look_at_use(self) -> None:
         self.run.busy_s = sum(site.so_far_s() for site in self.sites.values())
@@ -224,51 +225,28 @@ class World:
     # YARN's side
 
     def _refresh(self) -> None:
-        self._tell_yarn()
-        self.later(REFRESH_S, self._refresh)
-
-    def _tell_yarn(self) -> None:
-        nodes = self.yarn.nodes.values()
-        self.coordinator.yarn_nodes(
-            [YarnNode(n.id, n.host, n.rack, "RUNNING", "", n.capacity, n.used, f"{n.host}:8042") for n in nodes],
-            self.now_s,
-        )
-        total = sum((n.capacity for n in nodes), Resources())
-        used = self.yarn.used
-        self.coordinator.yarn_queues(
-            [
-                YarnQueue(path, True, "RUNNING", total, used.get(path, Resources()), frozenset(), "")
-                for path in self._queues
-            ]
-        )
-
-    def _node_beat(self, site: Site) -> None:
-        ended, site.ends = site.ends, []
-        parts = [(container_id.split("_"), exit_status) for container_id, exit_status in ended]
-        self.yarn.heartbeat(site.id, [(int(words[2]), int(words[4]), status) for words, status in parts])
-        self.later(self.setup.node_beat_s, partial(self._node_beat, site))
-
-    def _tick(self, site: Site) -> None:
-        site.tick()
-        self._report(site)
-        self.later(self.setup.report_s, partial(self._tick, site))
+        self._rest.tell(self._queues, self.now_s)
+        self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)
 
     def _submit(self, job: Job) -> None:
         if job.queue not in self._queues:
             self._queues[job.queue] = None
-            self._tell_yarn()
+            self._rest.tell(self._queues, self.now_s)
         attempt = y.ApplicationAttemptIdProto(attemptId=1)
         attempt.application_id.id = job.number
         attempt.application_id.cluster_timestamp = int(EPOCH_S * 1000)
         master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self.since_s())
         app_id = ids.app_of_attempt(master.attempt_id)
-        tags = (f"expected_s:{job.told_s:.3f}",)
-        record = AppRecord(app_id, job.queue, job.user, "BENCH", f"{job.kind} {job.number}", tags, 0, self.now_s)
+        name = f"{job.kind} {job.number}"
+        record = AppRecord(app_id, job.queue, job.user, "BENCH", name, master.tags, 0, self.now_s)
         self._records[job.number] = record
         self.coordinator.yarn_app(record)
         answer = self.yarn.register(attempt, job.queue)
         self.coordinator.attempt(master.attempt_id).on_registered(answer, self.now_s)
-        self._beat(master)
+        if self.setup.master_start_s:
+            self.later(self.setup.master_start_s, partial(self._beat, master))
+        else:
+            self._beat(master)
 
     def busy_vcores(self) -> float:
         """Return the cores that tasks hold now."""
@@ -281,18 +259,29 @@ class World:
     # Masters
 
     def _beat(self, master: Master) -> None:
+        self._regular.beats(master.job.number)
         attempt = self.coordinator.attempt(master.attempt_id)
         if master.done:
             self._finish(master)
             return
         sent = master.request()
         rewritten = attempt.on_allocate(sent, self.now_s)
+        wanting = self.yarn.scheduler.wanting
         got = self.yarn.allocate(master.job.number, sent if rewritten is None else rewritten)
+        if self.yarn.scheduler.wanting and not wanting:
+            self._regular.wanted()
         told = attempt.on_answer(got, self.now_s)
         self._carry_out(attempt.take_effects())
         for container in master.take(got if told is None else told):
             self._start(master, container)
-        self.later(self.setup.master_beat_s, partial(self._beat, master))
+        quiet = self._masters_rest and master.at_rest and self.yarn.apps[master.job.number].at_rest and attempt.at_rest
+        if not quiet:
+            self._rouse(master.job.number)
+
+    def _rouse(self, number: int) -> None:
+        """Have a master heartbeat at its next time."""
+        if number in self._records:
+            self._regular.rouse(number, partial(self._beat, self.masters[number]))
 
     def _start(self, master: Master, container: y.ContainerProto) -> None:
         known = self.yarn.apps[master.job.number].containers[container.id.id]
@@ -316,8 +305,10 @@ class World:
         self.coordinator.yarn_app(changed(self._records.pop(number), finished_s=self.now_s))
         self.yarn.unregister(number)
         self.left -= 1
-        if self._before:
-            self._submit(self._before.popleft())
+        if self._before is not None:
+            job, self._before = self._before, None
+            self._submit(job)
+            self._next()
 
     def _master(self, container_id: str) -> Master:
         return self.masters[int(container_id.split("_")[2])]
@@ -337,14 +328,25 @@ class World:
 
     def ended(self, container_id: str) -> None:
         """Take in that a task has run to its end."""
-        self._master(container_id).ended(container_id, self.since_s())
+        master = self._master(container_id)
+        master.ended(container_id, self.since_s())
+        if not master.at_rest:
+            self._rouse(master.job.number)
+
+    def reused(self, container_id: str) -> bool:
+        """Have a container whose task is done take another one of its job; False when it has to end."""
+        master = self._master(container_id)
+        if not master.reuse(container_id):
+            return False
+        self._rouse(master.job.number)
+        return True
 
     # The proxy
 
     def _round(self) -> None:
         self.coordinator.round(self.now_s)
         self._carry_out(self.coordinator.take_effects())
-        self.later(ROUND_S, self._round)
+        self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -363,11 +365,29 @@ class World:
                     self.run.counts[f"decided {effect.record.slot}"] += 1
 
     def changed(self, node_id: str) -> None:
-        """Have a node report soon."""
-        if node_id not in self._reporting:
+        """Have a node report soon, and heartbeat when containers ended and it does so then."""
+        site = self.sites[node_id]
+        if site.ends and self.setup.end_beats:
+            self._regular.heartbeat(site)
+        elif site.ends:
+            self._regular.ended(site)
+        if self.setup.counted and node_id not in self._reporting:
             self._reporting.add(node_id)
-            self.later(COALESCE_S, partial(self._report, self.sites[node_id]))
+            self.later(COALESCE_S, partial(self._report, site))
+
+    def stirred(self, node_id: str) -> Targets | None:
+        """Have a node report regularly again; return what the proxy wants of it."""
+        self._regular.stir(self.sites[node_id])
+        return self.coordinator.targets.of(node_id)
 
     def _report(self, site: Site) -> None:
         self._reporting.discard(site.id)
-        site.acknowledged(self.coordinator.report(site.id, site.report(), self.now_s))
+        report = site.report()
+        if site.id in self.wrong:
+            report = understated(report, self.setup.wrong_times)
+        site.acknowledged(self.coordinator.report(site.id, report, self.now_s))
+        touched = self.coordinator.takeover.touched
+        for attempt in touched.values():
+            if not attempt.at_rest:
+                self._rouse(int(attempt.app_id.rpartition("_")[2]))
+        touched.clear()

@@ -3,6 +3,9 @@
 A job's master is there at its arrival and heartbeats from then on. It asks for all tasks at once, is given what nodes
 were handed out meanwhile, and starts it. Its own container is not modelled. A node tells of what ended there with its
 next heartbeat, and only then is the place free for the ResourceManager.
+
+The tasks of a later stage are asked for with the heartbeat after enough of the stage before have ended and none of it
+waits for a container (MapReduce's slow start); their containers stand still until all of it has ended.
 """
 
 from __future__ import annotations
@@ -33,6 +36,10 @@ class Times:
     master_beat_s: float
     start_s: float
     """From a start to the task's begin."""
+    slow_start_ratio: float = 1.0
+    """Share of a stage that has to end before the next one is asked for."""
+    end_beats: bool = False
+    """Whether a node heartbeats as well when a container has ended."""
 
 
 @dataclass(slots=True)
@@ -45,6 +52,38 @@ class Master:
     granted: list[int] = field(default_factory=list)
     """Nodes of containers that its next heartbeat brings."""
     beating: bool = False
+    stages: Stages | None = None
+    """Of a job that has several."""
+
+
+class Stages:
+    """How far the stages of a job are: those before `at` have ended, those before `asked` were asked for."""
+
+    __slots__ = ("asked", "at", "began", "ended", "held", "sizes")
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        """Begin with the first stage asked for."""
+        self.sizes, self.asked, self.at = sizes, 1, 0
+        self.began = 0
+        """Containers that run, or ran, of all stages."""
+        self.ended = 0
+        """Tasks of the stage that is on."""
+        self.held: list[tuple[int, int]] = []
+        """(task, node) of containers of the next stage that stand still."""
+
+    def of(self, task: int) -> int:
+        """Return the stage of a task."""
+        stage = 0
+        while task >= self.sizes[stage]:
+            task -= self.sizes[stage]
+            stage += 1
+        return stage
+
+    def next_wanted(self, slow_start_ratio: float) -> bool:
+        """Tell whether it is time to ask for the next stage."""
+        if self.asked != self.at + 1 or self.asked == len(self.sizes) or self.began < sum(self.sizes[: self.asked]):
+            return False
+        return self.ended >= slow_start_ratio * self.sizes[self.at]
 
 
 class ResourceManager:
@@ -82,9 +121,12 @@ class ResourceManager:
             )
         self.tally.arrived(job)
         self._arrived += 1
-        master = Master(job, Demand(self._arrived, job.queue))
+        master = Master(job, Demand(self._arrived, job.queue), stages=Stages(job.stages) if job.staged else None)
         self.masters[self._arrived] = master
-        self.scheduler.row(master.demand, _KEY, size, ANY, len(job.durations_s))
+        self._ask(master, job.stages[0] if job.staged else len(job.durations_s))
+
+    def _ask(self, master: Master, tasks: int) -> None:
+        self.scheduler.row(master.demand, _KEY, self._size(master.demand), ANY, tasks)
         self.scheduler.want(master.demand)
         self._sweep()
 
@@ -105,7 +147,7 @@ class ResourceManager:
         self._sweep()
 
     def _beat(self, node: int) -> None:
-        if self._beaten[node] == self.clock.now_s:
+        if self._beaten[node] == self.clock.now_s and not self._ended[node]:
             return
         self._beaten[node] = self.clock.now_s
         known = self.nodes[node]
@@ -142,13 +184,44 @@ class ResourceManager:
 
     def _begin(self, master: Master, task: int, node: int) -> None:
         self.tally.began()
-        wait_s = self.clock.now_s - master.job.arrives_s
-        self.clock.later(master.job.durations_s[task], self._over, master, wait_s, node)
+        stages, stage = master.stages, 0
+        if stages is not None:
+            stage = stages.of(task)
+            stages.began += 1
+            self._look_ahead(master, stages)
+            if stage > stages.at:
+                stages.held.append((task, node))
+                return
+        self._work(master, task, node, stage)
 
-    def _over(self, master: Master, wait_s: float, node: int) -> None:
-        self.tally.ended(master.job.number, wait_s)
+    def _work(self, master: Master, task: int, node: int, stage: int) -> None:
+        wait_s = self.clock.now_s - master.job.arrives_s
+        self.clock.later(master.job.durations_s[task], self._over, master, wait_s, node, stage)
+
+    def _look_ahead(self, master: Master, stages: Stages) -> None:
+        """Ask for the next stage with the next heartbeat, when it is time."""
+        if stages.next_wanted(self.times.slow_start_ratio):
+            tasks = stages.sizes[stages.asked]
+            stages.asked += 1
+            self.clock.at(self._next_beat_s(master), self._ask, master, tasks)
+
+    def _stage_task_over(self, master: Master, stages: Stages) -> None:
+        stages.ended += 1
+        self._look_ahead(master, stages)
+        if stages.ended == stages.sizes[stages.at]:
+            stages.at, stages.ended = stages.at + 1, 0
+            held, stages.held = stages.held, []
+            for task, node in held:
+                self._work(master, task, node, stages.at)
+            self._look_ahead(master, stages)
+
+    def _over(self, master: Master, wait_s: float, node: int, stage: int) -> None:
+        self.tally.ended(master.job.number, wait_s, stage=stage)
+        if master.stages is not None:
+            self._stage_task_over(master, master.stages)
         if not self._ended[node]:
-            self.clock.at(self.beats.next_s(node, self.clock.now_s), self._told, node)
+            now_s = self.clock.now_s
+            self.clock.at(now_s if self.times.end_beats else self.beats.next_s(node, now_s), self._told, node)
         self._ended[node].append(master.demand)
 
     def _told(self, node: int) -> None:

@@ -13,12 +13,12 @@ from typing import Final, Protocol
 
 from policies.model import ContainerView, Resources
 from policies.settings import Policies
-from shell.messages import Ack, ContainerEvent, EventKind, Grant, Report
+from shell.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
 from sidecar import events as ev
 from sidecar.entry import Rules
 from sidecar.las_events import Freeze, Ready, Resized, Restore, Shrink
 from sidecar.node import Node
-from sidecar.picture import fill_report
+from sidecar.picture import picture
 from sidecar.sharing import Sharing
 
 KILL_S: Final = 0.25
@@ -32,6 +32,10 @@ class Surroundings(Protocol):
 
     start_s: float
     """From a start that goes to the NodeManager to its process."""
+    launch_s: float
+    """From a process to its first task's begin."""
+    reuse_s: float | None
+    """From a task's end to the next one's begin in the same container; None: a container for each."""
 
     @property
     def now_s(self) -> float:
@@ -49,8 +53,14 @@ class Surroundings(Protocol):
     def ended(self, container_id: str) -> None:
         """Take in that a task has run to its end."""
 
+    def reused(self, container_id: str) -> bool:
+        """Have a container whose task is done take another one of its job; False when it has to end."""
+
     def changed(self, node_id: str) -> None:
         """Take in that the node has something to report."""
+
+    def stirred(self, node_id: str) -> Targets | None:
+        """Take in that something comes to the node that had nothing; return what the proxy wants of it."""
 
 
 @dataclass(slots=True)
@@ -163,16 +173,34 @@ class Site:
 
     # Starts
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether the node has no containers, and nothing to tell: nothing changes until something comes."""
+        node = self.node
+        return not (node.entries or node.announced or node.unwanted or self.told or self.running)
+
+    def _stir(self) -> None:
+        """Learn what the proxy wants of an empty node when something comes: while it is empty, nobody tells it."""
+        node = self.node
+        if node.entries or node.announced:
+            return
+        targets = self._world.stirred(self.id)
+        if targets is not None:
+            self.tell(ev.Targeted(targets, (), (), self._world.now_s))
+
     def announce(self, grant: Grant) -> None:
         """Take in a container that the proxy announces."""
+        self._stir()
         self.tell(ev.Granted((grant,), self._world.now_s))
 
     def drop(self, container_ids: Sequence[str], reason: str) -> None:
         """Take in starts that the proxy does not want any more."""
+        self._stir()
         self.tell(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
 
     def start(self, start: ev.Start) -> None:
         """Take in a start of an application master, which has a session then."""
+        self._stir()
         if start.attempt_id not in self.node.sessions:
             self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
         self.tell(ev.Arrived(start, self._world.now_s))
@@ -183,7 +211,7 @@ class Site:
         if entry is None:
             return  # its application is over
         assert container_id not in self.running, f"{container_id} started twice"
-        run_s = self._world.run_s(container_id, self.id)
+        run_s = self._world.launch_s + self._world.run_s(container_id, self.id)
         process = self.running[container_id] = Process(entry.start.resources, now_s, run_s, at_s=now_s)
         self._count()
         self._world.began(container_id)
@@ -220,10 +248,36 @@ class Site:
     def _over(self, container_id: str, process: Process, resized: int) -> None:
         if self.running.get(container_id) is not process or process.resized != resized:
             return  # killed or resized before
-        self._gone(container_id, 0)
         self._world.ended(container_id)
+        reuse_s = self._world.reuse_s
+        if reuse_s is not None and self._world.reused(container_id):
+            self._settle(process)
+            self._world.later(reuse_s, lambda: self._next_task(container_id, process))
+            return
+        self._gone(container_id, 0)
         self.tell(ev.Ended(container_id, self._world.now_s))
         self._world.changed(self.id)
+
+    def _next_task(self, container_id: str, process: Process) -> None:
+        """Begin another task in a container that keeps its process."""
+        if self.running.get(container_id) is not process:
+            return  # killed meanwhile
+        process.began_s = process.at_s = self._world.now_s
+        process.run_s, process.done_s, process.resized = (
+            self._world.run_s(container_id, self.id),
+            0.0,
+            process.resized + 1,
+        )
+        number = process.resized
+        self._world.began(container_id)
+        if process.speed > 0:
+            self._world.later(process.run_s / process.speed, lambda: self._over(container_id, process, number))
+
+    def _settle(self, process: Process) -> None:
+        """Book what a process has run."""
+        process.go_on(self._world.now_s)
+        self.busy_s += process.done_s * process.size.vcores
+        process.began_s, process.done_s = self._world.now_s, 0.0
 
     def _killed(self, container_id: str) -> None:
         if container_id in self.running:
@@ -233,9 +287,7 @@ class Site:
         self._world.changed(self.id)
 
     def _gone(self, container_id: str, exit_status: int) -> None:
-        process = self.running.pop(container_id)
-        process.go_on(self._world.now_s)
-        self.busy_s += process.done_s * process.size.vcores
+        self._settle(self.running.pop(container_id))
         self.ends.append((container_id, exit_status))
 
     # Reports
@@ -247,16 +299,15 @@ class Site:
     def report(self) -> Report:
         """Return the node's state with the events that the proxy has not acknowledged."""
         self._reports += 1
-        base = Report(
+        return Report(
             node_id=self.id,
             boot="virtual",
             seq=self._reports,
             sidecar_url="http://127.0.0.1:1",
-            memory_mb=self.capacity.memory_mb,
-            vcores=int(self.capacity.vcores),
             events=list(self.told),
+            limits=[],
+            **picture(self.node, self._world.now_s),
         )
-        return fill_report(base, self.node, self._world.now_s)
 
     def acknowledged(self, ack: Ack) -> None:
         """Take in the proxy's answer to a report."""

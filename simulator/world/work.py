@@ -30,6 +30,8 @@ class Job:
     told_s: float
     tasks: tuple[Task, ...]
     size: Resources = ONE_TASK
+    stages: tuple[tuple[int, float], ...] = ()
+    """Of each stage, in the order of `tasks`: how many, and what is told of them; empty: one stage."""
 
     @property
     def work_s(self) -> float:

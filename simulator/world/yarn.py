@@ -7,7 +7,7 @@ answer after the node told them. Guaranteed containers are handed out by `simula
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,11 @@ class App:
         self.response_id = 0
 
     @property
+    def at_rest(self) -> bool:
+        """Whether its next heartbeat brings nothing."""
+        return not (self.granted or self.completed or self.updated)
+
+    @property
     def queue(self) -> str:
         """Its queue."""
         return self.demand.queue
@@ -60,6 +65,10 @@ class Yarn:
         self.nodes = self.scheduler.nodes
         self.by_host = {node.host: node for node in self.nodes.values()}
         self.apps: dict[int, App] = {}
+        self.freed: Callable[[str], None] = lambda node_id: None
+        """Told of a node where less is used."""
+        self.news: Callable[[int], None] = lambda number: None
+        """Told of an application for which its next heartbeat brings something."""
         self._next = 1
 
     @property
@@ -142,6 +151,8 @@ class Yarn:
         if container.opportunistic:
             return
         self.scheduler.charge(app.queue, self.nodes[container.node_id], container.size, sign)
+        if sign < 0:
+            self.freed(container.node_id)
 
     def _end(self, app: App, number: int, exit_status: int, text: str) -> None:
         container = app.containers.pop(number, None)
@@ -174,7 +185,9 @@ class Yarn:
             app = self.apps.get(number)
             if app is not None:
                 self._end(app, container, exit_status, "")
+                self.news(number)
         node = self.nodes[node_id]
         for assigned in self.scheduler.assign(node):
             app = self.apps[assigned.demand.number]
             app.granted.append(self._grant(app, node, assigned.key, assigned.size, opportunistic=False))
+            self.news(assigned.demand.number)

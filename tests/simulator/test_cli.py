@@ -140,7 +140,9 @@ def test_a_proposal_of_policies_is_said_as_the_settings_file_has_it() -> None:
 def test_broken_jobs_are_left_out_and_told(quicksilver: Run, trace: Path) -> None:
     trace.write_text(f"{trace.read_text()}nonsense\n")
     options = ("simulate", trace, "--system=queues", "--nodes=10")
-    assert quicksilver(*options).exit_code == 1
+    stopped = quicksilver(*options)
+    assert stopped.exit_code == 1
+    assert "trace.jsonl:121: " in stopped.output and "leave such jobs out with --skip" in stopped.output
     found = quicksilver(*options, "--skip")
     assert "trace.jsonl: 120 jobs, 336 tasks; 1 broken jobs left out" in found.output
     assert "left out: " in found.stderr and "trace.jsonl:121" in found.stderr

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.parametrize("production", [True, False], ids=["producti
 """`sidecar.las` with `policies.place_variance`, and what the simulation has in their place."""
 
 
-def ends(production: bool, nodes: int, jobs: Sequence[tuple[float, Sequence[float]]], **settings: float) -> list[float]:
+def ends(
+    production: bool, nodes: int, jobs: Sequence[tuple[float, Sequence[float]]], **settings: float | str
+) -> list[float]:
     """Return when each job ends; jobs: (arrival, durations)."""
     cfg = KairosSlots.model_validate({**settings, "machine": production, "policy": production})
     given = [Job(number, at_s, tuple(durations), 1.0) for number, (at_s, durations) in enumerate(jobs)]
@@ -63,3 +65,12 @@ def test_a_node_is_given_n_and_q_tasks_and_the_rest_waits(production: bool) -> N
     """N = 1, Q = 1, three of 10 s: the third comes when the second is over, and displaces the first again."""
     assert ends(production, 1, [(0, [10, 10, 10])], extra=1) == [30]
     assert ends(production, 1, [(0, [10, 10, 4])], extra=1) == [24]
+
+
+def test_of_nodes_with_as_many_tasks_the_least_served_is_chosen_by_sum(production: bool) -> None:
+    """At 40 s the first node has tasks of 20 and 20 s, the second of 8 and 20 s; a task of 3 s goes to the first by
+    spread, to the second by sum (§4.5.3). There who attained less, or came first, goes on at 43 s.
+    """
+    jobs = [(0.0, [100.0]), (12.0, [100.0]), (20.0, [50.0, 50.0]), (40.0, [3.0])]
+    assert ends(production, 2, jobs) == [123, 162, 153, 43]
+    assert ends(production, 2, jobs, ties="sum") == [150, 135, 165, 43]

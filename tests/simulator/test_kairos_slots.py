@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from random import Random
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -105,3 +106,13 @@ def test_a_task_that_is_over_changes_its_nodes_spread_before_that_is_reported() 
     """A second of delay: what is known of how many tasks a node has is older than their spread."""
     cfg = KairosSlots(quantum_s=10.0, sample_s=64)
     compare(jobs_of(Random(0), 8, 100, 120), ClusterModel(4, delay_s=1.0), cfg)
+
+
+@pytest.mark.parametrize("slots", (1, 2))
+@pytest.mark.parametrize("ties", ("sum", "random"))
+def test_other_ties_lose_nothing_and_a_seed_tells_chance(ties: Literal["sum", "random"], slots: int) -> None:
+    jobs, cluster, cfg = jobs_of(Random(1), 40, 60, 40), ClusterModel(4, slots), KairosSlots(quantum_s=5.0, ties=ties)
+    first, again, other = (SYSTEM.run(jobs, cluster, cfg, seed) for seed in (1, 1, 2))
+    assert wrong(first, jobs, cluster) == []
+    assert outcome(first) == outcome(again)
+    assert (outcome(first) == outcome(other)) is (ties == "sum")

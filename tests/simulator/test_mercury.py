@@ -10,6 +10,7 @@ from simulator.checks import wrong
 from simulator.errors import SimulatorError
 from simulator.model import ClusterModel, Job, SimResult
 from simulator.systems import load
+from simulator.systems.mercury import MERCURY
 
 CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
 
@@ -23,7 +24,7 @@ def job(number: int, arrives_s: float, *durations_s: float) -> Job:
     return Job(number, arrives_s, durations_s, estimate_s=sum(durations_s) / len(durations_s))
 
 
-@pytest.mark.parametrize("name", ("kairos", "mercury", "opportunistic"))
+@pytest.mark.parametrize("name", ("kairos", "mercury", "opportunistic", "quicksilver"))
 @given(
     st.lists(st.tuples(st.floats(0, 9), st.lists(st.floats(0.1, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
     st.integers(0, 9),
@@ -32,6 +33,23 @@ def job(number: int, arrives_s: float, *durations_s: float) -> Job:
 def test_nothing_is_lost(name: str, drawn: list[tuple[float, list[float]]], seed: int) -> None:
     jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(drawn), 1)]
     result = run(name, jobs, seed, sample_s=5.0)
+    assert wrong(result, jobs, CLUSTER) == []
+    assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.lists(st.floats(0.1, 9), min_size=1, max_size=6)), min_size=1, max_size=4),
+    st.sampled_from((None, 0.0, 0.5)),
+    st.booleans(),
+)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_nothing_is_lost_where_containers_are_reused_and_killed(
+    drawn: list[tuple[float, list[float]]], reuse_s: float | None, counted: bool
+) -> None:
+    jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(drawn), 1)]
+    half = {**MERCURY, "routes": [{"policy": "hybrid_gq", "settings": {"td_s": 1e6, "pq": 50}}]}
+    chosen = {"policies": half, "reuse_s": reuse_s, "counted": counted, "end_beats": True, "launch_s": 0.5}
+    result = run("mercury", jobs, sample_s=5.0, **chosen)
     assert wrong(result, jobs, CLUSTER) == []
     assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
 
@@ -54,6 +72,55 @@ def test_jobs_beyond_the_limit_wait() -> None:
     at_once, one_by_one = run("mercury", jobs), run("mercury", jobs, max_jobs=1)
     assert max(one.ended_s for one in at_once.jobs) < 10 < 15 < max(one.ended_s for one in one_by_one.jobs)
     assert wrong(one_by_one, jobs, CLUSTER) == []
+
+
+def one_slot(*durations_s: float, **chosen: object) -> SimResult:
+    """Run one job on one node of one slot, guaranteed, with heartbeats that are far apart."""
+    settings = {"policies": {"routes": [{"policy": "only_g"}]}, "node_beat_s": 50.0, "start_s": 1.0, **chosen}
+    return run("mercury", [job(1, 0.0, *durations_s)], cluster=ClusterModel(nodes=1, delay_s=0.0), **settings)
+
+
+def test_a_place_is_given_again_when_its_node_heartbeats() -> None:
+    late, soon = one_slot(2.0, 2.0), one_slot(2.0, 2.0, end_beats=True)
+    assert late.jobs[0].ended_s > 50 + soon.jobs[0].wait_s
+    # A task takes 1 + 2 s; its master fetches a grant within 1 s.
+    assert late.jobs[0].ended_s - soon.jobs[0].ended_s == pytest.approx(50 - 3, abs=1.0)
+
+
+def test_a_container_takes_the_next_task_of_its_job() -> None:
+    reused = one_slot(2.0, 3.0, 4.0, reuse_s=0.5)
+    jobs = [job(1, 0.0, 2.0, 3.0, 4.0)]
+    assert wrong(reused, jobs, ClusterModel(nodes=1)) == []
+    first_s = one_slot(2.0).jobs[0].ended_s
+    assert reused.jobs[0].ended_s == pytest.approx(first_s + 0.5 + 3.0 + 0.5 + 4.0)
+    assert reused.counts["events"] < one_slot(2.0, 3.0, 4.0).counts["events"]
+
+
+def test_a_job_begins_when_its_master_does() -> None:
+    early, late = run("mercury", [job(1, 0.0, 2.0)]), run("mercury", [job(1, 0.0, 2.0)], master_start_s=8.0)
+    assert late.jobs[0].ended_s == pytest.approx(early.jobs[0].ended_s + 8.0, abs=0.01)
+
+
+def test_schedulers_that_do_not_count_placements_go_to_the_same_nodes() -> None:
+    cluster = ClusterModel(nodes=8, slots=2)
+    jobs = [job(number, 0.0, *[4.0] * 4) for number in range(1, 5)]
+    place = {"policy": "topk_wait", "settings": {"k": 2, "max_ratio": 1.0}}
+    policies = {**load("mercury").Settings().model_dump()["policies"], "place": place}
+    counted, blind = (
+        run("mercury", jobs, cluster=cluster, policies=policies, report_s=3.0, counted=known) for known in (True, False)
+    )
+    assert max(one.ended_s for one in counted.jobs) < 5 < 8 < max(one.ended_s for one in blind.jobs)
+    assert wrong(blind, jobs, cluster) == []
+
+
+def test_more_waits_where_waits_are_told_too_short() -> None:
+    cluster = ClusterModel(nodes=4, slots=1)
+    jobs = [job(number, 0.7 * number, 2.0, 2.0, 2.0) for number in range(1, 9)]
+    right, wrong_ones = (
+        run("mercury", jobs, cluster=cluster, wrong_nodes=share, wrong_times=50.0) for share in (0.0, 0.25)
+    )
+    assert max(one.ended_s for one in wrong_ones.jobs) > max(one.ended_s for one in right.jobs) + 2
+    assert wrong(wrong_ones, jobs, cluster) == []
 
 
 def test_what_cannot_be_run_is_refused() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
 
 import pytest
 from click.testing import CliRunner
@@ -89,28 +88,21 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, 
         yield found, folder
 
 
-def swim(path: Path) -> Path:
-    """Write a table as SWIM has them: each tenth job reads 20 GB, the others 100 MB or less; one every 3 s or so."""
-    rng = Random(3)
-    with path.open("w") as file:
-        for number in range(150):
-            read = 20 * 2**30 if number % 10 == 9 else rng.randrange(100 * 2**20)
-            file.write(f"job{number}\t{number * 3}\t3\t{read}\t{read // 4}\t{read // 8}\n")
-    return path
+SWIM = Path(__file__).parents[1] / "data/swim/fb2009-24x1h-0.tsv"
 
 
 @pytest.mark.skipif(bool(MISSING), reason=MISSING)
-def test_three_systems_on_a_swim_table_in_a_browser(
+def test_three_systems_on_a_table_of_facebooks_jobs_in_a_browser(
     opened: tuple[Browser, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, folder = opened
-    monkeypatch.setattr(sys, "argv", ["quicksilver", "simulate", "swim.tsv"])
-    trace, out = swim(folder / "swim.tsv"), folder / "out"
-    options = ["--compare", "yarn_fifo", "eagle", "kairos_slots", "--load=0.9", "--seeds=2", "--processes=1"]
-    done = CliRunner().invoke(cli, ["simulate", str(trace), *options, f"--out={out}", "--formats=html"])
+    monkeypatch.setattr(sys, "argv", ["quicksilver", "simulate", SWIM.name])
+    out = folder / "out"
+    options = ["--compare", "yarn_fifo", "eagle", "kairos_slots", "--load=0.9", "--first=1000", "--processes=1"]
+    done = CliRunner().invoke(cli, ["simulate", str(SWIM), *options, f"--out={out}", "--formats=html"])
     assert done.exit_code == 0, done.output
     found.open(out / "report.html")
-    assert found.run("return document.title") == "Simulation of swim.tsv"
+    assert found.run("return document.title") == f"Simulation of {SWIM.name}"
     titles = found.run("return [...document.querySelectorAll('h2')].map(one => one.textContent)")
     assert titles[:4] == ["Figures", "Against yarn_fifo", "Job completion", "Utilisation"]
     assert "Who waited behind whom" in titles

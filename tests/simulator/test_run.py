@@ -51,6 +51,10 @@ def test_equal_seeds_give_equal_results_on_any_number_of_processes(offer: Offer)
     assert next(iter(alone.values()))["figures"]["metrics"]["jobs_long"] == 12
 
 
+def test_no_runs_need_no_processes(offer: Offer) -> None:
+    assert list(run_all(offer, [], 2, lambda _: None)) == []
+
+
 def test_a_run_that_fails_names_itself_and_ends_the_others(offer: Offer) -> None:
     some = wanted(Choice("fails_at", (0, 5)))
     for processes in (1, 2):

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from simulator.checks import wrong
 from simulator.model import ClusterModel, Job, SimResult
@@ -58,6 +59,16 @@ def test_an_idle_node_steals_what_waits_behind_a_long_task_and_a_long_one_waits_
     assert (alone.counts["behind_long"], alone.counts["tasks_after_long"]) == (1, 1)
 
 
+def test_a_split_cluster_runs_short_jobs_on_the_nodes_kept_for_them_alone() -> None:
+    """Thesis §2.4.6."""
+    jobs, cluster = [job(1, 0.0, 10.0, 10.0)], ClusterModel(4, delay_s=0.0)
+    both = {"short_partition_ratio": 0.25, "contacts": 0, "distinct": True}
+    assert ended_s(run("hawk", jobs, cluster, **both)) == {1: 10.0}
+    assert ended_s(run("hawk", jobs, cluster, split=True, **both)) == {1: 20.0}
+    with pytest.raises(ValidationError, match="keep nodes for short jobs"):
+        run("hawk", jobs, cluster, split=True, short_partition_ratio=0.0)
+
+
 def test_eagle_sends_no_short_task_behind_a_long_one() -> None:
     jobs = [job(1, 0.0, 1000.0), job(2, 1.0, 10.0, 10.0)]
     cluster = ClusterModel(2, delay_s=0.0)
@@ -78,8 +89,8 @@ def test_least_work_left_sees_what_runs_and_dlwl_only_what_was_reported() -> Non
     jobs = [job(1, 0.0, 30.0, 10.0), job(2, 1.0, 5.0), job(3, 2.0, 5.0), job(4, 6.5, 5.0)]
     jobs[0] = Job(1, 0.0, (30.0, 10.0), 20.0)
     cluster = ClusterModel(2, delay_s=0.0)
-    assert ended_s(run("clwl", jobs, cluster)) == {1: 30.0, 2: 35.0, 3: 15.0, 4: 20.0}
-    late = [ended_s(run("dlwl", jobs, cluster, seed=seed, heartbeat_s=1000.0)) for seed in range(20)]
+    assert ended_s(run("clwl", jobs, cluster)) == {1: 30.0, 2: 35.0, 3: 15.0, 4: 40.0}  # 4: both wait equally long
+    late = [ended_s(run("dlwl", jobs, cluster, seed=seed, heartbeat_s=100.0)) for seed in range(20)]
     assert {one[1] for one in late} > {30.0}  # both tasks went to one node in some
 
 
@@ -133,8 +144,10 @@ def test_eagle_without_any_of_its_parts_loses_nothing_either(seed: int, parts: d
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), central=st.booleans(), contacts=st.integers(0, 3))
-def test_hawk_without_any_of_its_parts_loses_nothing_either(seed: int, central: bool, contacts: int) -> None:
+@given(seed=st.integers(0, 10**6), central=st.booleans(), contacts=st.integers(0, 3), split=st.booleans())
+def test_hawk_without_any_of_its_parts_loses_nothing_either(
+    seed: int, central: bool, contacts: int, split: bool
+) -> None:
     jobs, cluster = trace(seed), ClusterModel(5)
-    given_ = {"central": central, "contacts": contacts, "short_partition_ratio": 0.3}
+    given_ = {"central": central, "contacts": contacts, "short_partition_ratio": 0.3, "split": split}
     assert wrong(run("hawk", jobs, cluster, seed, **given_), jobs, cluster) == []

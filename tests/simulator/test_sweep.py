@@ -94,6 +94,13 @@ def test_policies_that_are_the_system_s_own_are_changed_not_replaced() -> None:
     assert other.settings["policies"]["routes"] == [{"policy": "only_g"}]
 
 
+def test_settings_of_a_slot_that_is_not_named_are_those_of_the_default_policy() -> None:
+    for_k, for_share = Choice("place.k", (7,)), Choice("quota.factor", (0.5,))
+    (one,) = variants(Wanted(("quicksilver",), (for_k, for_share)))
+    assert one.settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
+    assert one.settings["policies"]["quota"]["policy"] == "queue_share"
+
+
 def test_equal_settings_are_run_once() -> None:
     assert len(variants(Wanted(("queues",), (), (Choice("cutoff_s", (5, 5.0)),)))) == 1
 

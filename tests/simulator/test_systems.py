@@ -8,7 +8,7 @@ from simulator import systems
 from simulator.checks import wrong
 from simulator.errors import UnknownSystemError
 from simulator.model import ClusterModel, Job, JobOutcome, SimResult
-from simulator.systems import SYSTEMS, SystemSettings, load
+from simulator.systems import ABOUT, SYSTEMS, SystemSettings, load
 
 JOB = Job(1, 5.0, (1.0, 3.0), estimate_s=2.0)
 CLUSTER = ClusterModel(nodes=1, slots=2)
@@ -25,6 +25,7 @@ def test_every_system_loads_and_its_defaults_are_settings(name: str) -> None:
     assert system.name == name
     assert isinstance(system.Settings(), SystemSettings)
     assert all(field.description for field in system.Settings.model_fields.values())
+    assert name in ABOUT
 
 
 def test_an_unknown_system_is_refused_with_those_there_are(monkeypatch: pytest.MonkeyPatch) -> None:

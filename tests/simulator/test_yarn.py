@@ -5,11 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from simulator.checks import wrong
+from simulator.clock import Clock
 from simulator.errors import SimulatorError
 from simulator.model import ClusterModel, Job, SimResult
 from simulator.systems import load
+from simulator.tally import Tally
 
-EXACT = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0}
+EXACT = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0, "end_beats": False}
 
 
 def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int = 1, **chosen: object) -> SimResult:
@@ -25,6 +27,15 @@ def test_a_task_waits_for_a_nodes_heartbeat_and_then_for_its_masters() -> None:
     result = run("yarn_fifo", [job(1, 0.0, 2.5)], ClusterModel(1, delay_s=0.0), **EXACT)
     assert [one.ended_s for one in result.jobs] == [1.0 + 2.5]
     assert result.jobs[0].wait_s == 1.0
+
+
+def test_a_place_is_free_at_the_end_of_a_container_or_at_its_nodes_next_heartbeat() -> None:
+    jobs, cluster = [job(1, 0.0, 2.5, 2.5)], ClusterModel(1, delay_s=0.0)
+    exact = {**EXACT, "node_beat_s": 10.0}
+    at_beats = run("yarn_fifo", jobs, cluster, **exact).jobs[0].ended_s
+    at_ends = run("yarn_fifo", jobs, cluster, **{**exact, "end_beats": True}).jobs[0].ended_s
+    first_began_s = at_beats - 10.0 - 2.5
+    assert at_ends == first_began_s + 3.0 + 2.5  # its master heartbeats each second
 
 
 def test_a_node_gets_one_container_in_a_heartbeat_and_more_where_that_is_set() -> None:
@@ -91,3 +102,17 @@ def test_nothing_is_lost_and_equal_seeds_are_equal(
     result = run(name, jobs, cluster, off_switch=off_switch)
     assert wrong(result, jobs, cluster) == []
     assert result == run(name, jobs, cluster, off_switch=off_switch)
+
+
+def test_ends_at_one_moment_are_all_told() -> None:
+    jobs = [job(number, 0.0, 0.0, 0.0, 2.0, 2.0) for number in (1, 2, 3)]
+    cluster = ClusterModel(2, slots=2, delay_s=0.0)
+    assert wrong(run("yarn_fifo", jobs, cluster, start_s=0.0), jobs, cluster) == []
+
+
+def test_a_run_in_which_nothing_is_left_to_be_done_ends_with_an_error() -> None:
+    clock, cluster = Clock(), ClusterModel(1)
+    tally = Tally("none", 1, clock, cluster, 10.0)
+    tally.feed([job(1, 0.0, 5.0)], tally.arrived)
+    with pytest.raises(SimulatorError, match=r"at 10\.0 s nothing is left to be done, but 1 jobs have not ended"):
+        clock.run()

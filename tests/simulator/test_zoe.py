@@ -183,10 +183,23 @@ def test_the_mix_is_as_the_paper_has_it() -> None:
     }
     assert all(later.arrives_s >= earlier.arrives_s for earlier, later in pairwise(drawn))
     assert all(a.core == len(a.durations_s) for a in drawn if a.klass == BATCH_RIGID)
+    assert {a.core for a in drawn if a.klass == BATCH_ELASTIC} == {3}, "client, master and one worker"
     assert max(len(a.durations_s) * a.cores for a in drawn) <= 1600
     cores_s = sum(a.work_s * a.cores for a in drawn) / 3200
     mb_s = sum(a.work_s * a.memory_mb for a in drawn) / (100 * 128 * 1024)
     assert max(cores_s, mb_s) == pytest.approx(drawn[-1].arrives_s, abs=0.001)
+
+
+def test_a_property_of_the_mix_changes_alone() -> None:
+    plain, drawn_cores, together = (
+        list(applications(ZoeMix(applications=600, **changed), seed=3))
+        for changed in ({}, {"elastic_core": 0}, {"together": 20})
+    )
+    assert len({a.core for a in drawn_cores if a.klass == BATCH_ELASTIC}) > 20
+    for one, other in zip(plain, drawn_cores, strict=True):
+        assert one.runtime_s == other.runtime_s and len(one.durations_s) - one.core <= len(other.durations_s)
+    assert len({a.arrives_s for a in together}) == 600 / 20
+    assert [a.durations_s for a in together] == [a.durations_s for a in plain]
 
 
 def test_the_mix_under_every_discipline() -> None:

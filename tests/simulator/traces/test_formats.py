@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from io import StringIO
 from itertools import pairwise
 from pathlib import Path
@@ -35,6 +36,10 @@ JOBS = st.lists(
         queue=st.text(),
         cores=st.floats(0.1, 64),
         memory_mb=st.integers(0, 2**40),
+    ).flatmap(
+        lambda job: st.sampled_from(((), (len(job.durations_s),), (1,) * len(job.durations_s))).map(
+            lambda stages: replace(job, stages=stages)
+        )
     ),
     max_size=6,
 ).map(lambda jobs: numbered(sorted(jobs, key=lambda job: job.arrives_s)))
@@ -42,8 +47,7 @@ QUICK = settings(max_examples=60, suppress_health_check=[HealthCheck.function_sc
 
 
 def numbered(jobs: list[Job]) -> list[Job]:
-    fields = ("arrives_s", "durations_s", "estimate_s", "name", "user", "queue", "cores", "memory_mb")
-    return [Job(n, *(getattr(job, field) for field in fields)) for n, job in enumerate(jobs, start=1)]
+    return [replace(job, number=n) for n, job in enumerate(jobs, start=1)]
 
 
 def written(tmp_path: Path, text: str, name: str = "trace") -> Path:
@@ -139,20 +143,28 @@ def test_a_named_format_is_not_guessed(tmp_path: Path) -> None:
         list(read(written(tmp_path, "10 3 20 10 20 30\n"), "swim"))
 
 
-def test_jobs_of_other_formats_are_jobs_of_independent_tasks(tmp_path: Path) -> None:
+def test_jobs_of_other_formats_keep_their_stages(tmp_path: Path) -> None:
     path = written(tmp_path, f"a\t5\t5\t{2**28}\t10\t10\nb\t9\t4\t1\t0\t1\n")
     first, second = read(path)
     assert (first.number, first.arrives_s, len(first.durations_s), first.name) == (1, 0.0, 3, "a")
     assert first.estimate_s == pytest.approx(sum(first.durations_s) / 3)
-    assert [len(job.durations_s) for job in read(path, stages="map")] == [2, 1]
+    assert (first.stages, second.stages) == ((2, 1), ())
+    maps = list(read(path, stages="map"))
+    assert [(len(job.durations_s), job.stages) for job in maps] == [(2, ()), (1, ())]
+    with (tmp_path / "jobs").open("w") as file:
+        dump_jobs([first, second], file)
+    assert list(read(tmp_path / "jobs")) == [first, second]
+    assert list(read(tmp_path / "jobs", stages="map")) == maps
     assert second.arrives_s == 4.0
 
 
 def test_the_mean_that_was_told_is_the_estimate_and_jobs_become_specs_again() -> None:
     spec = JobSpec(3, 1.0, "k", (TaskSpec(2.0, slow_times=2.0), TaskSpec(1.0, REDUCE)), "q", "u", 7.0, 512, "n")
     job = job_of(spec)
-    assert job == Job(3, 1.0, (4.0, 1.0), 7.0, "n", "u", "q", memory_mb=512)
-    assert spec_of(job) == JobSpec(3, 1.0, "job", (TaskSpec(4.0), TaskSpec(1.0)), "q", "u", 7.0, 512, "n")
+    assert job == Job(3, 1.0, (4.0, 1.0), 7.0, "n", "u", "q", memory_mb=512, stages=(1, 1))
+    assert spec_of(job) == JobSpec(3, 1.0, "job", (TaskSpec(4.0), TaskSpec(1.0, REDUCE)), "q", "u", 7.0, 512, "n")
+    mixed = JobSpec(1, 0.0, "k", (TaskSpec(1.0, 2), TaskSpec(2.0), TaskSpec(3.0, 2), TaskSpec(4.0)))
+    assert job_of(mixed) == Job(1, 0.0, (2.0, 4.0, 1.0, 3.0), 2.5, user="bench", stages=(2, 2))
     assert job_of(JobSpec(1, 0.0, "k", (TaskSpec(1.0, REDUCE),)), "map") is None
 
 
@@ -184,6 +196,8 @@ def test_broken_text_is_told_with_its_line(tmp_path: Path, text: str, what: str)
         ({"durations_s": None}, "not the fields"),
         ({"arrives_s": -1}, "below 0"),
         ({"cores": 0}, "cores=0"),
+        ({"stages": [1, 2]}, "a job of 2 tasks has other ones"),
+        ({"stages": 2}, "not the fields"),
         ({"core": 3}, "core=3 of 2 components"),
         ({"klass": "batch"}, "not the fields of an application"),
     ),

@@ -162,3 +162,4 @@ def test_kairos_test_bed_has_the_jobs_of_its_table() -> None:
     work_s = sum(job.work_s for job in jobs) / 2000
     assert work_s == pytest.approx(generator("kairos_testbed").mean_work_s, rel=0.1)
     assert {job.name for job in generate("kairos_uniform", 100, 1)} == {"1", "2", "3"}
+    assert {job.stages for job in jobs} == {(15, 15), (30, 30), (112, 60), (224, 60)}

@@ -19,7 +19,7 @@ from simulator.model import ClusterModel, Job
 from simulator.systems.recorded import SYSTEM, RecordedSettings
 from simulator.traces.formats import format_of, read
 from simulator.traces.lines import Mistakes, TraceError
-from simulator.traces.recorded import read_recorded
+from simulator.traces.recorded import RecordedTask, by_stage, read_recorded
 from simulator.traces.source import Source
 from workloads.postgres import Postgres
 
@@ -172,3 +172,26 @@ def test_what_is_no_store_is_told(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         list(read_recorded("postgresql://ann:secret@127.0.0.1:1/db"))
     assert "secret" not in str(caught.value)
+
+
+def test_reduces_of_a_record_wait_for_its_maps_and_other_requests_where_they_did() -> None:
+    def task(name: str, priority: int, begun_s: float, ended_s: float) -> RecordedTask:
+        return RecordedTask(name, "Q", "n1:1", "", 0.0, begun_s, ended_s, 1.0, 1, 0.0, priority)
+
+    early, map_, late, again = (
+        task("r", 10, 2.0, 9.0),
+        task("m", 20, 1.0, 4.0),
+        task("s", 10, 7.0, 8.0),
+        task("f", 5, 3, 6),
+    )
+    tasks, stages = by_stage([early, map_, late, again], "MAPREDUCE")
+    assert stages == (2, 2)
+    assert [(one.container_id, one.begun_s, one.runs_s) for one in tasks] == [
+        ("m", 1.0, 3.0),
+        ("f", 3.0, 3.0),
+        ("r", 6.0, 3.0),
+        ("s", 7.0, 1.0),
+    ]
+    assert by_stage([early, map_, late, again], "SPARK") == ([early, map_, late, again], ())
+    assert by_stage([late, map_], "SPARK") == ([map_, late], (1, 1))
+    assert by_stage([late, early], "MAPREDUCE") == ([late, early], ())

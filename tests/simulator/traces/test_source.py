@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -166,3 +168,9 @@ def test_generators_are_listed() -> None:
     assert "yahoo: 24,262 jobs" in out
     rows = json.loads(ran("generators", "--json")[0])
     assert {row["name"] for row in rows} >= {"hawk_example", "google", "mercury_fixed_2s"} and "shapes" not in rows[0]
+
+
+def test_a_simulation_of_a_file_imports_no_database() -> None:
+    code = "import sys, simulator.cli; print([name for name in ('sqlalchemy', 'structlog') if name in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
