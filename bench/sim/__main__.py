@@ -24,6 +24,7 @@ SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kairos": _PRODUCTION,
     "mercury": _PRODUCTION,
     "opportunistic": _PRODUCTION,
+    "quicksilver": _PRODUCTION,
 }
 """By system: what is set otherwise than by default."""
 LEFT_OUT: Final = frozenset(("zoe",))

@@ -12,9 +12,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, stdev
 from typing import Any, Final
 
 import click
@@ -25,6 +27,9 @@ from simulator.traces.generate import generate
 from simulator.traces.hawk import dump_hawk
 
 QUANTILES: Final = (50, 90, 99)
+BOUND: Final = 0.05
+"""How far the ratio of two percentiles may be from 1."""
+P99_BOUND: Final = 0.15
 _YAHOO: Final = "90.5811"
 PEER: Final = {
     # stealing, central, cutoff, cutoff to compare, small %, big %, SRPT, heartbeat, least probes, SBP, system
@@ -121,21 +126,40 @@ def ours(system: str, trace: Path, nodes: int, seed: int, folder: Path) -> Run:
 
 
 def compared(tasks: int, peers: list[Run], own: list[Run]) -> dict[str, Any]:
-    """Return figures of one system and their ratios; percentiles are means over the seeds."""
+    """Return figures of one system and their ratios.
+
+    Percentiles are means over the seeds. `error`: the standard error of their ratio; `outside`: those whose ratio is
+    not within the bound.
+    """
     found: dict[str, Any] = {}
+    raw: dict[str, dict[str, list[float]]] = {}
     for name, runs in (("peer", peers), ("ours", own)):
+        done_s = raw[name] = {key: [of(run) for run in runs] for key, of in _PERCENTILES.items()}
         found[name] = {
             "tasks_per_s": round(tasks / median(run.cpu_s for run in runs)),
             "rss_mb": round(max(run.rss_mb for run in runs), 1),
-            **{
-                f"{klass}_p{q}_s": round(fmean(percentile(run.done[klass], q) for run in runs), 2)
-                for klass in ("short", "long")
-                for q in QUANTILES
-            },
+            **{key: round(fmean(values), 2) for key, values in done_s.items()},
         }
-    found["ratio"] = {key: round(found["ours"][key] / found["peer"][key], 3) for key in found["peer"]}
+    ratio = found["ratio"] = {key: round(found["ours"][key] / found["peer"][key], 3) for key in found["peer"]}
+    found["error"] = {key: _error(raw["peer"][key], raw["ours"][key]) for key in _PERCENTILES}
+    found["outside"] = [key for key in _PERCENTILES if abs(ratio[key] - 1) > (P99_BOUND if "p99" in key else BOUND)]
     found["cpu_s"] = {"peer": [round(run.cpu_s, 2) for run in peers], "ours": [round(run.cpu_s, 2) for run in own]}
+    found["by_seed"] = raw
     return found
+
+
+def _of(klass: str, q: float) -> Callable[[Run], float]:
+    return lambda run: round(percentile(run.done[klass], q), 2)
+
+
+_PERCENTILES: Final = {f"{klass}_p{q}_s": _of(klass, q) for klass in ("short", "long") for q in QUANTILES}
+
+
+def _error(peers: list[float], own: list[float]) -> float:
+    """Return the standard error of the ratio of two means, as a share of it; 0 of a single seed."""
+    if len(own) < 2:
+        return 0.0
+    return round(math.sqrt(sum((stdev(values) / fmean(values)) ** 2 / len(values) for values in (peers, own))), 4)
 
 
 def _trace(given: Path | None, jobs: int, folder: Path) -> tuple[Path, int, float]:
@@ -152,6 +176,16 @@ def _trace(given: Path | None, jobs: int, folder: Path) -> tuple[Path, int, floa
     return path.resolve(), tasks, work_s / last_s
 
 
+def _both(peer: Path, python: str | None, system: str, trace: Path, nodes: int, seed: int, folder: Path) -> list[Run]:
+    try:
+        runs = [theirs(peer.read_text(), python, system, trace, nodes, seed, folder)]
+    except NoPeerError as error:
+        raise click.ClickException(f"{peer}: {error}") from error
+    runs.append(ours(system, trace, nodes, seed, folder))
+    click.echo(f"{system} seed {seed}: {runs[0].cpu_s:.1f} s, {runs[1].cpu_s:.1f} s", err=True)
+    return runs
+
+
 @click.command()
 @click.argument("peer", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
@@ -162,7 +196,13 @@ def _trace(given: Path | None, jobs: int, folder: Path) -> tuple[Path, int, floa
 @click.option("--load", default=0.9, show_default=True, help="Share of the nodes that the whole trace keeps busy.")
 @click.option("--systems", default="sparrow,hawk,eagle", show_default=True, help=f"Of {', '.join(PEER)}.")
 @click.option("--seeds", default=5, show_default=True)
+@click.option("--first-seed", default=0, show_default=True)
 @click.option("--peer-python", help="An interpreter of Python 2 for the peer; default: translated for this one.")
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Written after each run with what was found so far.",
+)
 def main(
     peer: Path,
     trace: Path | None,
@@ -171,30 +211,30 @@ def main(
     load: float,
     systems: str,
     seeds: int,
+    first_seed: int,
     peer_python: str | None,
+    out: Path | None,
 ) -> None:
     """Run PEER, eagle_simulation.py of epfl-labos/eagle, and the simulator on one trace; print figures as JSON."""
     names = systems.split(",")
     if unknown := set(names) - set(PEER):
         raise click.BadParameter(f"{', '.join(sorted(unknown))}: use some of {', '.join(PEER)}", param_hint="--systems")
-    source = peer.read_text()
     with tempfile.TemporaryDirectory(prefix="bench-sim-") as name:
         folder = Path(name)
         path, tasks, load_nodes = _trace(trace, jobs, folder)
         count = nodes or math.ceil(load_nodes / load)
+        about: dict[str, Any] = {"tasks": tasks, "nodes": count, "load": round(load_nodes / count, 3), "seeds": seeds}
+        about["first_seed"] = first_seed
+        about |= {"peer_python": peer_python or "translated", "machine": machine(), "commit": commit()}
+        runs: dict[str, list[list[Run]]] = {system: [] for system in names}
         found: dict[str, Any] = {}
-        for system in names:
-            peers, own = list[Run](), list[Run]()
-            for seed in range(seeds):
-                try:
-                    peers.append(theirs(source, peer_python, system, path, count, seed, folder))
-                except NoPeerError as error:
-                    raise click.ClickException(f"{peer}: {error}") from error
-                own.append(ours(system, path, count, seed, folder))
-                click.echo(f"{system} seed {seed}: {peers[-1].cpu_s:.1f} s, {own[-1].cpu_s:.1f} s", err=True)
-            found[system] = compared(tasks, peers, own)
-    given = {"tasks": tasks, "nodes": count, "seeds": seeds, "peer_python": peer_python or "translated"}
-    click.echo(json.dumps({**given, "systems": found, "machine": machine(), "commit": commit()}, indent=1))
+        for seed, system in product(range(first_seed, first_seed + seeds), names):
+            of = runs[system]
+            of.append(_both(peer, peer_python, system, path, count, seed, folder))
+            found[system] = compared(tasks, [one[0] for one in of], [one[1] for one in of])
+            if out:
+                out.write_text(json.dumps({**about, "systems": found}, indent=1))
+    click.echo(json.dumps({**about, "systems": found}, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`python -m bench.sim.zoe`: Zoe's 80,000 applications under every discipline; the paper's ratios, and applications/s.
 
-Ratios compare two disciplines on the same applications (one seed); their spread is over seeds.
+Ratios compare two disciplines on the same applications (one seed); their spread is over seeds. `--mix` changes one
+property of the applications, as `--mix burst=4`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from time import perf_counter, process_time
 from typing import Any, Final
 
 import click
+from pydantic import ValidationError
 
 from bench.results import commit, machine, write
 from bench.stats import percentile, spread
@@ -93,6 +95,7 @@ def figures(result: SimResult, cpu_s: float) -> Figures:
     found = {
         "turnaround_mean_s": fmean(turnaround_s),
         "turnaround_median_s": percentile(turnaround_s, 50),
+        **_by_class(result),
         "wait_mean_s": fmean(one.wait_s for one in result.jobs),
         "wait_median_s": percentile([one.wait_s for one in result.jobs], 50),
         **result.extra,
@@ -101,7 +104,18 @@ def figures(result: SimResult, cpu_s: float) -> Figures:
     }
     if interactive_s:
         found["interactive_wait_mean_s"] = fmean(interactive_s)
+        found["interactive_wait_median_s"] = percentile(interactive_s, 50)
         found["interactive_wait_p95_s"] = percentile(interactive_s, 95)
+    return found
+
+
+def _by_class(result: SimResult) -> Figures:
+    """Return mean and median turnarounds of the batch applications that are there, by class."""
+    found = {}
+    for klass in (BATCH_ELASTIC, BATCH_RIGID):
+        if those_s := [one.completion_s for one in result.jobs if one.klass == klass]:
+            found[f"{klass}_turnaround_mean_s"] = fmean(those_s)
+            found[f"{klass}_turnaround_median_s"] = percentile(those_s, 50)
     return found
 
 
@@ -115,8 +129,8 @@ def ratios(of: dict[str, Figures]) -> dict[str, float]:
         for other in ("malleable", "rigid"):
             if f"{order} {other}" in of:
                 ours, theirs = of[f"{order} flexible"], of[f"{order} {other}"]
-                for key in ("turnaround_mean", "turnaround_median"):
-                    found[f"{order}_flexible_to_{other}_{key}"] = ours[f"{key}_s"] / theirs[f"{key}_s"]
+                for key in (key for key in ours if "turnaround" in key):
+                    found[f"{order}_flexible_to_{other}_{key.removesuffix('_s')}"] = ours[key] / theirs[key]
                 found[f"{order}_flexible_to_{other}_cores"] = ours["cores_share"] / theirs["cores_share"]
     for by_hand in ("", " by hand"):
         if f"srpt preemptive{by_hand}" in of:
@@ -140,16 +154,19 @@ def on_servers(seed: int) -> dict[str, float]:
     return {key: of["flexible"][key] / of["rigid"][key] for key in of["rigid"]}
 
 
-def measure(parts: Iterable[str], many: int, seeds: Iterable[int]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the result and its raw figures, by seed and run."""
+def measure(
+    parts: Iterable[str], many: int, seeds: Iterable[int], mix: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the result and its raw figures, by seed and run; `mix`: what is changed of the applications."""
     raw: dict[str, dict[str, Figures]] = {}
     wanted = runs(parts)
     for seed in seeds:
-        raw[str(seed)] = {name: _one(name, share, settings, many, seed) for name, share, settings in wanted}
+        raw[str(seed)] = {name: _one(name, share, settings, many, seed, mix or {}) for name, share, settings in wanted}
     by_seed = list(raw.values())
     compared = [ratios(of) for of in by_seed]
     result = {
         "applications": many,
+        "mix": mix or {},
         "seeds": len(by_seed),
         f"zoe_{many}_apps_s": spread([max(one["wall_s"] for one in of.values()) for of in by_seed]),
         f"zoe_{many}_apps_cpu_s": spread([max(one["cpu_s"] for one in of.values()) for of in by_seed]),
@@ -165,9 +182,11 @@ def measure(parts: Iterable[str], many: int, seeds: Iterable[int]) -> tuple[dict
     return result, raw
 
 
-def _one(name: str, interactive_ratio: float, settings: dict[str, Any], many: int, seed: int) -> Figures:
+def _one(
+    name: str, interactive_ratio: float, settings: dict[str, Any], many: int, seed: int, changed: dict[str, Any]
+) -> Figures:
     """Make the applications and run them; the time is for both. The wall's time depends on what else runs."""
-    mix = ZoeMix(applications=many, interactive_ratio=interactive_ratio)
+    mix = ZoeMix.model_validate({"applications": many, "interactive_ratio": interactive_ratio} | changed)
     begun_s, begun_cpu_s = perf_counter(), process_time()
     result = SYSTEM.run(applications(mix, seed), MACHINES, ZoeSettings.model_validate(settings), seed)
     wall_s = perf_counter() - begun_s
@@ -176,16 +195,26 @@ def _one(name: str, interactive_ratio: float, settings: dict[str, Any], many: in
     return found | {"wall_s": wall_s}
 
 
+def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the settings of the mix that are given. Raises click.BadParameter for what is none, or out of range."""
+    given = dict(change.partition("=")[::2] for change in changes)
+    try:
+        return ZoeMix.model_validate_strings(given).model_dump(include=set(given))
+    except ValidationError as error:
+        raise click.BadParameter(f"{error}; settings of ZoeMix are {', '.join(ZoeMix.model_fields)}") from error
+
+
 @click.command()
 @click.option("--applications", "many", default=80_000, show_default=True, type=click.IntRange(min=2))
 @click.option("--seeds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option("--part", "parts", multiple=True, type=click.Choice([*_PARTS, TESTBED]), help="Of the evaluation; all.")
-def zoe(many: int, seeds: int, parts: tuple[str, ...]) -> None:
+@click.option("--mix", "changes", multiple=True, metavar="KEY=VALUE", help="Change a setting of ZoeMix, as burst=4.")
+def zoe(many: int, seeds: int, parts: tuple[str, ...], changes: tuple[str, ...]) -> None:
     """Zoe's mix of applications under its disciplines and orders."""
     result: dict[str, Any] = {"benchmark": "sim-zoe", "machine": machine(), "commit": commit()}
     raw: dict[str, Any] = {}
     if mixes := [part for part in parts or _PARTS if part != TESTBED]:
-        found, raw = measure(mixes, many, range(1, seeds + 1))
+        found, raw = measure(mixes, many, range(1, seeds + 1), _changed(changes))
         result |= found
     if not parts or TESTBED in parts:
         ours = raw[TESTBED] = [on_servers(seed) for seed in range(1, _TESTBED_SEEDS + 1)]

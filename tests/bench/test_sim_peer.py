@@ -64,6 +64,17 @@ def test_percentiles_and_ratios() -> None:
     assert (ratio["tasks_per_s"], ratio["rss_mb"], ratio["short_p99_s"]) == (4.0, 0.5, 1.0)
 
 
+def test_what_is_not_within_its_bound_is_named_with_the_error_of_chance() -> None:
+    def run(short_s: float, long_s: float) -> Run:
+        return Run(1.0, 10.0, {"short": [short_s] * 100, "long": [long_s] * 100})
+
+    found = compared(100, [run(99.0, 10.0), run(101.0, 10.0)], [run(107.0, 10.0), run(105.0, 10.0)])
+    assert found["outside"] == ["short_p50_s", "short_p90_s"]  # 6 %; p99 may differ by 15 %
+    assert found["error"]["long_p50_s"] == 0.0
+    assert found["error"]["short_p50_s"] == pytest.approx(0.0137, abs=1e-4)  # sqrt(2 / 100**2 / 2 + 2 / 106**2 / 2)
+    assert found["by_seed"]["ours"]["short_p99_s"] == [107.0, 105.0]
+
+
 @pytest.mark.parametrize("system", PEER)
 def test_each_system_of_the_peer_is_one_of_ours(system: str, tmp_path: Path) -> None:
     assert load(system).name == system

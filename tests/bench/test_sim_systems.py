@@ -1,6 +1,7 @@
 """Benchmarks of the simulator: tasks per second of the systems, and Mercury's experiments."""
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from policies.registry import Registry
 from policies.settings import Policies
 from simulator.model import ClusterModel
 from simulator.systems import SYSTEMS, load
+from simulator.systems.mercury import Production
 
 
 def test_the_trace_keeps_the_slots_busy_as_asked() -> None:
@@ -38,24 +40,36 @@ def test_the_command_ends_with_one_json_object(tmp_path: Path, monkeypatch: pyte
 
 
 def test_mercurys_runs_are_compared_with_runs_and_their_policies_load() -> None:
-    listed = mercury.runs()
-    names = [name for name, _, _, _ in listed]
-    assert len(set(names)) == len(names) and {against for _, against, _, _ in listed} <= set(names)
+    listed = [run for part in mercury.runs().values() for run in part]
+    names = {run.name for run in listed}
+    assert len(names) == len(listed) and {mercury.against(name) for name in names} <= names
     registry = Registry()
-    for _, _, _, chosen in listed:
-        Policies.load(chosen["policies"], registry)
+    for chosen in {json.dumps(run.chosen["policies"], sort_keys=True) for run in listed}:
+        Policies.load(json.loads(chosen), registry)
+    for run in listed:
+        Production(**run.chosen)
+        begin_s, until_s = mercury.window(run)
+        assert 2 * run.cycle_s < begin_s < until_s
 
 
-def test_gains_are_of_tasks_per_second_over_only_g(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mercury, "CLUSTER", ClusterModel(nodes=2, slots=2))
-    monkeypatch.setattr(mercury, "JOBS", {150: 1})
-    monkeypatch.setattr(mercury, "_ROUNDS", 1)
-    monkeypatch.setattr(mercury, "_TASKS", 6)
-    policies = {"policies": mercury.only_q(place={"policy": "topk_wait"})}
-    wanted = [("g", "g", 1.0, {"policies": mercury.ONLY_G}), ("q", "g", 1.0, policies)]
+def test_mercurys_jobs_are_alike_whatever_is_compared() -> None:
+    one, other = (mercury.Run(name, (2.0, 50.0), {"launch_s": 4.0}) for name in ("a: only-G", "a: only-Q"))
+    first = list(islice(mercury.jobs(one, 1), 80))
+    assert first == list(islice(mercury.jobs(other, 1), 80)) != list(islice(mercury.jobs(one, 2), 80))
+    assert [job.estimate_s for job in first].count(6.1) == 40
+    assert first[40].arrives_s < first[74].arrives_s == first[79].arrives_s
+
+
+def test_gains_are_over_only_g_within_the_window() -> None:
+    small = ClusterModel(nodes=2, slots=2)
+    wanted = [
+        mercury.Run(f"x: only-{kind}", (1.0,), {"policies": policies}, small, 2, (5.0, 20.0))
+        for kind, policies in (("G", mercury.ONLY_G), ("Q", mercury.only_q()))
+    ]
     result, raw = mercury.measure(wanted, [1])
-    of = raw["1"]
-    assert result["gains"]["q"]["median"] == pytest.approx(
-        of["q"]["tasks_per_s"] / of["g"]["tasks_per_s"] - 1, abs=1e-4
-    )
-    assert of["q"]["tasks_per_s"] > of["g"]["tasks_per_s"] > 0
+    guaranteed, queueable = raw["1"]["x: only-G"], raw["1"]["x: only-Q"]
+    for figure in ("tasks_per_s", "latency_mean_s"):
+        gain = queueable[figure] / guaranteed[figure] - 1
+        assert result["gains"][figure]["x: only-Q"]["median"] == pytest.approx(gain, abs=1e-4)
+    assert 4 / 1.1 >= queueable["tasks_per_s"] > guaranteed["tasks_per_s"] > 0
+    assert guaranteed["faults"] == queueable["faults"] == 0

@@ -1,10 +1,11 @@
 """The figures of Zoe's evaluation: which runs they need, and that they compare like with like."""
 
 import pytest
+from click.testing import CliRunner
 
-from bench.sim.zoe import figures, measure, on_servers, ratios, runs
+from bench.sim.zoe import figures, measure, on_servers, ratios, runs, zoe
 from simulator.model import JobOutcome, SimResult
-from simulator.zoe.model import INTERACTIVE
+from simulator.zoe.model import BATCH_RIGID, INTERACTIVE
 
 
 def test_parts_share_no_run_and_make_their_own_ratios() -> None:
@@ -33,8 +34,16 @@ def test_figures_of_a_run() -> None:
         "cpu_s": 0.5,
         "apps_per_cpu_s": 4.0,
         "interactive_wait_mean_s": 8.0,
+        "interactive_wait_median_s": 8.0,
         "interactive_wait_p95_s": 8.0,
     }
+
+
+def test_figures_by_class() -> None:
+    outcomes = [JobOutcome(n, 0.0, n * 10.0, 1, 1.0, klass=BATCH_RIGID) for n in (1, 2, 6)]
+    found = figures(SimResult("zoe", 1, outcomes), cpu_s=1)
+    assert (found["batch-rigid_turnaround_mean_s"], found["batch-rigid_turnaround_median_s"]) == (30, 20)
+    assert "batch-elastic_turnaround_mean_s" not in found
 
 
 def test_ratios_are_flexible_to_the_other() -> None:
@@ -57,6 +66,15 @@ def test_a_small_measurement_has_all_keys(part: str) -> None:
     assert result["zoe_60_apps_s"]["median"] > 0
     assert set(result["apps_per_cpu_s"]) == set(result["runs"]) == {name for name, _, _ in runs((part,))}
     assert bool(result["ratios"]) == (part != "preemption"), "60 applications do not wait for each other"
+
+
+def test_one_property_of_the_mix_is_changed() -> None:
+    bursts = measure(("ratio",), 300, (1,))[1]["1"]["hrrn flexible"]
+    single = measure(("ratio",), 300, (1,), {"burst": 1.5, "together": 1})[1]["1"]["hrrn flexible"]
+    assert bursts["turnaround_mean_s"] != single["turnaround_mean_s"]
+    wrong = CliRunner().invoke(zoe, ["--mix", "burst=0.5", "--mix", "core=3"])
+    assert wrong.exit_code == 2
+    assert "burst" in wrong.output and "core" in wrong.output and "elastic_core" in wrong.output
 
 
 def test_ten_servers_are_shared_better_by_the_flexible_discipline() -> None:
