@@ -285,7 +285,10 @@ class Ends:
         if not live.released:
             self._releases.append(live.proto)
         status = y.ContainerStatusProto(
-            state=y.C_COMPLETE, diagnostics=diagnostics, exit_status=exit_status, executionType=y.GUARANTEED
+            state=y.C_COMPLETE,
+            diagnostics=f"{diagnostics}\n",  # a line of its own, as all that the NodeManager says
+            exit_status=exit_status,
+            executionType=y.GUARANTEED,
         )
         status.container_id.CopyFrom(live.proto)
         status.capability.memory = live.resources.memory_mb

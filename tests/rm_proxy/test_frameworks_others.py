@@ -85,7 +85,9 @@ def test_lost_before_its_start_is_told_once_in_the_frameworks_words(
     assert [c.id for c in am.sent.release] == [1], "released at the ResourceManager with the next request"
     (status,) = am.gets().completed_container_statuses
     assert (status.container_id.id, status.exit_status, status.state) == (1, expected, y.C_COMPLETE)
-    assert "the queue is full" in status.diagnostics
+    assert status.diagnostics == "Not started by quicksilver: the queue is full\n", (
+        "frameworks put them one after another"
+    )
     am.asks(release=[1])
     assert not am.sent.release, "the application's own release of it is not repeated to the ResourceManager"
     assert not am.gets(completed=[ended(1, -100)]).completed_container_statuses, "and YARN's own status is not told"

@@ -197,6 +197,7 @@ SHELL_ENDS = """Application Failure: desired = 10, completed = 10, allocated = 1
 [{0}.439]Container exited with a non-zero exit code 154
 [{0}.439]Container exited with a non-zero exit code 154
 [{0}.015]Unable to get local resources when Container container_e04_1_0006_06_000007 is at NEW
+Not started by quicksilver: Container container_e04_1_0006_06_000009 rejected as it is allocated by a previous RM
 Not started by quicksilver: the session with the NodeManager was lost"""
 
 

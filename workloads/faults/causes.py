@@ -16,6 +16,8 @@ _LOST_IN_QUEUE: Final = re.compile(r"Unable to get local resources when Containe
 """What a NodeManager says of a container that it recovers between its start request and its launch; exit code -1."""
 _UNREGISTERED: Final = re.compile(r"rejected as it is allocated by a previous RM")
 """What a NodeManager says of a start that comes before it has registered, or with a token of before it did so again."""
+_HELD: Final = "Not started by quicksilver: "
+"""How a completion begins that the proxy made; a distributed shell is told ABORTED with it, and asks again."""
 _STARTS: Final = re.compile(
     r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n"
     r"(?:\S*Exception.*\n)?(.*)",
@@ -84,8 +86,9 @@ def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
     ended badly. Both are dated in local time.
     """
     failed = _FAILED.search(text)
-    dates = [line for line in text.splitlines() if _LOST_IN_LAUNCH.search(line)][::2]  # each is said twice
-    dates += [line for line in text.splitlines() if _LOST_IN_QUEUE.search(line) or _UNREGISTERED.search(line)]
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith(_HELD)]
+    dates = [line for line in lines if _LOST_IN_LAUNCH.search(line)][::2]  # each is said twice
+    dates += [line for line in lines if _LOST_IN_QUEUE.search(line) or _UNREGISTERED.search(line)]
     if failed is None or len(dates) < int(failed[1]):
         return ""
     kills = [fault["at_s"] for fault in faults if fault["kind"] in (plan.KILL_NM, plan.KILL_RM)]
