@@ -132,7 +132,7 @@ def run(story: Callable[[], Awaitable[None]]) -> None:
 
 def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) -> None:
     async def story() -> None:
-        async with world(tmp_path) as w:
+        async with world(tmp_path, reconcile_s=3600.0) as w:  # the NodeManager's list is not asked
             am = await FakeAm.connect(w.port)
             answer = await am.start(start_request(cid(2), opportunistic=False))
             assert [container_id(one) for one in answer.succeeded_requests] == [cid(2)]
@@ -142,10 +142,8 @@ def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) ->
             await until(lambda: w.sidecar.runtime.watcher.pid(cid(2)) == process.pid)
             assert w.sidecar.node.used("G") == Resources(1024, 1)
             process.kill()
-            killed_s = time.time()
             await process.wait()
             await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
-            assert w.proxy.events[-1].at_s - killed_s < 0.1
             assert w.sidecar.node.used() == Resources(0, 0)
             await am.close()
 
