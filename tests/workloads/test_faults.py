@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from cluster.spec import HostPort
-from workloads.faults import causes, checks, plan
-from workloads.faults.jobs import Lane, Outcome, started
+from workloads.clients import Client
+from workloads.errors import JobFailedError
+from workloads.faults import causes, checks, jobs, plan
+from workloads.faults.jobs import Jobs, Lane, Outcome, started
 from workloads.faults.toxic import Between, Toxics
 
 NODES, LINKS = ["node1", "node2"], ["AM-proxy", "proxy-RM"]
@@ -231,3 +236,25 @@ def test_a_distributed_shell_that_lost_containers_in_their_launch_fails_as_on_st
     assert causes.shell_as_on_stock(text, [kill | {"kind": plan.KILL_SIDECAR}]) == ""
     assert causes.shell_as_on_stock(text, [kill | {"at_s": killed_s - 60}]) == ""
     assert causes.shell_as_on_stock("it did not end", [kill]) == ""
+
+
+def test_of_a_distributed_shell_that_fails_all_that_was_said_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "client.log"
+    ends = "Application Failure: desired = 10, completed = 10, allocated = 10, failed = 1, diagnostics =\n"
+    log.write_text("Submitted application application_1_0004\n" + ends + "Container killed on request\n" * 40)
+    starts = "2026-11-22 01:35:48,050 ERROR a.Master: Failed to start Container container_1_0004_01_000002\nno room\n"
+    cluster: Any = SimpleNamespace(
+        artifact=lambda name: tmp_path / name, hadoop=lambda *_, check: SimpleNamespace(stdout=starts)
+    )
+    monkeypatch.setattr(jobs.mapreduce, "put_text", lambda *_: None)
+    monkeypatch.setattr(
+        jobs.clients, "start", lambda *_: Client("shell-1", subprocess.Popen(["false"], text=True), log)
+    )
+    outcome = Outcome(jobs.SHELL, "shell-1")
+    with pytest.raises(JobFailedError, match="the end of its output"):
+        Jobs(cluster, tmp_path / "marks", None).shell(outcome)
+    assert "failed = 1" in outcome.said
+    assert outcome.said.endswith("[2026-11-22 01:35:48,050] container_1_0004_01_000002: no room\n")
+    assert outcome.application == "application_1_0004"

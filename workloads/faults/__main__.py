@@ -170,7 +170,7 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         faults = [one.as_dict() for one in injector.done]
         for outcome in outcomes:
             if outcome.kind == SHELL and not outcome.ok:
-                outcome.as_stock = causes.shell_as_on_stock(outcome.why, faults)
+                outcome.as_stock = causes.shell_as_on_stock(outcome.said, faults)
         failures = [causes.explained(failure, faults) for outcome in outcomes for failure in outcome.failures]
         return {
             "faults": len(injector.done),

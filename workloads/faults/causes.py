@@ -82,7 +82,7 @@ def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
 def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
     """Return why a distributed shell would have failed on plain YARN as well; "" when that is not known.
 
-    text: what its client said at the end, and `failed_starts` of its master's log. It never repeats a container that
+    text: all that its client said, and `failed_starts` of its master's log. It never repeats a container that
     ended badly. Both are dated in local time.
     """
     failed = _FAILED.search(text)

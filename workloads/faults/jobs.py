@@ -42,6 +42,8 @@ class Outcome:
     ok: bool = False
     why: str = ""
     """What went wrong."""
+    said: str = ""
+    """All that the client of a distributed shell that failed printed, and which starts its master logged as failed."""
     as_stock: str = ""
     """Why plain YARN would have failed it as well."""
     seconds: float = 0.0
@@ -119,8 +121,9 @@ class Jobs:
         client = clients.start(self._cluster, outcome.name, "distributedshell", arguments)
         try:
             client.wait(TIMEOUT_S)
-        except JobFailedError as error:
-            raise JobFailedError(f"{error}\n{self._failed_starts(_named(client.text))}") from error
+        except JobFailedError:
+            outcome.said = f"{client.text}\n{self._failed_starts(_named(client.text))}"
+            raise
         finally:
             outcome.application = _named(client.text)
         twice = {container: count for container, count in started(marks).items() if count > 1}
