@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from statistics import fmean
 
+from networkx import Graph
+from networkx.algorithms.bipartite import hopcroft_karp_matching
+
 from policies.stable_matching import Preference, greedy, match, preference
 
 SERVERS = 100
@@ -42,19 +45,12 @@ def soonest(tasks: Sequence[Preference]) -> float:
 
 
 def _all_have_one(allowed: Sequence[Sequence[str]]) -> bool:
-    """Tell whether each task can have one of its servers, none two, by augmenting paths."""
-    holder: dict[str, int] = {}
-
-    def seat(task: int, seen: set[str]) -> bool:
-        for server in allowed[task]:
-            if server not in seen:
-                seen.add(server)
-                if server not in holder or seat(holder[server], seen):
-                    holder[server] = task
-                    return True
-        return False
-
-    return all(seat(task, set()) for task in range(len(allowed)))
+    """Tell whether each task can have one of its servers, none two."""
+    graph = Graph((task, server) for task, servers in enumerate(allowed) for server in servers)
+    tasks = range(len(allowed))
+    graph.add_nodes_from(tasks)
+    found = hopcroft_karp_matching(graph, tasks)
+    return all(task in found for task in tasks)
 
 
 def compare(tasks: int, faster: float, draws: int) -> dict[str, float]:

@@ -1,17 +1,29 @@
 """Apollo's figures: what an oracle would need, and that runs are compared on the same jobs."""
 
 import json
+from itertools import permutations
+from random import Random
 
 import pytest
 from click.testing import CliRunner
 
 from bench.sim.apollo import PAIRS, RUNS, apollo, figures, measure, oracle_s
+from bench.sim.matching import soonest
 from simulator.model import Job, JobOutcome, SimResult
 
 
 def test_an_oracle_never_waits_for_a_slot() -> None:
     job = Job(1, 0.0, (4.0, 1.0, 2.0, 3.0), 2.5)
     assert [oracle_s(job, tokens) for tokens in (1, 2, 3, 100)] == [10.0, 6.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_end_is_the_least_of_all_ways_to_seat_the_tasks(seed: int) -> None:
+    rng = Random(seed)
+    tasks = [[(float(rng.randrange(9)), server) for server in "abcd"] for _ in range(4)]
+    times = [{server: seconds for seconds, server in task} for task in tasks]
+    ways = (max(times[n][server] for n, server in enumerate(servers)) for servers in permutations("abcd"))
+    assert soonest([sorted(task) for task in tasks]) == min(ways)
 
 
 def test_figures_of_a_run() -> None:
