@@ -97,7 +97,10 @@ def _busy(result: SimResult, until_s: float) -> float:
 
 
 def beside(ours: Ran, theirs: Ran, long_jobs: frozenset[int]) -> dict[str, float]:
-    """Return ours by theirs: figures, and the shares of jobs that are better, better by half, and no worse."""
+    """Return ours by theirs: figures, and the shares of jobs that are better, better by half, and no worse.
+
+    A class without jobs has none.
+    """
     found = {name: ours.found[name] / theirs.found[name] for name in (*_KEPT, "busy") if theirs.found.get(name)}
     for klass, wanted in ((SHORT, False), (LONG, True)):
         both = [
@@ -105,6 +108,8 @@ def beside(ours: Ran, theirs: Ran, long_jobs: frozenset[int]) -> dict[str, float
             for number, took_s in ours.completion_s.items()
             if (number in long_jobs) is wanted
         ]
+        if not both:
+            continue
         for name, share in (("better", 1.0), ("better_by_half", 0.5)):
             found[f"{name}_{klass}"] = fmean(one_s < share * other_s - _EQUAL_S for one_s, other_s in both)
         found[f"no_worse_{klass}"] = fmean(one_s <= other_s + _EQUAL_S for one_s, other_s in both)
@@ -141,11 +146,15 @@ def _one(part: Part, given: Offered) -> dict[str, Any]:
 
 
 def _merged(by_seed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return medians and ranges over seeds."""
+    """Return medians and ranges over seeds, of what each seed has: one may have no long jobs."""
     found: dict[str, Any] = {name: spread([one[name] for one in by_seed]) for name in ("nodes", "load")}
     for kind in ("runs", "pairs", "counts"):
         found[kind] = {
-            label: {name: spread([one[kind][label][name] for one in by_seed]) for name in of}
+            label: {
+                name: spread([one[kind][label][name] for one in by_seed])
+                for name in of
+                if all(name in one[kind][label] for one in by_seed)
+            }
             for label, of in by_seed[0][kind].items()
         }
     return found

@@ -50,6 +50,16 @@ def test_two_runs_beside_each_other() -> None:
     assert (found["no_worse_short"], found["better_long"], found["no_worse_long"]) == (1, 1, 1)
 
 
+def test_jobs_that_are_all_short_have_no_figures_of_long_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reproduce, "write", lambda *_: tmp_path)
+    assert not any(name.endswith("_long") and "better" in name for name in beside(ran(1.0), ran(2.0), frozenset()))
+    result = CliRunner().invoke(main, ["--part", "google-hawk", "--size", "100", "--first", "8", "--seeds", "2"])
+    assert result.exit_code == 0, result.output
+    (row,) = json.loads(result.stdout.splitlines()[-1])["parts"]["google-hawk"]["rows"]
+    assert row["pairs"]["hawk / sparrow"]["no_worse_short"]["max"] <= 1
+    assert "no_worse_long" not in row["pairs"]["hawk / sparrow"], "a seed has no long jobs"
+
+
 def test_long_is_what_the_variants_own_cut_off_says() -> None:
     given = offered(YAHOO, 0.7, list(generate("yahoo", 60, 1)), 1)
     all_long = once(Variant("sparrow", {"cutoff_s": 0.0}), given).found
