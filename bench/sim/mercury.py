@@ -38,6 +38,8 @@ _WRONG: Final = {"wrong_nodes": 0.1}
 """A few nodes tell too short waits (§7.2.3; how many and how short is not printed)."""
 _BLIND: Final = {"counted": False}
 """Mercury's own schedulers: they know the nodes by what these told each 3 s, and count nothing on top."""
+_LET_END: Final = {"policy": "kill_newest", "settings": {"grace_s": 10}}
+"""A guaranteed container waits for queueable ones that are over in so long. Mercury kills them at once (§3)."""
 SMALL: Final = ClusterModel(nodes=32, slots=4)
 HALF: Final = 0.5
 """Jobs at once to those of the paper."""
@@ -147,16 +149,23 @@ def _stragglers(name: str, times: float, **chosen: Any) -> list[Run]:
 
 
 def _hybrid() -> list[Run]:
-    """Return §7.4.1: 80 % of the jobs with tasks of 2 s, 20 % of 50 s."""
-    routes = {
-        "only-G": ONLY_G,
-        "only-Q": only_q(),
-        "50%-Q": only_q(routes=[{"policy": "hybrid_gq", "settings": {"td_s": 1e6, "pq": 50}}]),
-        "<5sec-Q": only_q(routes=[{"policy": "hybrid_gq", "settings": {"td_s": 5 + LAUNCH_S, "pq": 100}}]),
-        "<10sec-70%-Q": only_q(routes=[{"policy": "hybrid_gq", "settings": {"td_s": 10 + LAUNCH_S, "pq": 70}}]),
+    """Return §7.4.1: 80 % of the jobs with tasks of 2 s, 20 % of 50 s; queueable ones killed, or let end."""
+    mixed = {
+        "50%-Q": only_q(routes=[_gq(1e6, 50)]),
+        "<5sec-Q": only_q(routes=[_gq(5, 100)]),
+        "<10sec-70%-Q": only_q(routes=[_gq(10, 70)]),
     }
+    let_end = {f"{name}, let end": {**policies, "preempt": _LET_END} for name, policies in mixed.items()}
     means_s = (2.0, 2.0, 2.0, 2.0, 50.0)
-    return [Run(f"hybrid: {name}", means_s, {"policies": p, "launch_s": LAUNCH_S}) for name, p in routes.items()]
+    return [
+        Run(f"hybrid: {name}", means_s, {"policies": policies, "launch_s": LAUNCH_S})
+        for name, policies in {"only-G": ONLY_G, "only-Q": only_q(), **mixed, **let_end}.items()
+    ]
+
+
+def _gq(td_s: float, pq: float) -> dict[str, Any]:
+    """Return the route of tasks below `td_s`, and of what a container costs, so many percent queueable."""
+    return {"policy": "hybrid_gq", "settings": {"td_s": td_s + LAUNCH_S, "pq": pq}}
 
 
 def _scale() -> list[Run]:

@@ -86,6 +86,8 @@ CONTACTS: Final = (1, 2, 5, 10, 15, 25, 50, 100, 250)
 CUTOFFS: Final = (750.0, 1000.0, 1129.532, 1300.0, 1500.0, 2000.0)
 RANGES: Final = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3)
 """By how much Hawk's estimates are wrong at most, either way (§2.4.8 names 0.9)."""
+_NEVER: Final = 1_000_000
+"""Quanta without running that no task comes to."""
 LOW: Final = tuple((low, 1.0) for low in (0.9, 0.6, 0.3))
 HIGH: Final = tuple((1.0, high) for high in (1.3, 1.6, 1.9))
 """Of Eagle's: x in 3, 6, 9 of [0.x, 1] and [1, 1.x] (§3.6.5)."""
@@ -186,6 +188,8 @@ def _testbed() -> Part:
         f"W={quantum_s} s": Variant("kairos_slots", {"extra": 4, "quantum_s": quantum_s}) for quantum_s in (10, 100)
     }
     variants |= {ties: Variant("kairos_slots", {"extra": 4, "ties": ties}) for ties in ("sum", "random")}
+    for label, extra in (("none starves", 4), ("none starves, Q=200", 200)):
+        variants[label] = Variant("kairos_slots", {"extra": extra, "starve_quanta": _NEVER})
     about = "Kairos §4.5.3, Figures 4.4, 4.6 and 4.7"
     return Part(about, TESTBED, variants, _against("Var, Q=4, W=50 s", variants), (30,), 10)
 
