@@ -72,7 +72,8 @@ class EventKind(StrEnum):
     FAILED = "failed"
     """The NodeManager refused the late start; `reason` has its text."""
     LOST = "lost"
-    """The session with the NodeManager was lost before the start, the token expired, or the sidecar restarted."""
+    """The session with the NodeManager was lost before the start, the token expired, the sidecar restarted, or the
+    NodeManager lost it in its own restart."""
 
 
 class ContainerEvent(Message):

@@ -88,6 +88,8 @@ class Entry:
     """Its start went out in an earlier life of the sidecar, and nobody knows yet what came of it."""
     taken_over: bool = False
     """It is known from an earlier life of the sidecar: who asked for it may not have heard the answer."""
+    unlaunched_s: float | None = None
+    """Since when a NodeManager that was restarted lists it as not launched; None while it does not."""
     stranded: bool = False
     """It was killed, but no session can stop it: the proxy is asked to release it."""
     payload: bytes = field(default=b"", repr=False)

@@ -155,6 +155,14 @@ class Doubtful:
 
 
 @dataclass(frozen=True, slots=True)
+class Unlaunched:
+    """The NodeManager was restarted after it got a container's start, and lists it as one that it has not launched."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Physical:
     """Memory that the machine can give without swapping, measured."""
 
@@ -239,6 +247,7 @@ Event = (
     | SessionLost
     | Adopted
     | Doubtful
+    | Unlaunched
     | Physical
     | Targeted
     | Retuned

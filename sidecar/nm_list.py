@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
 from sidecar.entry import Entry, Phase
-from sidecar.events import Adopted, Doubtful, Dying, Ended
+from sidecar.events import Adopted, Doubtful, Dying, Ended, Unlaunched
 from sidecar.starts import app_of
 
 OVER: Final = frozenset(
@@ -27,6 +27,8 @@ OVER: Final = frozenset(
 """States of the NodeManager in which a container's process is gone."""
 KILLING: Final = "KILLING"
 """The state in which the NodeManager has told a container's processes to end."""
+NOT_LAUNCHED: Final = "SCHEDULED"
+"""The state between localization and launch."""
 _YOUNG_S: Final = 3.0
 """A container that was answered so lately need not be listed yet."""
 
@@ -45,29 +47,33 @@ class Listed(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class NmList:
-    """The list, and when it was asked for (Unix seconds)."""
+    """The list, when it was asked for, and when the NodeManager's process began (Unix seconds; 0: not known)."""
 
     containers: tuple[Listed, ...]
     asked_s: float
+    began_s: float = 0.0
 
 
-def read_list(answer: Any, asked_s: float) -> NmList:
+def read_list(answer: Any, asked_s: float, began_s: float = 0.0) -> NmList:
     """Return the list in a REST answer; an empty NodeManager answers null or "". Raises ValueError for all else."""
     outer = answer.get("containers") if isinstance(answer, Mapping) else None
     rows = outer.get("container", []) if isinstance(outer, Mapping) else []
     if not isinstance(rows, list):
         raise ValueError("the list of containers is no list")
-    return NmList(tuple(Listed.model_validate(row) for row in rows), asked_s)
+    return NmList(tuple(Listed.model_validate(row) for row in rows), asked_s, began_s)
+
+
+FromList = Adopted | Doubtful | Ended | Dying | Unlaunched
 
 
 def compare(
     listed: NmList, entries: Mapping[str, Entry], gone: Container[str], pidfds: Container[str], now_s: float
-) -> list[Adopted | Doubtful | Ended | Dying]:
+) -> list[FromList]:
     """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
 
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
     """
-    events: list[Adopted | Doubtful | Ended | Dying] = []
+    events: list[FromList] = []
     states = {row.id: row for row in listed.containers}
     for entry in entries.values():
         if entry.id in states and states[entry.id].state == KILLING and entry.phase is Phase.RUNNING:
@@ -80,6 +86,9 @@ def compare(
         missing = row is None and entry.since_s + _YOUNG_S < listed.asked_s
         if missing or (row is not None and row.state in OVER):
             events.append(Ended(entry.id, now_s))
+        before = entry.sent_s is not None and entry.sent_s < listed.began_s
+        if before and row is not None and row.state == NOT_LAUNCHED:
+            events.append(Unlaunched(entry.id, now_s))
     events.extend(_unknown(listed.containers, entries, gone, now_s))
     return events
 

@@ -45,6 +45,7 @@ from sidecar.events import (
     StopAsked,
     Targeted,
     Tick,
+    Unlaunched,
     Warn,
     Watch,
     Withdrawn,
@@ -127,6 +128,8 @@ class Node(TakeOver):
                 self._adopted(event)
             case Doubtful():
                 self._cleared_up(event)
+            case Unlaunched():
+                self._unlaunched(event)
             case KillAsked():
                 self._kill_asked(event)
             case Dying():

@@ -114,6 +114,7 @@ class Sidecar:
         self._lookout = Lookout(place.upstream, settings.connect_timeout_s, lambda _: self._nm_changed.set())
         self._nm_changed = asyncio.Event()
         self._silent = 0
+        self._nm_began_s = 0.0
         self._report_seq = 0
         self._limit_nm = self._limit_journal = ""
         self._redirect = Redirect(place.known_as, place.listen.port) if settings.intercept == "nftables" else None
@@ -420,9 +421,10 @@ class Sidecar:
         try:
             if self.nm_answers is not True:
                 info = await loop.run_in_executor(self._nm_thread, self._nm_web.get, "/ws/v1/node/info")
-                self._learn_node_id(info)
+                self._learn(info)
             answer = await loop.run_in_executor(self._nm_thread, self._nm_web.get, "/ws/v1/node/containers")
-            listed = read_list(answer, asked_s)
+            blind = bool(self.runtime.watcher.blind)  # what runs cannot be told from what does not
+            listed = read_list(answer, asked_s, 0.0 if blind else self._nm_began_s)
         except (QuicksilverError, ValidationError, ValueError) as error:
             self.metrics.nm_errors.inc()
             if self.nm_answers is not False:
@@ -435,9 +437,12 @@ class Sidecar:
         self.nm_answers, self._limit_nm, self._silent = True, "", 0
         return listed
 
-    def _learn_node_id(self, info: Any) -> None:
+    def _learn(self, info: Any) -> None:
+        """Take in what the NodeManager says of itself: the node's name, and since when it is there."""
         inner = info.get("nodeInfo") if isinstance(info, dict) else None
-        node_id = inner.get("id") if isinstance(inner, dict) else None
+        told = inner if isinstance(inner, dict) else {}
+        node_id, began_ms = told.get("id"), told.get("nmStartupTime")
+        self._nm_began_s = began_ms / 1000 if isinstance(began_ms, int) else 0.0
         if isinstance(node_id, str) and node_id and not self.settings.node_id and node_id != self.node_id:
             log.info("the NodeManager names this node", node=node_id, before=self.node_id)
             self.node_id = node_id

@@ -106,6 +106,22 @@ def test_what_the_sidecar_lost_is_completed_before_the_resourcemanager_notices()
     assert ends(am.gets(completed=[ended(1, -100), ended(2, -100)])) == [(cid(2), -102)]
 
 
+def test_a_guaranteed_one_that_its_nodemanager_never_launches_is_completed_once_and_released() -> None:
+    world = coordinator(nodes=1, app_type="MAPREDUCE")
+    am = Am(world)
+    am.asks(row("*", 1))
+    am.gets(container(3, 1, row("*", 1)))
+    says(world, event(3, EventKind.STARTED))
+    assert am.attempt.live.get(cid(3)).kind is Kind.GUARANTEED  # type: ignore[union-attr]
+    says(world, event(3, EventKind.LOST, 2, reason="never launched"))
+    am.asks()
+    assert [r.id for r in am.sent.release] == [3]
+    assert ends(am.gets()) == [(cid(3), -102)]
+    am.asks()
+    assert ends(am.gets(completed=[ended(3, -100, "Container released by application")])) == []
+    assert am.attempt.live.used_g == Resources()
+
+
 def test_nothing_is_placed_where_the_nodemanager_is_down() -> None:
     world = coordinator(nodes=2)
     says(world, nm_down="nobody answers at 127.0.0.1:8041")

@@ -85,6 +85,10 @@ class FakeNm:
         self.over: set[str] = set()
         self.refuse: dict[str, str] = {}
         """Container to the words of the exception that its start ends in."""
+        self.unlaunched: set[str] = set()
+        """Containers that it lists as not launched."""
+        self.began_s = 1.0
+        """When its process began, Unix time."""
         self.stop_takes_s = 0.0
         self.pings = 0
         self.sick = False
@@ -285,13 +289,14 @@ def nm_web(nm: FakeNm, extra: Sequence[dict[str, Any]] = ()) -> FastAPI:
 
     @app.get("/ws/v1/node/info")
     async def info() -> dict[str, Any]:
-        return {"nodeInfo": {"id": "node1:8041"}}
+        return {"nodeInfo": {"id": "node1:8041", "nmStartupTime": int(nm.began_s * 1000)}}
 
     @app.get("/ws/v1/node/containers")
     async def containers() -> dict[str, Any]:
         if nm.sick:
             raise HTTPException(503)
-        rows = [{"id": one, "state": "RUNNING", "totalMemoryNeededMB": 1024} for one in sorted(nm.running)]
+        states = {one: "SCHEDULED" if one in nm.unlaunched else "RUNNING" for one in sorted(nm.running)}
+        rows = [{"id": one, "state": state, "totalMemoryNeededMB": 1024} for one, state in states.items()]
         rows += [{"id": one, "state": "DONE", "totalMemoryNeededMB": 1024} for one in sorted(nm.over)]
         return {"containers": {"container": [*rows, *extra]} if rows or extra else None}
 

@@ -11,6 +11,8 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from shell.messages import EventKind, Report
+from sidecar import ends
+from sidecar.ends import UNLAUNCHED
 from sidecar.entry import is_earlier
 from sidecar.events import (
     Answered,
@@ -30,9 +32,12 @@ from sidecar.events import (
     SessionUp,
     Settled,
     Tick,
+    Unlaunched,
     Unwatch,
     Watch,
 )
+from sidecar.nm_list import Listed, NmList, compare
+from sidecar.node import Node
 from sidecar.picture import fill_report
 from sidecar.starts import container_proto
 from tests.playbook import play
@@ -95,6 +100,62 @@ def test_what_runs_goes_on_without_its_session_and_is_counted_until_it_ends() ->
     assert full.handle(Ended("q1", 7))[0] == told(5, "q1", EventKind.ENDED, 7, ran_s=6)
     full.handle(NodeManagerState("", 8))
     assert full.used() == Resources(1024, 1)
+
+
+def launching() -> Node:
+    """An application master, a guaranteed one, a queueable one and Hadoop's own, all sent and answered before 2."""
+    one = node(memory_mb=4096, vcores=4, announce_wait_s=0)
+    one.handle(SessionUp(ATTEMPT, 0))
+    one.handle(Granted((grant("q"),), 0))
+    for event in (
+        arrived("am", 1, q=False, am=True),
+        arrived("g", 1, q=False),
+        arrived("q", 1),
+        arrived("o", 1),
+        Tick(1),
+    ):
+        one.handle(event)
+    for container_id in ("am", "g", "q", "o"):
+        one.handle(Answered(container_id, Outcome.STARTED, "", 1.5))
+    return one
+
+
+def listed(state: str, began_s: float) -> NmList:
+    return NmList(tuple(Listed(id=i, state=state) for i in ("am", "g", "q", "o")), 20.0, began_s)
+
+
+def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> None:
+    one = launching()
+    seen = compare(listed("SCHEDULED", 10.0), one.entries, (), (), 20)
+    assert seen == [Unlaunched(each, 20) for each in ("am", "g", "q", "o")]
+    for event in seen:
+        assert one.handle(event) == []  # it may be about to be launched
+    assert one.handle(Unlaunched("g", 29.9)) == []
+    lost = {"reason": UNLAUNCHED, "waited_s": 0}
+    play(
+        one,
+        (Unlaunched("g", 30), [told(6, "g", EventKind.LOST, 30, **lost), Unwatch("g")]),
+        (Unlaunched("g", 31), []),
+        (Unlaunched("q", 30), [told(7, "q", EventKind.LOST, 30, **lost), Unwatch("q"), Released(ATTEMPT)]),
+        (arrived("q", 31), [Hold("q")]),  # its end was told
+        (Unlaunched("o", 60), []),  # it may wait for its turn in the NodeManager's own queue
+        (Unlaunched("am", 60), []),  # nobody could release it
+    )
+    assert [entry.id for entry in one.using()] == ["am", "o"]
+
+
+@pytest.mark.parametrize(
+    ("state", "began_s", "pidfds"),
+    [
+        ("RUNNING", 10.0, ()),
+        ("LOCALIZING", 10.0, ()),
+        ("SCHEDULED", 0.5, ()),  # it was started when the NodeManager was there
+        ("SCHEDULED", 0.0, ()),  # it is not known since when that is there
+        ("SCHEDULED", 10.0, ("am", "g", "q", "o")),  # it runs, and the NodeManager is to find it again
+    ],
+)
+def test_what_runs_or_may_run_is_not_taken_for_lost(state: str, began_s: float, pidfds: tuple[str, ...]) -> None:
+    assert compare(listed(state, began_s), launching().entries, (), pidfds, 20) == []
 
 
 def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
@@ -205,6 +266,31 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
             await again.call("stopContainers", stop)
             await until(lambda: not list(w.sidecar.node.using()), 8)
             await again.close()
+            await am.close()
+
+    run(story)
+
+
+def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ends, "UNLAUNCHED_S", 0.5)
+
+    async def story() -> None:
+        async with world(tmp_path, reconcile_s=0.1) as w:
+            await w.grant(2)
+            am = await FakeAm.connect(w.port)
+            await am.start(start_request(cid(2), opportunistic=True), start_request(cid(3), opportunistic=False))
+            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
+            w.nm.sick = True  # its REST is away as well
+            await w.nm.stop()
+            await until(lambda: w.sidecar.nm_answers is False)
+            w.nm.sick, w.nm.began_s = False, time.time()
+            w.nm.unlaunched = {cid(2), cid(3)}
+            await w.nm.start()
+            await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"], 8)
+            await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"], 8)
+            assert not list(w.sidecar.node.using())
             await am.close()
 
     run(story)
