@@ -19,6 +19,9 @@ from simulator.traces.source import Source
 
 LONG_PERCENTILE: Final = 90.0
 """Where nobody says what a long job is: one job in ten, as in most of Hawk's traces (thesis, Table 2.1)."""
+LONGEST_S: Final = 1e8
+"""Three years: what takes longer, a task or all arrivals, is no second of a cluster."""
+_DAY_S: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +42,8 @@ class Trace:
         return self.source.name if self.source.is_generated else Path(self.source.name).name
 
     def jobs_of(self, seed: int) -> Iterator[Job]:
-        """Yield the jobs of a run by arrival, with right estimates. Raises TraceError."""
-        jobs = replace(self.source, seed=seed).stream()
+        """Yield the jobs of a run by arrival, from the first one's day on, with right estimates. Raises TraceError."""
+        jobs = _from_first_day(replace(self.source, seed=seed).stream())
         if self.sample_ratio == 1.0:
             return jobs
         rng, ratio = Random(f"sample {seed}"), self.sample_ratio
@@ -49,6 +52,14 @@ class Trace:
     def told(self, jobs: Iterable[Job], seed: int) -> Iterable[Job]:
         """Return jobs with the estimates that a system is told."""
         return misestimated(jobs, self.error, seed, self.errors) if self.error else jobs
+
+
+def _from_first_day(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Yield the jobs without the days before the first one: systems begin at 0, and arrivals may be dates."""
+    days_s: float | None = None
+    for job in jobs:
+        days_s = job.arrives_s // _DAY_S * _DAY_S if days_s is None else days_s
+        yield replace(job, arrives_s=job.arrives_s - days_s) if days_s else job
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +73,8 @@ class Survey:
     """When the first and the last job arrive."""
     long_s: float
     """The estimate that one job in ten is above."""
+    longest_s: float
+    """Duration of the longest task."""
     digest: str
     """Changes with any job."""
     skipped: int = 0
@@ -91,7 +104,7 @@ class Survey:
 def survey(trace: Trace) -> Survey:
     """Read a whole trace once. Raises TraceError, QuicksilverError when there is no job in it."""
     jobs = tasks = 0
-    work_s, first_s, last_s = 0.0, 0.0, 0.0
+    work_s, first_s, last_s, longest_s = 0.0, 0.0, 0.0, 0.0
     estimates_s: list[float] = []
     digest, mistakes = sha256(), Mistakes(skip=trace.source.skip)
     for job in trace.source.stream(mistakes):
@@ -100,9 +113,11 @@ def survey(trace: Trace) -> Survey:
         jobs += 1
         tasks += len(job.durations_s)
         work_s += job.work_s
+        longest_s = max(longest_s, *job.durations_s, 0.0)
         estimates_s.append(job.estimate_s)
         digest.update(repr(job).encode())
     if not jobs:
         raise QuicksilverError("there is no job in it", place=trace.source.name, remedy="give a trace with jobs")
     long_s, known = percentile(estimates_s, LONG_PERCENTILE), digest.hexdigest()[:16]
-    return Survey(jobs, tasks, work_s, (first_s, last_s), long_s, known, mistakes.count, tuple(mistakes.first))
+    arrives_s, first = (first_s, last_s), tuple(mistakes.first)
+    return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, mistakes.count, first)

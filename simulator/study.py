@@ -13,7 +13,7 @@ from shell.version import version
 from simulator.checkpoint import Checkpoint, opened
 from simulator.model import ClusterModel
 from simulator.run import Offer, Progress, Row, row_of, run_all
-from simulator.source import Survey, Trace, survey
+from simulator.source import LONGEST_S, Survey, Trace, survey
 from simulator.sweep import POLICIES, Case, Choice, StudyError, Wanted
 from simulator.systems import load
 
@@ -91,6 +91,9 @@ class Study:
 def study(asked: Asked) -> Study:
     """Read the trace once and check what can be checked before a run. Raises QuicksilverError."""
     policies = _policies(asked)
+    if Path(asked.trace.source.name).is_fifo():
+        remedy = "write it to a file first"
+        raise StudyError("is a pipe, and each run reads the trace anew", place=asked.trace.source.name, remedy=remedy)
     found, trace = survey(asked.trace), asked.trace
     if asked.nodes is None and asked.load is None:
         nodes = -(-found.slots_for(0.9) // asked.slots)
@@ -102,6 +105,10 @@ def study(asked: Asked) -> Study:
         speed = asked.load / found.load(cluster) if found.span_s else 1.0
         trace = replace(trace, source=replace(trace.source, speed=trace.source.speed * speed))
         found = found.faster(speed)
+    for what, seconds in (("a task takes", found.longest_s), ("jobs arrive over", found.span_s)):
+        if seconds > LONGEST_S:
+            remedy = f"mend it: a trace has seconds, and {LONGEST_S:g} at most (three years)"
+            raise StudyError(f"{what} {seconds:g} s", place=trace.source.name, remedy=remedy)
     cutoff_s = found.long_s if asked.cutoff_s is None else asked.cutoff_s
     return Study(asked, Offer(trace, cluster, cutoff_s), found, policies)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import IO, Any, Final, get_args
+from typing import IO, Any, Final, cast, get_args
 
 import click
 
@@ -60,10 +61,12 @@ def _shaping(command: Command) -> Command:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Turn our errors into click's."""
+    """Turn our errors into click's; a pipe that is closed early is none."""
     try:
         yield
-    except QuicksilverError as error:
+    except BrokenPipeError:
+        raise
+    except (QuicksilverError, OSError) as error:
         raise click.ClickException(str(error)) from error
     except ValueError as error:
         raise click.UsageError(str(error)) from error
@@ -92,8 +95,9 @@ def generate_command(
 @click.option("--load", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help=_LOAD)
 def applications_command(jobs: int, seed: int, interactive: float, load: float) -> None:
     """Write Zoe's mix of applications, with core and elastic components, as JSON lines to standard output."""
-    mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
-    dump_jobs(applications(mix, seed), sys.stdout)
+    with _told():
+        mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
+        dump_jobs(applications(mix, seed), sys.stdout)
 
 
 @trace.command("generators")
@@ -116,16 +120,32 @@ def generators_command(as_json: bool) -> None:
 @click.option("--format", "to", type=click.Choice(list(WRITERS)), default="jobs", show_default=True)
 @_shaping
 def convert_command(source: str, target: Path, to: str, **shaping: Any) -> None:
-    """Read trace A (a file, a folder of job history, or gen:NAME) and write it as B; - is standard output."""
+    """Read trace A (a file, a folder of job history, or gen:NAME) and write it as B; - is standard output, .gz is packed."""
     with _told():
         found = Source(source, **shaping)
         if target.exists() and not found.is_generated and target.samefile(source):
             raise click.UsageError(f"{target} is the trace itself; write to another file")
         mistakes = Mistakes(skip=found.skip)
-        with click.open_file(str(target), "w") as file:
+        with _whole(target) as file:
             count = WRITERS[to](found.stream(mistakes), file)
     click.echo(f"{count} jobs written to {target}", err=True)
     _report(mistakes)
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[IO[str]]:
+    """Yield a file that is there as a whole in the end, packed where it is named .gz, or as it was before."""
+    if str(target) == "-" or (target.exists() and not target.is_file()):
+        with click.open_file(str(target), "w") as file:
+            yield file
+        return
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with (gzip.open if target.suffix == ".gz" else open)(part, "wt", encoding="utf-8") as kept:
+            yield cast(IO[str], kept)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @trace.command("show")

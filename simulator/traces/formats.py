@@ -48,6 +48,9 @@ def format_of(path: Path) -> str:
     """Return the format of a trace by how it begins. Raises TraceError when that tells none."""
     if path.is_dir():
         return "jhist"
+    remedy = f"name it with --format (quicksilver trace: --from): {', '.join(FORMATS)}"
+    if path.is_fifo():
+        raise TraceError("the format of a pipe is not known", place=str(path), remedy=remedy)
     try:
         with path.open("rb") as file:
             begin = file.read(max(len(BINARY_FORM), len(_STORE)))
@@ -60,8 +63,8 @@ def format_of(path: Path) -> str:
     number, line = next(lines(path), (1, ""))
     found = _by_line(line.strip())
     if found is None:
-        remedy = f"name it with --format: {', '.join(FORMATS)}"
-        raise TraceError("the format is not known", place=f"{path}:{number}", remedy=remedy)
+        what = "the format is not known" if line else "it is empty, the format is not known"
+        raise TraceError(what, place=f"{path}:{number}", remedy=remedy)
     return found
 
 

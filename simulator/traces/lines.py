@@ -7,6 +7,7 @@ import heapq
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Final, Protocol, TypeVar, cast
 
@@ -14,6 +15,7 @@ from shell.errors import QuicksilverError
 
 LONGEST: Final = 256 * 2**20
 """Characters of one job, at most."""
+_GZIP: Final = b"\x1f\x8b"
 _KEPT: Final = 10
 _WINDOW: Final = 1000
 
@@ -58,8 +60,10 @@ def unreadable(place: str, error: object) -> TraceError:
 def opened(path: Path) -> Iterator[IO[str]]:
     """Open a text, packed with gzip or not. Raises TraceError, whatever of the file cannot be read, and whenever."""
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-            yield cast(IO[str], file)
+        with path.open("rb") as raw:
+            packed = raw.peek(len(_GZIP)).startswith(_GZIP)
+            octets = cast(IO[bytes], gzip.open(raw) if packed else raw)
+            yield TextIOWrapper(octets, encoding="utf-8-sig")
     except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise unreadable(str(path), error) from error
 

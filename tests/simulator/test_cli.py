@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -166,3 +167,24 @@ def test_the_shell_completes_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
     complete = ShellComplete(cli, {}, "quicksilver", "_QUICKSILVER_COMPLETE")
     assert [item.value for item in complete.get_completions(["simulate", "--system"], "que")] == ["queues"]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("0 1 10 1e300\n", "a task takes 1e+300 s"),
+        ("0 1 10 10\n1700000000 1 10 10\n", "jobs arrive over 1.7e+09 s"),
+    ],
+)
+def test_times_of_centuries_are_refused(quicksilver: Run, tmp_path: Path, text: str, what: str) -> None:
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text(text)
+    found = quicksilver("simulate", wrong, "--system", "queues", "--nodes", 10)
+    assert found.exit_code == 1
+    assert f"wrong.txt: {what}; mend it: a trace has seconds, and 1e+08 at most (three years)" in found.output
+
+
+def test_a_pipe_is_no_trace_of_a_study(quicksilver: Run, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    found = quicksilver("simulate", tmp_path / "pipe", "--system", "queues", "--nodes", 10)
+    assert "pipe: is a pipe, and each run reads the trace anew; write it to a file first" in found.output

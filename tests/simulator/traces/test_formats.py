@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from io import StringIO
@@ -134,8 +135,20 @@ def test_the_first_line_tells_the_format(tmp_path: Path) -> None:
     for text in ("1.5\n2\n", "", "job one two three four"):
         with pytest.raises(TraceError, match="format is not known"):
             read(written(tmp_path, text))
+    with pytest.raises(TraceError, match="it is empty"):
+        read(written(tmp_path, " \n"))
     with pytest.raises(TraceError, match="cannot be read"):
         format_of(tmp_path / "missing")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TraceError, match="format of a pipe is not known; name it with"):
+        format_of(tmp_path / "pipe")
+
+
+def test_packed_texts_and_byte_order_marks_need_no_name(tmp_path: Path) -> None:
+    path, text = tmp_path / "trace", "10 3 20 10 20 30\n"
+    for octets in (gzip.compress(text.encode()), b"\xef\xbb\xbf" + text.encode(), text.encode()):
+        path.write_bytes(octets)
+        assert [job.durations_s for job in read(path)] == [(10, 20, 30)], octets
 
 
 def test_a_named_format_is_not_guessed(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -161,6 +162,24 @@ def test_mistakes_of_usage_are_told(tmp_path: Path) -> None:
     assert "take yahoo" in ran("generate", "yaho", code=1)[1]
     assert "not both" in ran("generate", "yahoo", "--busy", "1", "--interarrival", "1", code=2)[1]
     assert "cannot be read" in ran("show", str(tmp_path / "none"), code=1)[1]
+
+
+def test_what_cannot_be_written_is_told_and_what_was_there_stays(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt"
+    source.write_text(HAWK + "8 2 1 1\n")
+    target.write_text("kept")
+    assert ":4: " in ran("convert", str(source), str(target), code=1)[1]
+    assert target.read_text() == "kept" and {path.name for path in tmp_path.iterdir()} == {"a.txt", "b.txt"}
+    assert "No such file" in ran("convert", str(source), str(tmp_path / "none" / "b.txt"), code=1)[1]
+    assert "No space left" in ran("convert", "gen:yahoo", "/dev/full", code=1)[1]
+    assert "load" in ran("applications", "--load", "nan", code=2)[1]
+
+
+def test_a_target_named_gz_is_packed(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt.gz"
+    source.write_text(HAWK)
+    ran("convert", str(source), str(target), "--format", "hawk")
+    assert gzip.decompress(target.read_bytes()).decode() == ran("convert", str(source), "-", "--format", "hawk")[0]
 
 
 def test_generators_are_listed() -> None:
