@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import wraps
 from importlib import import_module
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args
 
@@ -33,8 +34,20 @@ from simulator.traces.spec import Stages
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-SECONDS: Final = click.FloatRange(0)
-ABOVE_0: Final = click.FloatRange(0, min_open=True)
+
+class Finite(click.FloatRange):
+    """Neither infinity nor what is no number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number within the range, or fail."""
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+SECONDS: Final = Finite(0)
+ABOVE_0: Final = Finite(0, min_open=True)
 
 
 def _names(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
@@ -134,11 +147,11 @@ _OPTIONS: Final = (
     click.option("--speed", type=ABOVE_0, default=1.0, show_default=True, help="Jobs arrive so many times as fast."),
     click.option("--stages", type=click.Choice(get_args(Stages)), default="all", show_default=True, help="That count."),
     click.option("--as-eagle", is_flag=True, help="Read Hawk's text as Eagle's public simulator does."),
-    click.option("--error", type=click.FloatRange(0, 1), default=0.0, help="Estimates are wrong by up to this share."),
+    click.option("--error", type=Finite(0, 1), default=0.0, help="Estimates are wrong by up to this share."),
     click.option("--errors", type=click.Choice(get_args(Errors)), default="both", show_default=True, help="Which way."),
     click.option(
         "--sample",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=Finite(0, 1, min_open=True),
         default=1.0,
         show_default=True,
         help="Each seed has another share of the jobs, at the same load.",

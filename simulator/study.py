@@ -17,6 +17,8 @@ from simulator.source import LONGEST_S, Survey, Trace, survey
 from simulator.sweep import POLICIES, Case, Choice, StudyError, Wanted
 from simulator.systems import load
 
+MOST_SLOTS: Final = 10_000_000
+"""Some hundred times as many as a large YARN cluster has."""
 RUNS: Final = "runs.jsonl"
 """The checkpoint's name in a study's folder."""
 
@@ -100,6 +102,9 @@ def study(asked: Asked) -> Study:
         remedy = f"give --nodes, or --load 0.9 (which is {nodes} nodes)"
         raise StudyError("the number of nodes is not known", place=trace.source.name, remedy=remedy)
     nodes = asked.nodes or -(-found.slots_for(asked.load or 1.0) // asked.slots)
+    if nodes * asked.slots > MOST_SLOTS:
+        remedy = "give a higher --load, or less --nodes or --slots"
+        raise StudyError(f"a cluster of {nodes * asked.slots:.3g} slots; {MOST_SLOTS:,} at most", remedy=remedy)
     cluster = ClusterModel(nodes, asked.slots, asked.memory_mb, asked.delay_s)
     if asked.nodes is not None and asked.load is not None:
         speed = asked.load / found.load(cluster) if found.span_s else 1.0

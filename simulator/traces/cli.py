@@ -120,7 +120,7 @@ def generators_command(as_json: bool) -> None:
 @click.option("--format", "to", type=click.Choice(list(WRITERS)), default="jobs", show_default=True)
 @_shaping
 def convert_command(source: str, target: Path, to: str, **shaping: Any) -> None:
-    """Read trace A (a file, a folder of job history, or gen:NAME) and write it as B; - is standard output, .gz is packed."""
+    """Read trace A (a file, a folder of job history, gen:NAME) and write it as B; - is standard output."""
     with _told():
         found = Source(source, **shaping)
         if target.exists() and not found.is_generated and target.samefile(source):

@@ -62,7 +62,7 @@ def opened(path: Path) -> Iterator[IO[str]]:
     try:
         with path.open("rb") as raw:
             packed = raw.peek(len(_GZIP)).startswith(_GZIP)
-            octets = cast(IO[bytes], gzip.open(raw) if packed else raw)
+            octets = cast(IO[bytes], gzip.GzipFile(fileobj=raw) if packed else raw)
             yield TextIOWrapper(octets, encoding="utf-8-sig")
     except (UnicodeDecodeError, EOFError, OSError, zlib.error) as error:
         raise unreadable(str(path), error) from error

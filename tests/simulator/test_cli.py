@@ -188,3 +188,17 @@ def test_a_pipe_is_no_trace_of_a_study(quicksilver: Run, tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     found = quicksilver("simulate", tmp_path / "pipe", "--system", "queues", "--nodes", 10)
     assert "pipe: is a pipe, and each run reads the trace anew; write it to a file first" in found.output
+
+
+@pytest.mark.parametrize("option", ["--load", "--delay-s", "--speed", "--error", "--sample", "--cutoff-s"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_numbers_that_are_none_are_refused(quicksilver: Run, trace: Path, option: str, value: str) -> None:
+    found = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, option, value)
+    assert found.exit_code == 2 and f"Invalid value for '{option}': {value} is" in found.output, found.output
+
+
+@pytest.mark.parametrize("cluster", ["--load=1e-300", "--nodes=1000000000000", "--slots=20000000"])
+def test_clusters_that_no_memory_holds_are_refused(quicksilver: Run, trace: Path, cluster: str) -> None:
+    more = [] if "load" in cluster else ["--nodes=1"]
+    found = quicksilver("simulate", trace, "--system", "queues", *more, cluster)
+    assert found.exit_code == 1 and "slots; 10,000,000 at most; give a higher --load" in found.output, found.output
