@@ -1,4 +1,4 @@
-"""How containers of the node end: by themselves, killed to make room, given up while they wait or never launched."""
+"""How containers of the node end: by themselves, killed to make room, or given up while they wait."""
 
 from __future__ import annotations
 
@@ -6,14 +6,11 @@ from typing import Final
 
 from shell.messages import EventKind
 from sidecar.book import Book
-from sidecar.entry import FOREIGN, QUEUEABLE, USING, Entry, Phase
-from sidecar.events import Kill, KillAsked, KillOver, LetGo, Released, Settled, Unlaunched, Unwatch, Warn
+from sidecar.entry import QUEUEABLE, USING, Entry, Phase
+from sidecar.events import Kill, KillAsked, KillOver, LetGo, Released, Settled, Unwatch, Warn
 
 NEVER_RAN: Final = frozenset((EventKind.SHED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST))
 """Last events of containers whose start did not come to anything."""
-UNLAUNCHED_S: Final = 10.0
-"""So long a NodeManager that was restarted may take for the launch of what it recovered."""
-UNLAUNCHED: Final = "its NodeManager was restarted before its launch, and does not launch it any more"
 
 
 class Ends(Book):
@@ -76,21 +73,6 @@ class Ends(Book):
             self._forget(entry, now_s)
         if entry.taken_over and entry.phase is not Phase.STARTING:
             self.over[container_id] = now_s
-
-    def _unlaunched(self, event: Unlaunched) -> None:
-        """Give up a container that the NodeManager has, and lost for its own launcher when it was restarted.
-
-        A NodeManager (3.4) that recovers what stood in its queue tries to launch it before it is initialized, and drops
-        the failure (ContainerScheduler, RECOVERY_COMPLETED): it stays SCHEDULED for ever. The proxy releases what is
-        lost, so that the ResourceManager has it ended. Hadoop's own opportunistic ones may wait there for their turn.
-        """
-        entry = self.entries.get(event.container_id)
-        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == FOREIGN or entry.start.am:
-            return
-        if entry.unlaunched_s is None:
-            entry.unlaunched_s = event.now_s
-        elif event.now_s - entry.unlaunched_s >= UNLAUNCHED_S:
-            self._finish(entry, EventKind.LOST, UNLAUNCHED, event.now_s)
 
     def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
         """End a start that waits; nothing happens to what does not."""

@@ -15,10 +15,13 @@ from typing import Final
 from shell.messages import EventKind
 from sidecar.demands import Demands
 from sidecar.entry import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
-from sidecar.events import Adopted, Answered, Doubtful, Outcome, Start, Watch
+from sidecar.events import Adopted, Answered, Doubtful, Outcome, Start, Unlaunched, Watch
 from sidecar.kept import SEQ_SKIPPED, Kept, Memory
 
 RESTARTED: Final = "the sidecar restarted"
+UNLAUNCHED: Final = "its NodeManager was restarted before its launch, and does not launch it any more"
+UNLAUNCHED_S: Final = 10.0
+"""So long a NodeManager that was restarted may take for the launch of what it recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,24 @@ class TakeOver(Demands):
             self._finish(entry, EventKind.LOST, f"{RESTARTED} while it was being started", event.now_s)
         else:
             self._forget(entry, event.now_s)
+
+    def _unlaunched(self, event: Unlaunched) -> None:
+        """Tell as lost what the NodeManager has, and lost for its own launcher when it was restarted.
+
+        A NodeManager (3.4) that recovers what stood in its queue tries to launch it before it is initialized, and drops
+        the failure (ContainerScheduler, RECOVERY_COMPLETED): it stays SCHEDULED for ever. The proxy releases what is
+        lost, so that the ResourceManager has it ended; until the NodeManager lists it no more it counts as use, as it
+        does there. Hadoop's own opportunistic ones may wait there for their turn.
+        """
+        entry = self.entries.get(event.container_id)
+        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == FOREIGN or entry.start.am:
+            return
+        if entry.unlaunched_s is None:
+            entry.unlaunched_s = event.now_s
+        elif event.now_s - entry.unlaunched_s >= UNLAUNCHED_S:
+            start = entry.start
+            self._finish(entry, EventKind.LOST, UNLAUNCHED, event.now_s)
+            self._adopted(Adopted(start.container_id, start.app_id, start.resources, start.opportunistic, event.now_s))
 
     def _adopted(self, event: Adopted) -> None:
         """Take over what the NodeManager lists and nobody knows; what was announced is the proxy's."""

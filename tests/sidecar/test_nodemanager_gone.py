@@ -11,13 +11,13 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
 from shell.messages import EventKind, Report
-from sidecar import ends
-from sidecar.ends import UNLAUNCHED
+from sidecar import takeover
 from sidecar.entry import is_earlier
 from sidecar.events import (
     Answered,
     Drain,
     Dropped,
+    Dying,
     Ended,
     Forward,
     Granted,
@@ -40,6 +40,7 @@ from sidecar.nm_list import Listed, NmList, compare
 from sidecar.node import Node
 from sidecar.picture import fill_report
 from sidecar.starts import container_proto
+from sidecar.takeover import UNLAUNCHED
 from tests.playbook import play
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.test_node import LAUNCH, busy
@@ -134,14 +135,21 @@ def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> Non
     lost = {"reason": UNLAUNCHED, "waited_s": 0}
     play(
         one,
-        (Unlaunched("g", 30), [told(6, "g", EventKind.LOST, 30, **lost), Unwatch("g")]),
-        (Unlaunched("g", 31), []),
-        (Unlaunched("q", 30), [told(7, "q", EventKind.LOST, 30, **lost), Unwatch("q"), Released(ATTEMPT)]),
-        (arrived("q", 31), [Hold("q")]),  # its end was told
+        (Unlaunched("g", 30), [told(6, "g", EventKind.LOST, 30, **lost), Unwatch("g"), Watch("g", APP)]),
+        (
+            Unlaunched("q", 30),
+            [told(7, "q", EventKind.LOST, 30, **lost), Unwatch("q"), Released(ATTEMPT), Watch("q", APP)],
+        ),
         (Unlaunched("o", 60), []),  # it may wait for its turn in the NodeManager's own queue
         (Unlaunched("am", 60), []),  # nobody could release it
     )
-    assert [entry.id for entry in one.using()] == ["am", "o"]
+    assert compare(listed("KILLING", 10.0), one.entries, (), (), 61) == [Dying(i, 61) for i in ("am", "o", "g", "q")]
+    assert compare(listed("SCHEDULED", 10.0), one.entries, (), ("am", "o"), 61) == []  # told once
+    assert one.used() == Resources(4096, 4)  # as the NodeManager counts
+    assert not any(one.killable(entry) for entry in one.using())
+    one.handle(Ended("q", 62))
+    assert one.handle(arrived("q", 63)) == [Hold("q")]  # its end was told
+    assert one.used() == Resources(3072, 3)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +282,7 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
 def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ends, "UNLAUNCHED_S", 0.5)
+    monkeypatch.setattr(takeover, "UNLAUNCHED_S", 0.5)
 
     async def story() -> None:
         async with world(tmp_path, reconcile_s=0.1) as w:
@@ -290,7 +298,9 @@ def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
             await w.nm.start()
             await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"], 8)
             await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"], 8)
-            assert not list(w.sidecar.node.using())
+            assert w.sidecar.node.used() == Resources(2048, 2)
+            w.nm.running.clear()  # the ResourceManager had them ended
+            await until(lambda: not list(w.sidecar.node.using()), 8)
             await am.close()
 
     run(story)
