@@ -141,6 +141,20 @@ def test_a_second_start_is_found_in_the_logs(tmp_path: Path) -> None:
     assert checks.launched_twice([one]) == []
 
 
+def test_what_a_nodemanager_lost_when_it_was_restarted_is_found_in_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    words = (
+        "a.b.ContainerImpl: Can't handle this event at current state: Current: [{}], eventType: [{}], container: [{}]"
+    )
+    lost = words.format("NEW", "CONTAINER_EXITED_WITH_FAILURE", "container_e02_1_0001_01_000003")
+    log.write_text(
+        f"2026-11-22 09:05:06,754 ERROR {lost}\norg.apache.hadoop.yarn.state.InvalidStateTransitionException: x\n"
+        + words.format("NEW", "KILL_CONTAINER", "container_e02_1_0001_01_000004")
+        + words.format("RUNNING", "CONTAINER_EXITED_WITH_FAILURE", "container_e02_1_0001_01_000005")
+    )
+    assert checks.never_launched([log, log]) == ["container_e02_1_0001_01_000003"]
+
+
 def test_marks_tell_how_often_each_container_started(tmp_path: Path) -> None:
     assert started(tmp_path / "none") == Counter()
     (tmp_path / "marks").write_text("container_1\ncontainer_2\ncontainer_1\n")
@@ -166,6 +180,7 @@ def test_a_lane_ends_with_the_job_that_runs_and_keeps_what_failed() -> None:
 
 
 LOST = "[2026-11-21 20:04:57.299]Container exited with a non-zero exit code 154\n"
+AT_NEW = "[2026-11-22 08:50:36.488]Unable to get local resources when Container container_1_0001_01_000006 is at NEW\n"
 BROKEN = (
     "Container launch failed for container_1 : java.io.IOException: Failed on local exception: java.io.EOFException"
 )
@@ -179,6 +194,8 @@ def because(text: str, *faults: tuple[str, str, float], node: str = "node1") -> 
 
 def test_a_launch_lost_with_its_nodemanager_is_as_on_stock() -> None:
     assert because(LOST, (plan.KILL_NM, "node1", 92.0)) == "kill NodeManager node1, 8.0 s before"
+    assert because(AT_NEW, (plan.KILL_NM, "node1", 92.0)) == "kill NodeManager node1, 8.0 s before"
+    assert because(AT_NEW.replace("NEW", "SCHEDULED"), (plan.KILL_NM, "node1", 92.0)) == ""
     assert because(LOST, (plan.KILL_NM, "node2", 92.0)) == ""
     assert because(LOST, (plan.KILL_NM, "node1", 101.0)) == ""
     assert because(LOST, (plan.KILL_NM, "node1", 40.0)) == ""

@@ -184,6 +184,7 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
             "mapreduce_killed_attempts": sum(outcome.killed_attempts for outcome in outcomes),
             "containers_launched": checks.launches(logs),
             "launched_twice": checks.launched_twice(logs),
+            "never_launched": checks.never_launched(logs),
             "left": left,
             "not_back": injector.problems,
             "proxy": None if stack is None else _counts(stack),

@@ -59,13 +59,13 @@ class Failure:
 def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
     """Return which fault explains a failure on plain YARN; "" when none does.
 
-    faults: as `Injected.as_dict` gives them. Three kinds are known: a NodeManager killed during a launch, whose own
-    recovery has no exit code; a start that came before the NodeManager had registered with the ResourceManager, when
+    faults: as `Injected.as_dict` gives them. Three kinds are known: a NodeManager killed before or during a launch,
+    whose own recovery loses it; a start that came before the NodeManager had registered with the ResourceManager, when
     one of the two was killed; and a start whose connection a fault of the network broke, when no sidecar of that node
     was killed in the same seconds.
     """
     at = list(faults)
-    if _LOST_IN_LAUNCH.search(failure.text):
+    if _LOST_IN_LAUNCH.search(failure.text) or _LOST_IN_QUEUE.search(failure.text):
         return _named(at, failure, {plan.KILL_NM}, {failure.node}, _RECOVERY_S)
     if _LAUNCH in failure.text and _UNREGISTERED.search(failure.text):
         return _named(at, failure, {plan.KILL_NM, plan.KILL_RM}, {failure.node, ""}, _RECOVERY_S)

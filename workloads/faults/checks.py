@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,11 @@ from quicksilver.stack import Stack
 from workloads.rest import get_json
 
 _LAUNCH: Final = re.compile(r"launchContainer: \[.*/(container_\w+)/default_container_executor\.sh")
+_UNLAUNCHED: Final = re.compile(
+    r"Can't handle this event at current state: Current: \[NEW\], eventType: \[CONTAINER_EXITED_WITH_FAILURE\],"
+    r"\s+container: \[(container_\w+)\]"
+)
+"""What a NodeManager logs when it recovers a container, and drops the news that its launch failed."""
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _QUIET_S: Final = 90.0
 _POLL_S: Final = 1.0
@@ -35,31 +40,42 @@ def launches(logs: Iterable[Path]) -> int:
     return sum(len(_LAUNCH.findall(log.read_text(errors="replace"))) for log in logs)
 
 
+def never_launched(logs: Iterable[Path]) -> list[str]:
+    """Return the containers that NodeManagers lost for their own launcher when they were restarted.
+
+    On plain YARN too each stays in its NodeManager's list, until the next restart.
+    """
+    return sorted({found for log in logs for found in _UNLAUNCHED.findall(log.read_text(errors="replace"))})
+
+
 def node_logs(cluster: Cluster) -> list[Path]:
     """Return the NodeManagers' logs."""
     return [cluster.log(f"nodemanager-{node.name}") for node in cluster.spec.node_addresses]
 
 
 def leftovers(cluster: Cluster, stack: Stack | None, groups: str = "quicksilver") -> list[str]:
-    """Return what is still there of jobs that are all over, after giving it time to go; empty when nothing is."""
-    end_s = time.monotonic() + _QUIET_S
-    while (found := _left(cluster, stack, groups)) and time.monotonic() < end_s:
+    """Return what is still there of jobs that are all over, after giving it time to go; empty when nothing is.
+
+    What `never_launched` names is in the lists of NodeManagers and sidecars until the NodeManager is restarted.
+    """
+    end_s, stay = time.monotonic() + _QUIET_S, never_launched(node_logs(cluster))
+    while (found := _left(cluster, stack, groups, stay)) and time.monotonic() < end_s:
         time.sleep(_POLL_S)
     return found
 
 
-def _left(cluster: Cluster, stack: Stack | None, groups: str) -> list[str]:
+def _left(cluster: Cluster, stack: Stack | None, groups: str, stay: Container[str]) -> list[str]:
     found = [f"process {p.pid} of a container" for p in containers_below(cluster.spec.workdir / "local")]
     try:
-        found += _left_in_yarn(cluster)
+        found += _left_in_yarn(cluster, stay)
         if stack is not None:
-            found += _left_in_stack(stack)
+            found += _left_in_stack(stack, stay)
     except requests.RequestException as error:
         found.append(f"a daemon does not answer: {error}")
     return found + [f"control group {path}" for path in _container_groups(groups)]
 
 
-def _left_in_yarn(cluster: Cluster) -> list[str]:
+def _left_in_yarn(cluster: Cluster, stay: Container[str]) -> list[str]:
     apps = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING").get("apps") or {}
     found = [f"{app['id']} is {app['state']}" for app in apps.get("app", [])]
     for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes").get("nodes") or {}).get("node", []):
@@ -69,12 +85,12 @@ def _left_in_yarn(cluster: Cluster) -> list[str]:
             if node.get(key, 0) > 0:  # after a recovery the NodeManager itself may count below zero
                 found.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
     for address in cluster.spec.node_addresses:
-        listed = get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}
-        found += [f"{address.name} shows {one['id']} as {one['state']}" for one in listed.get("container", [])]
+        listed = (get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}).get("container", [])
+        found += [f"{address.name} shows {one['id']} as {one['state']}" for one in listed if one["id"] not in stay]
     return found
 
 
-def _left_in_stack(stack: Stack) -> list[str]:
+def _left_in_stack(stack: Stack, stay: Container[str]) -> list[str]:
     found = []
     for app in stack.get("/v1/applications?limit=1000")["items"]:
         held = {key: app[key] for key in ("wanted_g", "wanted_q", "live_g", "live_q") if app.get(key)}
@@ -84,7 +100,8 @@ def _left_in_stack(stack: Stack) -> list[str]:
         if not node["usable"]:
             found.append(f"{node['id']} takes no queueables: {node['why_unusable']}")
         detail = stack.get(f"/v1/nodes/{node['id']}")
-        found += [f"{node['id']}'s sidecar has {c['container_id']} as {c['state']}" for c in detail["containers"]]
+        there = {c["container_id"]: c["state"] for c in detail["containers"]}
+        found += [f"{node['id']}'s sidecar has {one} as {state}" for one, state in there.items() if one not in stay]
     return found
 
 
