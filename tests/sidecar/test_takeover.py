@@ -168,6 +168,19 @@ def test_a_start_without_an_answer_is_looked_up(there: bool) -> None:
     assert ("q" in lives.node.over) is not there
 
 
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "without an answer"])
+def test_what_a_nodemanager_lost_that_died_with_the_sidecar_is_told(answered: bool) -> None:
+    lives = lived(*(started("q") if answered else held("q")))
+    lives.die(5)
+    listed = NmList((Listed(id="q", state="SCHEDULED"),), 8.5, 6.0)
+    for now_s in (8.5, 9.5, 19.4, 19.5):
+        for event in compare(listed, lives.node.entries, (), (), now_s):
+            lives.handle(event)
+    kinds = [event.kind for event in lives.memory().events.values()]
+    assert kinds == [EventKind.HELD, EventKind.STARTED, EventKind.LOST]
+    assert "q" in lives.node.entries, "the NodeManager has it still"
+
+
 def test_a_repeated_guaranteed_start_goes_to_the_nodemanager_again() -> None:
     lives = lived(arrived("g", 1, q=False))
     lives.die(5)
