@@ -39,6 +39,8 @@ POLICIES: Final = ("mercury", "baseline")
 KINDS: Final = ("sleeping", "mapreduce")
 FIGURES: Final = {f"mean_{ALL}": "mean", f"p95_{ALL}": "p95", f"wait_{ALL}": "wait", "makespan": "makespan"}
 """The simulator's names of what is compared."""
+_SETTINGS: Final[Mapping[str, Mapping[str, Any]]] = {"sleeping": {}, "mapreduce": {"master_cores": 1}}
+"""Of the simulator, by kind: masters of `sleeping` jobs run outside of the cluster."""
 _PORTS: Final = 26000
 _LONGEST_MS: Final = 4000
 """GridMix lets no task sleep longer here."""
@@ -192,7 +194,7 @@ def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
     cluster = ClusterModel(plan.nodes, plan.vcores)
     sections = {(run.kind, run.policy): run.section for run in runs}
     for run in runs:
-        jobs = [one.job for one in read_recorded(run.store)]
+        jobs, own = [one.job for one in read_recorded(run.store)], dict(_SETTINGS[run.kind])
 
         def once(system: str, settings: Mapping[str, Any], seed: int = 1) -> dict[str, float]:
             found = systems.load(system)
@@ -201,7 +203,7 @@ def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
             return {short: metrics[name] for name, short in FIGURES.items()}
 
         simulated = {
-            policy: _mean([once("quicksilver", {"policies": section}, seed) for seed in range(1, seeds + 1)])
+            policy: _mean([once("quicksilver", own | {"policies": section}, seed) for seed in range(1, seeds + 1)])
             for (kind, policy), section in sections.items()
             if kind == run.kind
         }

@@ -94,6 +94,11 @@ class Production(SystemSettings):
     """From a task's end to the next one's begin in the same container, as Tez reuses them; default: one for each."""
     master_start_s: float = Field(0.0, ge=0)
     """From a job's turn to its master's first heartbeat: the master's own container and its start."""
+    master_cores: int = Field(0, ge=0)
+    """Cores that each job's master holds, guaranteed, until the job is over; 0: it runs elsewhere. A job whose master
+    finds no room waits."""
+    master_memory_mb: int = Field(0, ge=0)
+    """Memory that it holds besides, where `--memory-mb` says how much a node has."""
     counted: bool = True
     """Whether placements are counted at once; false: many schedulers know the nodes by reports alone (Mercury §6.3)."""
     wrong_nodes: float = Field(0.0, ge=0, le=1)
@@ -166,7 +171,8 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         policies = Policies.load(settings.policies)
     except SettingsError as error:
         raise SimulatorError(f"policies: {error}") from error
-    work = _Work(jobs, cluster)
+    master = Resources(settings.master_memory_mb, settings.master_cores)
+    work = _Work(jobs, cluster, master)
     setup = Setup(
         nodes=cluster.nodes,
         size=work.size,
@@ -179,6 +185,7 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         launch_s=settings.launch_s,
         reuse_s=settings.reuse_s,
         master_start_s=settings.master_start_s,
+        master=master,
         counted=settings.counted,
         wrong_nodes=settings.wrong_nodes,
         wrong_times=settings.wrong_times,
@@ -195,9 +202,9 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
 class _Work:
     """Jobs of a trace as those of the production machines."""
 
-    def __init__(self, jobs: Iterable[Job], cluster: ClusterModel) -> None:
+    def __init__(self, jobs: Iterable[Job], cluster: ClusterModel, master: Resources) -> None:
         self.size = Resources(cluster.memory_mb or _PLENTY_MB, cluster.slots)
-        self._jobs = jobs
+        self._jobs, self._master, self._alone = jobs, master, cluster.nodes == 1
 
     def __iter__(self) -> Iterator[Work]:
         before_s = -inf
@@ -214,6 +221,8 @@ class _Work:
                 f"job {job.number}: a task wants {job.cores:g} cores and {job.memory_mb} MB; YARN counts whole cores, "
                 "and no node has more than its slots and memory"
             )
+        if not (self._master + size if self._alone else self._master).fits(self.size):
+            raise SimulatorError(f"job {job.number}: no node has room for its master beside a task; lower master_cores")
         tasks = tuple(map(Task, job.durations_s))
         queue, user = full_queue(job.queue), job.user or "nobody"
         stages = tuple((len(durations_s), told_s) for durations_s, told_s in job.by_stage()) if job.staged else ()

@@ -27,6 +27,7 @@ from rm_proxy.world import Announce, Decided, DropHeld, Effect, Faulted, FellBac
 from shell.messages import Targets
 from sidecar.events import Start
 from simulator.clock import Clock
+from simulator.world.berths import Berths
 from simulator.world.master import Master
 from simulator.world.regular import REFRESH, ROUND, Regular
 from simulator.world.rest import Rest
@@ -45,6 +46,7 @@ COALESCE_S: Final = 0.02
 REFRESH_S: Final = 5.0
 _PER_RACK: Final = 20
 _TOKEN_S: Final = 600.0
+_NOTHING: Final = Resources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Setup:
     """From a task's end to the next one's begin in the same container, as Tez has it; None: a container for each."""
     master_start_s: float = 0.0
     """From a job's turn to its master's first heartbeat."""
+    master: Resources = _NOTHING
+    """What a job's master holds, guaranteed, from its turn to its end; nothing: it runs elsewhere."""
     max_jobs: int = 0
     """Jobs that run at once; 0 for any number."""
     counted: bool = True
@@ -140,6 +144,7 @@ class World:
         self.run = Run([], round(setup.nodes * setup.size.vcores), setup.window_s)
         self.left = 0
         """Jobs that have arrived and are not over."""
+        self._berths = Berths(self.yarn, setup.master, rng)
         self._queues = dict.fromkeys(setup.queues)
         self._jobs: Iterator[Job] | None = iter(jobs)
         self._before: Job | None = None
@@ -235,14 +240,20 @@ class World:
         attempt = y.ApplicationAttemptIdProto(attemptId=1)
         attempt.application_id.id = job.number
         attempt.application_id.cluster_timestamp = int(EPOCH_S * 1000)
+        answer = self.yarn.register(attempt, job.queue)
+        if not self._berths.take(job):
+            self.yarn.unregister(job.number)
+            return
         master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self.since_s())
         app_id = ids.app_of_attempt(master.attempt_id)
         name = f"{job.kind} {job.number}"
         record = AppRecord(app_id, job.queue, job.user, "BENCH", name, master.tags, 0, self.now_s)
         self._records[job.number] = record
         self.coordinator.yarn_app(record)
-        answer = self.yarn.register(attempt, job.queue)
         self.coordinator.attempt(master.attempt_id).on_registered(answer, self.now_s)
+        own = self._berths.of(job.number)
+        if own is not None:
+            self._start(master, own)
         if self.setup.master_start_s:
             self.later(self.setup.master_start_s, partial(self._beat, master))
         else:
@@ -305,6 +316,12 @@ class World:
         self.coordinator.yarn_app(changed(self._records.pop(number), finished_s=self.now_s))
         self.yarn.unregister(number)
         self.left -= 1
+        own = self._berths.leave(number)
+        if own is not None:
+            self.sites[ids.node_id_text(own.nodeId)].end(ids.container_id_text(own.id))
+        waiting = self._berths.next()
+        if waiting is not None:
+            self._submit(waiting)
         if self._before is not None:
             job, self._before = self._before, None
             self._submit(job)
@@ -314,8 +331,10 @@ class World:
         return self.masters[int(container_id.split("_")[2])]
 
     def run_s(self, container_id: str, node_id: str) -> float:
-        """Return how long the task in a container runs on a node."""
+        """Return how long a container runs on a node; inf until it is told to end."""
         master = self._master(container_id)
+        if container_id in self._berths:
+            return 0.0 if master.done else inf
         task = master.job.tasks[master.assigned[container_id]]
         remote = task.host is not None and f"{self.names[task.host][0]}:8041" != node_id
         times = self.setup.remote_times if remote else 1.0
@@ -323,11 +342,15 @@ class World:
 
     def began(self, container_id: str) -> None:
         """Take in that a task runs."""
-        self.run.counts["began"] += 1
-        self._master(container_id).began(container_id, self.since_s())
+        if container_id not in self._berths:
+            self.run.counts["began"] += 1
+            self._master(container_id).began(container_id, self.since_s())
 
     def ended(self, container_id: str) -> None:
         """Take in that a task has run to its end."""
+        if container_id in self._berths:
+            self._berths.ended(container_id)
+            return
         master = self._master(container_id)
         master.ended(container_id, self.since_s())
         if not master.at_rest:

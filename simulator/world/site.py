@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final, Protocol
 
 from policies.model import ContainerView, Resources
@@ -45,7 +46,7 @@ class Surroundings(Protocol):
         """Do something after so many seconds."""
 
     def run_s(self, container_id: str, node_id: str) -> float:
-        """Return how long the task in a container runs on a node."""
+        """Return how long a container runs on a node; inf until it is told to end."""
 
     def began(self, container_id: str) -> None:
         """Take in that a task runs."""
@@ -215,11 +216,18 @@ class Site:
         process = self.running[container_id] = Process(entry.start.resources, now_s, run_s, at_s=now_s)
         self._count()
         self._world.began(container_id)
-        self._world.later(run_s, lambda: self._over(container_id, process, 0))
+        if run_s < inf:
+            self._world.later(run_s, lambda: self._over(container_id, process, 0))
         self.tell(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
         if self.shares:
             self.tell(Ready(container_id, now_s))
             self._count()
+
+    def end(self, container_id: str) -> None:
+        """Have a container end by itself, if it has begun."""
+        process = self.running.get(container_id)
+        if process is not None:
+            self._over(container_id, process, process.resized)
 
     def _count(self) -> None:
         """Note what runs, by memory and by the cores that it has."""
@@ -238,7 +246,7 @@ class Site:
             process.speed = 1.0 if isinstance(command, Restore) else min(1.0, cores / process.size.vcores)
             process.resized += 1
             self.resizes[type(command).__name__.lower()] += 1
-            if process.speed > 0:
+            if process.speed > 0 and process.run_s < inf:
                 left_s, number = max(0.0, process.run_s - process.done_s), process.resized
                 self._world.later(left_s / process.speed, lambda: self._over(container_id, process, number))
         self.tell(Resized(container_id, "" if process is not None else "it does not run", now_s))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from random import Random
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -82,6 +83,23 @@ class Yarn:
         answer = y.RegisterApplicationMasterResponseProto(queue=queue)
         answer.maximumCapability.memory, answer.maximumCapability.virtual_cores = 1 << 20, 1 << 10
         return answer.SerializeToString()
+
+    def place_master(self, number: int, size: Resources, task: Resources, rng: Random) -> y.ContainerProto | None:
+        """Give an application the guaranteed container of its master, on any node that has room for it.
+
+        task: what still has to fit on a node beside it; None when there is no such place.
+        """
+        fit = {node.id for node in self.nodes.values() if task.fits(node.free)}
+        roomy = [
+            node
+            for node in self.nodes.values()
+            if size.fits(node.free) and (fit - {node.id} or (size + task).fits(node.free))
+        ]
+        if not roomy:
+            return None
+        app, node = self.apps[number], rng.choice(roomy)
+        self.scheduler.charge(app.queue, node, size, 1)
+        return self._grant(app, node, (0, -1), size, opportunistic=False)
 
     def unregister(self, number: int) -> None:
         """Forget an application with all its containers."""

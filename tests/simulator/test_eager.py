@@ -24,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "policies": {**MERCURY, "routes": [{"policy": "hybrid_gq", "settings": {"pq": 0.5}}], "retries_to_g": 1}
     },
     "mercury, reused containers": {"reuse_s": 0.5, "master_start_s": 1.0},
+    "mercury, masters in the cluster": {"master_cores": 1, "master_start_s": 1.0},
     "opportunistic": {},
     "quicksilver": {"slow_nodes": 0.3, "slow_times": 3.0},
     "kairos": {"policies": {**MERCURY, "preempt": {"policy": "las", "settings": {"quantum_s": 3, "extra": 2}}}},
@@ -58,6 +59,7 @@ def run(name: str, jobs: list[Job], cluster: ClusterModel, seed: int, eager: boo
 @settings(max_examples=2, deadline=None, phases=[Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 def test_what_is_left_out_changes_nothing(name: str, seed: int) -> None:
     jobs, cluster = workload(Random(seed))
+    cluster = replace(cluster, slots=cluster.slots + SETTINGS[name].get("master_cores", 0))
     lazy, few = run(name, jobs, cluster, seed, eager=False)
     eager, all_of_them = run(name, jobs, cluster, seed, eager=True)
     assert lazy == eager

@@ -74,6 +74,43 @@ def test_jobs_beyond_the_limit_wait() -> None:
     assert wrong(one_by_one, jobs, CLUSTER) == []
 
 
+def test_a_master_holds_its_container_until_its_job_is_over() -> None:
+    jobs, node = [job(1, 0.0, 5.0, 5.0), job(2, 1.0, 5.0)], ClusterModel(nodes=1, slots=2, delay_s=0.0)
+    elsewhere, here = (run("mercury", jobs, cluster=node, master_cores=cores) for cores in (0, 1))
+    assert [one.completion_s for one in elsewhere.jobs] == pytest.approx([5.1, 9.2])
+    first, second = (one.completion_s for one in here.jobs)
+    assert first == pytest.approx(10.2), "one task after the other, beside the master"
+    assert 15.2 < second + 1.0 < 18.0, "its master finds room when the first is gone"
+    assert wrong(here, jobs, node) == [] and here.counts["started"] == 3
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 9), st.lists(st.floats(0.1, 9), min_size=1, max_size=6)), min_size=1, max_size=5),
+    st.integers(1, 3),
+)
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_masters_never_leave_tasks_without_room(drawn: list[tuple[float, list[float]]], nodes: int) -> None:
+    jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(drawn), 1)]
+    jobs = [replace(one, cores=float(1 + one.number % 2)) for one in jobs]
+    cluster = ClusterModel(nodes, slots=3)
+    found = run("quicksilver", jobs, cluster=cluster, sample_s=5.0, master_cores=1)
+    assert wrong(found, jobs, cluster) == []
+    assert found.counts["faults"] == 0 and found.extra["over_capacity"] == 0
+
+
+def test_a_master_that_never_finds_room_beside_a_task_is_an_error() -> None:
+    with pytest.raises(SimulatorError, match="job 1: no node has room for its master beside a task; lower"):
+        run("mercury", [job(1, 0.0, 1.0)], cluster=ClusterModel(nodes=1), master_cores=1)
+    assert run("mercury", [job(1, 0.0, 1.0)], cluster=ClusterModel(nodes=2), master_cores=1).jobs
+
+
+def test_a_master_takes_the_place_of_a_queueable_container() -> None:
+    node = ClusterModel(nodes=1, slots=3, delay_s=0.0)
+    jobs = [job(1, 0.0, 9.0, 9.0), job(2, 3.0, 1.0)]
+    found = run("mercury", jobs, cluster=node, master_cores=1)
+    assert found.counts["kills"] == 1 and wrong(found, jobs, node) == []
+
+
 def one_slot(*durations_s: float, **chosen: object) -> SimResult:
     """Run one job on one node of one slot, guaranteed, with heartbeats that are far apart."""
     settings = {"policies": {"routes": [{"policy": "only_g"}]}, "node_beat_s": 50.0, "start_s": 1.0, **chosen}
