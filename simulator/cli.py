@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from ruamel.yaml import YAML
 
+from policies.section import full_queue
 from report import files
 from report.model import Estimate, Page, Prose, Section, Table, Value
 from simulator.options import Comparing, show, study_options, systems_option
@@ -72,6 +73,7 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
         click.echo(json.dumps(summary(about, rows)))
     else:
         _print(made, rows, places)
+    _warn(made, rows)
 
 
 @click.command("tune")
@@ -96,6 +98,7 @@ def tune_command(
         verdict = tune(present, variants(made.wanted(choices)), goal, seeds, lambda wanted: _batch(made, does, wanted))
     about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts()), **_found(verdict)}
     rows = list(verdict.rows)
+    _warn(made, rows)
     places = _write(asked.out, formats, about, rows, _evidence(made, verdict))
     if as_json:
         click.echo(json.dumps(about))
@@ -120,6 +123,17 @@ def _study(asked: Asked) -> Study:
     for line in made.survey.mistakes:
         click.echo(f"left out: {line}", err=True)
     return made
+
+
+def _warn(made: Study, rows: Sequence[Row]) -> None:
+    """Say of a settings file under which nothing was queueable that it did nothing."""
+    queues = ", ".join(map(full_queue, made.survey.queues))
+    for label, same in by_label(rows if made.policies is not None else ()).items():
+        counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
+        if counts.get("granted G") and not counts.get("granted Q"):
+            what = f"{label}: no container was queueable, so its policies changed nothing"
+            remedy = f"look at queues, routes and mode: the jobs are of {queues}, of type {app_type}"
+            click.echo(f"quicksilver: warning: {what}; {remedy}", err=True)
 
 
 def _batch(made: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:

@@ -22,6 +22,7 @@ LONG_PERCENTILE: Final = 90.0
 LONGEST_S: Final = 1e8
 """Three years: what takes longer, a task or all arrivals, is no second of a cluster."""
 _DAY_S: Final = 86400.0
+_QUEUES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Survey:
     """Broken jobs, which are left out."""
     mistakes: tuple[str, ...] = ()
     """What is wrong with the first of them."""
+    queues: tuple[str, ...] = ()
+    """Of the jobs, the first ten."""
 
     @property
     def span_s(self) -> float:
@@ -106,6 +109,7 @@ def survey(trace: Trace) -> Survey:
     jobs = tasks = 0
     work_s, first_s, last_s, longest_s = 0.0, 0.0, 0.0, 0.0
     estimates_s: list[float] = []
+    queues: dict[str, None] = {}
     digest, mistakes = sha256(), Mistakes(skip=trace.source.skip)
     for job in trace.source.stream(mistakes):
         first_s = job.arrives_s if not jobs else first_s
@@ -115,9 +119,11 @@ def survey(trace: Trace) -> Survey:
         work_s += job.work_s
         longest_s = max(longest_s, *job.durations_s, 0.0)
         estimates_s.append(job.estimate_s)
+        if len(queues) < _QUEUES:
+            queues[job.queue] = None
         digest.update(repr(job).encode())
     if not jobs:
         raise QuicksilverError("there is no job in it", place=trace.source.name, remedy="give a trace with jobs")
     long_s, known = percentile(estimates_s, LONG_PERCENTILE), digest.hexdigest()[:16]
     arrives_s, first = (first_s, last_s), tuple(mistakes.first)
-    return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, mistakes.count, first)
+    return Survey(jobs, tasks, work_s, arrives_s, long_s, longest_s, known, mistakes.count, first, tuple(queues))

@@ -113,6 +113,8 @@ class Production(SystemSettings):
     """Whether estimates learn from tasks that ended."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done too; slow, and the results are the same."""
+    app_type: str = "YARN"
+    """YARN's application type of all jobs, which `routes` look at."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
@@ -134,6 +136,8 @@ class Quicksilver(Production):
 
     policies: dict[str, Any] = Field(default_factory=lambda: dict(QUICKSILVER))
     """The section `policies` of quicksilver.yaml, which `--config` gives; default: everything queueable."""
+    app_type: str = "MAPREDUCE"
+    """YARN's application type of all jobs, which `routes` look at."""
     node_beat_s: float = Field(1.0, gt=0)
     """Between heartbeats of a NodeManager (Hadoop's default)."""
     end_beats: bool = True
@@ -194,6 +198,7 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         max_jobs=settings.max_jobs,
         shares=policies.shrinking() is not None,
         eager=settings.eager,
+        app_type=settings.app_type,
         until_s=until_s,
     )
     return World(setup, work, policies, seed, settings.corrected)

@@ -97,6 +97,8 @@ class Setup:
     """How much longer a task takes that does not run on its host."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done as well."""
+    app_type: str = "BENCH"
+    """YARN's application type of all jobs."""
 
 
 @dataclass(slots=True)
@@ -247,7 +249,7 @@ class World:
         master = self.masters[job.number] = Master(job, attempt, self.names.__getitem__, self.since_s())
         app_id = ids.app_of_attempt(master.attempt_id)
         name = f"{job.kind} {job.number}"
-        record = AppRecord(app_id, job.queue, job.user, "BENCH", name, master.tags, 0, self.now_s)
+        record = AppRecord(app_id, job.queue, job.user, self.setup.app_type, name, master.tags, 0, self.now_s)
         self._records[job.number] = record
         self.coordinator.yarn_app(record)
         self.coordinator.attempt(master.attempt_id).on_registered(answer, self.now_s)

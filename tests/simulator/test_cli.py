@@ -202,3 +202,26 @@ def test_clusters_that_no_memory_holds_are_refused(quicksilver: Run, trace: Path
     more = [] if "load" in cluster else ["--nodes=1"]
     found = quicksilver("simulate", trace, "--system", "queues", *more, cluster)
     assert found.exit_code == 1 and "slots; 10,000,000 at most; give a higher --load" in found.output, found.output
+
+
+README_ROUTES = """policies:
+  queues: [{queue}]
+  routes:
+    - match: {{type: MAPREDUCE}}
+      policy: only_q
+"""
+
+
+def test_a_settings_file_under_which_nothing_is_queueable_is_told(tmp_path: Path, trace: Path) -> None:
+    config = tmp_path / "quicksilver.yaml"
+    options = (trace, "--system=quicksilver", "--nodes=20", "--first=3", "--config", config, "--json", "--processes=1")
+    granted = []
+    for queue in ("root.batch", "root.default"):
+        config.write_text(README_ROUTES.format(queue=queue))
+        found = CliRunner().invoke(cli, ["simulate", *map(str, options)])
+        (counts,) = json.loads(found.stdout)["variants"]["quicksilver"]["counts"]
+        granted.append(counts.get("granted Q", 0) > 0)
+        assert granted[-1] is not ("no container was queueable" in found.stderr), found.stderr
+        if not granted[-1]:
+            assert "the jobs are of root.default, of type MAPREDUCE" in found.stderr
+    assert granted == [False, True]
