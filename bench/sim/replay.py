@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any, Final
 
 import click
@@ -94,6 +94,8 @@ class Replayed:
     recorded: Mapping[str, float]
     simulated: Mapping[str, Mapping[str, float]]
     """By the policies whose settings they had: means over the simulator's seeds."""
+    chance: Mapping[str, Mapping[str, float]]
+    """The same of their standard deviations, by these means."""
 
 
 def rumen(plan: Shuffling, seed: int) -> str:
@@ -202,13 +204,14 @@ def replay(runs: Sequence[Kept], seeds: int) -> Iterator[Replayed]:
             metrics = figures(made, cluster, ()).metrics
             return {short: metrics[name] for name, short in FIGURES.items()}
 
-        simulated = {
-            policy: _mean([once("quicksilver", own | {"policies": section}, seed) for seed in range(1, seeds + 1)])
-            for (kind, policy), section in sections.items()
-            if kind == run.kind
-        }
+        simulated, chance = {}, {}
+        for (kind, policy), section in sections.items():
+            if kind == run.kind:
+                made = [once("quicksilver", own | {"policies": section}, seed) for seed in range(1, seeds + 1)]
+                simulated[policy] = means = _mean(made)
+                chance[policy] = {n: pstdev([one[n] for one in made]) / mean for n, mean in means.items()}
         recorded = once("recorded", {"store": str(run.store)})
-        yield Replayed(run.kind, run.policy, run.seed, run.round, recorded, simulated)
+        yield Replayed(run.kind, run.policy, run.seed, run.round, recorded, simulated, chance)
 
 
 def _mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -219,8 +222,9 @@ def compared(found: Sequence[Replayed]) -> dict[str, Any]:
     """Return what replays of runs of one kind are worth.
 
     `error`: by `POLICIES of the record as SETTINGS`, simulated by recorded less 1, in the mean over the runs and of
-    each; with other settings against the mean of what these did with the same jobs. `spread`: by policies, the largest
-    less the smallest of real runs with the same jobs, by their mean; of the seed with most of it.
+    each; with other settings against the mean of what these did with the same jobs. `chance`: how far a simulation is
+    from the mean of those with other seeds (standard deviation by mean). `spread`: by policies, the largest less the
+    smallest of real runs with the same jobs, by their mean; of the set of jobs with most of it.
     """
     means: dict[tuple[str, int], dict[str, float]] = {}
     spread: dict[str, dict[str, float]] = {}
@@ -230,12 +234,14 @@ def compared(found: Sequence[Replayed]) -> dict[str, Any]:
         apart = {n: (max(r[n] for r in runs) - min(r[n] for r in runs)) / mean for n, mean in _mean(runs).items()}
         spread[policy] = {n: round(max(value, spread.get(policy, {}).get(n, 0.0)), 3) for n, value in apart.items()}
     errors: dict[str, list[dict[str, float]]] = {}
+    chances: dict[str, list[Mapping[str, float]]] = {}
     for one in found:
         for settings, simulated in one.simulated.items():
             real_one = one.recorded if settings == one.policy else means.get((settings, one.seed))
             if real_one is not None:
                 error = {name: simulated[name] / real_one[name] - 1 for name in simulated}
                 errors.setdefault(f"{one.policy} as {settings}", []).append(error)
+                chances.setdefault(f"{one.policy} as {settings}", []).append(one.chance[settings])
     return {
         "error": {
             name: {
@@ -243,6 +249,7 @@ def compared(found: Sequence[Replayed]) -> dict[str, Any]:
             }
             for name, all_ in errors.items()
         },
+        "chance": {name: {n: round(value, 3) for n, value in _mean(all_).items()} for name, all_ in chances.items()},
         "spread": spread,
         "recorded_s": {f"{policy}, jobs {seed}": _rounded(mean) for (policy, seed), mean in means.items()},
     }

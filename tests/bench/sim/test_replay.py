@@ -66,7 +66,8 @@ def test_kept_runs_are_simulated_with_their_own_settings_and_with_the_others(tmp
 def test_what_the_other_policies_did_is_of_the_same_jobs() -> None:
     def one(policy: str, seed: int, real_s: float) -> Replayed:
         simulated = {settings: {"mean": 10.0} for settings in POLICIES}
-        return Replayed("sleeping", policy, seed, 1, {"mean": real_s}, simulated)
+        chance = {settings: {"mean": 0.1 * seed} for settings in POLICIES}
+        return Replayed("sleeping", policy, seed, 1, {"mean": real_s}, simulated, chance)
 
     found = compared([one("mercury", 1, 8.0), one("baseline", 1, 20.0), one("mercury", 2, 40.0)])
     each = {name: error["mean"]["each"] for name, error in found["error"].items()}
@@ -76,6 +77,7 @@ def test_what_the_other_policies_did_is_of_the_same_jobs() -> None:
         "baseline as mercury": [0.25],
         "baseline as baseline": [-0.5],
     }
+    assert found["chance"]["mercury as mercury"]["mean"] == 0.15
 
 
 def test_a_folder_without_runs_is_one_error(tmp_path: Path) -> None:
