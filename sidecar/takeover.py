@@ -88,7 +88,7 @@ class TakeOver(Demands):
         it is listed no more. Hadoop's own opportunistic ones may wait there for their turn.
         """
         entry = self.entries.get(event.container_id)
-        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == FOREIGN or entry.start.am:
+        if entry is None or entry.phase is Phase.STARTING or entry.kind == FOREIGN or entry.start.am:
             return
         if entry.unlaunched_s is None:
             entry.unlaunched_s = event.now_s

@@ -152,6 +152,18 @@ def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> Non
     assert one.used() == Resources(3072, 3)
 
 
+def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
+    full = busy()
+    full.handle(arrived("g", 5, q=False))
+    victim = next(entry for entry in full.using() if entry.kill_reason)
+    assert full.handle(Unlaunched(victim.id, 5)) == []
+    commands = full.handle(Unlaunched(victim.id, 15))
+    assert told(6, victim.id, EventKind.LOST, 15, reason=UNLAUNCHED) in commands
+    assert Forward("g") in commands
+    assert full.handle(KillOver(victim.id, False, "it is not gone after 10 s", 75)) == []
+    assert not list(full.to_release())
+
+
 def test_what_has_no_room_beside_what_the_nodemanager_cannot_end_is_lost_too() -> None:
     one = launching()
     stuck = Listed(id="lost before", state="KILLING")
