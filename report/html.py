@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from html import escape
 from typing import Final
@@ -40,7 +40,7 @@ figure{margin:0}figcaption{font-weight:600}figure svg{width:100%;height:auto;max
 .legend i{display:inline-block;width:1.4em;border-top:3px solid;margin-right:.35em;vertical-align:middle}
 .table{overflow-x:auto;margin:.6rem 0}table{border-collapse:collapse;font-size:.88rem}
 caption{text-align:left;font-weight:600}td,th{padding:.2rem .6rem;text-align:left;white-space:nowrap}
-td.n{text-align:right;font-variant-numeric:tabular-nums}tbody tr:nth-child(even){background:var(--row)}
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tbody tr:nth-child(even){background:var(--row)}
 th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid currentColor}
 th[aria-sort=ascending] button::after{content:" \\25b2"}th[aria-sort=descending] button::after{content:" \\25bc"}
 """
@@ -81,9 +81,14 @@ def _cell(value: Value) -> str:
     return f"<td{' data-none' if value is None else ''}>{_text(shown(value))}</td>"
 
 
+def _head(column: str, values: Sequence[Value]) -> str:
+    kind = ' class="n"' if any(sort_key(value) is not None for value in values) else ""
+    return f'<th{kind} scope="col"><button>{_text(column)}</button></th>'
+
+
 def _table(table: Table) -> str:
     caption = f"<caption>{_text(table.title)}</caption>" if table.title else ""
-    heads = "".join(f'<th scope="col"><button>{_text(column)}</button></th>' for column in table.columns)
+    heads = "".join(_head(column, [row[at] for row in table.rows]) for at, column in enumerate(table.columns))
     rows = "".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in table.rows)
     return f'<div class="table"><table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
 

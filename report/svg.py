@@ -66,7 +66,9 @@ def _limits(axes: Axes, which: str, axis: Axis, grounded: bool) -> None:
         return
     limits = axes.set_xlim if which == "x" else axes.set_ylim
     if grounded:
-        limits(0)
+        _, high = axes.get_xlim() if which == "x" else axes.get_ylim()
+        most = axes.dataLim.x1 if which == "x" else axes.dataLim.y1
+        limits(0, max(high, most * 1.05))  # a line that is nearly level would lie on the border
     if axis.most is not None:
         limits(None, axis.most)
 

@@ -179,3 +179,17 @@ def test_a_wide_logarithmic_axis_has_labels_at_decades_alone() -> None:
     words = {text.strip() for text in ElementTree.fromstring(draw(wide, {"a": 0}, "x")).itertext()}
     assert {"1", "10", "10,000"} <= words
     assert not {"2", "5", "20", "5,000"} & words
+
+
+def test_a_level_line_does_not_lie_on_the_border() -> None:
+    level = Lines("g", Axis("k"), Axis("s"), [Series("a", [2, 4], [2184, 2184], [2183.9, 2183.9], [2184.1, 2184.1])])
+    text = draw(level, {"a": 0}, "x")
+    paths = re.findall(r'<path d="M [\d.]+ ([\d.]+) \nL [\d.]+ ([\d.]+) \n"[^>]*stroke: var\(--(grid|c0)\)', text)
+    top = min(float(end) for begin, end, of in paths if of == "grid" and begin != end)
+    (drawn,) = {float(begin) for begin, _, of in paths if of == "c0"}
+    assert drawn > top + 5
+
+
+def test_the_head_of_a_column_of_numbers_stands_over_them() -> None:
+    text = html(page(TABLE))
+    assert '<th scope="col"><button>name' in text and '<th class="n" scope="col"><button>x|y' in text
