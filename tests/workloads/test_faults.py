@@ -203,6 +203,18 @@ def test_a_launch_lost_with_its_nodemanager_is_as_on_stock() -> None:
     assert because("exit code 1", (plan.KILL_NM, "node1", 92.0)) == ""
 
 
+def test_what_is_launched_at_a_recovery_without_its_resources_fails_as_on_stock(tmp_path: Path) -> None:
+    log = tmp_path / "node.log"
+    recovering = "a.b.ContainerManagerImpl: Recovering {} in state {} with exit code -1000\n"
+    log.write_text(recovering.format("container_1", "QUEUED") + recovering.format("container_2", "LAUNCHED"))
+    queued = checks.recovered_in_queue([log])
+    assert queued == {"container_1"}
+    kill = [{"kind": plan.KILL_NM, "target": "node1", "at_s": 92.0}]
+    failure = causes.Failure("attempt_1", "container_1", "node1", 90.0, 100.0, "Error: java.lang.ClassCastException")
+    assert causes.explained(failure, kill, queued).as_stock == "kill NodeManager node1, 8.0 s before"
+    assert causes.explained(failure, [], queued).as_stock == causes.explained(failure, kill, ()).as_stock == ""
+
+
 def test_a_handshake_that_the_network_cut_is_as_on_stock_unless_a_sidecar_died_too() -> None:
     cut = (plan.CUT, "AM-node1", 98.0)
     assert because(BROKEN, cut) == "cut AM-node1, 2.0 s before"

@@ -171,7 +171,8 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         for outcome in outcomes:
             if outcome.kind == SHELL and not outcome.ok:
                 outcome.as_stock = causes.shell_as_on_stock(outcome.said, faults)
-        failures = [causes.explained(failure, faults) for outcome in outcomes for failure in outcome.failures]
+        queued = checks.recovered_in_queue(logs)
+        failures = [causes.explained(failure, faults, queued) for outcome in outcomes for failure in outcome.failures]
         return {
             "faults": len(injector.done),
             "by_kind": dict(Counter(one.fault.kind for one in injector.done)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -56,16 +56,18 @@ class Failure:
         return asdict(self)
 
 
-def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> str:
+def as_on_stock(failure: Failure, faults: Iterable[Mapping[str, Any]], queued: Container[str] = ()) -> str:
     """Return which fault explains a failure on plain YARN; "" when none does.
 
-    faults: as `Injected.as_dict` gives them. Three kinds are known: a NodeManager killed before or during a launch,
-    whose own recovery loses it; a start that came before the NodeManager had registered with the ResourceManager, when
-    one of the two was killed; and a start whose connection a fault of the network broke, when no sidecar of that node
-    was killed in the same seconds.
+    faults: as `Injected.as_dict` gives them. queued: containers that a NodeManager was to launch when it was killed.
+    Three kinds are known: a NodeManager killed before or during a launch, whose own recovery loses it, or launches what
+    was queued without its local resources; a start that came before the NodeManager had registered with the
+    ResourceManager, when one of the two was killed; and a start whose connection a fault of the network broke, when no
+    sidecar of that node was killed in the same seconds.
     """
     at = list(faults)
-    if _LOST_IN_LAUNCH.search(failure.text) or _LOST_IN_QUEUE.search(failure.text):
+    lost = _LOST_IN_LAUNCH.search(failure.text) or _LOST_IN_QUEUE.search(failure.text)
+    if lost or failure.container in queued:
         return _named(at, failure, {plan.KILL_NM}, {failure.node}, _RECOVERY_S)
     if _LAUNCH in failure.text and _UNREGISTERED.search(failure.text):
         return _named(at, failure, {plan.KILL_NM, plan.KILL_RM}, {failure.node, ""}, _RECOVERY_S)
@@ -105,9 +107,9 @@ def failed_starts(log: str) -> str:
     return "".join(f"[{when}] {container}: {why}\n" for when, container, why in _STARTS.findall(log))
 
 
-def explained(failure: Failure, faults: Iterable[Mapping[str, Any]]) -> Failure:
+def explained(failure: Failure, faults: Iterable[Mapping[str, Any]], queued: Container[str]) -> Failure:
     """Return the failure with what `as_on_stock` says of it."""
-    return replace(failure, as_stock=as_on_stock(failure, faults))
+    return replace(failure, as_stock=as_on_stock(failure, faults, queued))
 
 
 def _named(

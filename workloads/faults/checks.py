@@ -22,6 +22,7 @@ _UNLAUNCHED: Final = re.compile(
     r"\s+container: \[(container_\w+)\]"
 )
 """What a NodeManager logs when it recovers a container, and drops the news that its launch failed."""
+_RECOVERED: Final = re.compile(r"Recovering (container_\w+) in state QUEUED")
 _GROUPS: Final = Path("/sys/fs/cgroup")
 _QUIET_S: Final = 90.0
 _POLL_S: Final = 1.0
@@ -46,6 +47,14 @@ def never_launched(logs: Iterable[Path]) -> list[str]:
     On plain YARN too each stays in its NodeManager's list, until the next restart.
     """
     return sorted({found for log in logs for found in _UNLAUNCHED.findall(log.read_text(errors="replace"))})
+
+
+def recovered_in_queue(logs: Iterable[Path]) -> set[str]:
+    """Return the containers that NodeManagers were to launch when they were killed.
+
+    What such a NodeManager (3.4) launches at its recovery has none of its local resources.
+    """
+    return {found for log in logs for found in _RECOVERED.findall(log.read_text(errors="replace"))}
 
 
 def node_logs(cluster: Cluster) -> list[Path]:
