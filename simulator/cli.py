@@ -25,7 +25,7 @@ from simulator.results import WRITERS, by_label, metric, needs, summary
 from simulator.run import Row
 from simulator.study import Asked, Runner, Study, runner, study
 from simulator.sweep import POLICIES, Case, StudyError, Variant, cases, choice, variants
-from simulator.tune import Round, Verdict, tune
+from simulator.tune import Round, Verdict, goal_of, has, tune
 
 FORMATS: Final = (*WRITERS, "html")
 _FILES: Final = {"json": "result.json", "csv": "runs.csv", "parquet": "runs.parquet", "html": "report.html"}
@@ -92,10 +92,13 @@ def tune_command(
     if len(asked.systems) > 1:
         raise StudyError("one system at a time can be tuned", place="--system", remedy="name one")
     choices = [choice(text, "--param") for text in swept]
+    figure = goal_of(goal)
     made = _study(asked)
     present, *_ = variants(made.wanted())
     with runner(made) as does:
-        verdict = tune(present, variants(made.wanted(choices)), goal, seeds, lambda wanted: _batch(made, does, wanted))
+        candidates = variants(made.wanted(choices, "--param"))
+        has(_batch(made, does, [Case(present, 1)])[0], figure)  # before a round of runs, not after it
+        verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(made, does, wanted))
     about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts()), **_found(verdict)}
     rows = list(verdict.rows)
     _warn(made, rows)

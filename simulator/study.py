@@ -51,10 +51,10 @@ class Study:
     survey: Survey
     policies: Mapping[str, Any] | None
 
-    def wanted(self, swept: Sequence[Choice] = ()) -> Wanted:
-        """Return what is to be run, with settings that are tried."""
+    def wanted(self, swept: Sequence[Choice] = (), option: str = "--sweep") -> Wanted:
+        """Return what is to be run, with settings that are tried; option: which names them."""
         asked = self.asked
-        return Wanted(asked.systems, asked.fixed, swept, self.policies, self.offer.cutoff_s)
+        return Wanted(asked.systems, asked.fixed, swept, self.policies, self.offer.cutoff_s, option)
 
     def about(self) -> dict[str, Any]:
         """Return what all runs have in common."""

@@ -114,6 +114,8 @@ class Wanted:
     """The section of quicksilver.yaml, for systems that take one."""
     cutoff_s: float | None = None
     """For systems that have a setting of this name, unless `fixed` or `swept` sets it."""
+    option: str = "--sweep"
+    """Where `swept` was asked for."""
 
 
 def variants(wanted: Wanted) -> list[Variant]:
@@ -123,7 +125,7 @@ def variants(wanted: Wanted) -> list[Variant]:
     UnknownSystemError.
     """
     systems = {name: load(name).Settings for name in dict.fromkeys(wanted.systems)}
-    for option, choices in (("--set", wanted.fixed), ("--sweep", wanted.swept)):
+    for option, choices in (("--set", wanted.fixed), (wanted.option, wanted.swept)):
         for one in choices:
             _whose(one.name, systems, option)
     found: dict[str, Variant] = {}

@@ -14,7 +14,7 @@ from typing import Final
 
 from report.cells import number
 from report.model import Estimate
-from simulator.figures import HIGHER_IS_BETTER
+from simulator.figures import HIGHER_IS_BETTER, PERCENTILES
 from simulator.results import compared
 from simulator.run import Row
 from simulator.sweep import Case, StudyError, Variant
@@ -24,6 +24,11 @@ FRESH: Final = 1_000_001
 """The first seed of the comparison at the end."""
 GOALS: Final[Mapping[str, str]] = {"mean": "mean_all"}
 """Names of goals that are not those of figures."""
+
+WHOLE: Final = ("makespan", *sorted(HIGHER_IS_BETTER))
+"""Figures of a whole run."""
+KINDS: Final = ("mean", *(f"p{q}" for q in PERCENTILES), "wait")
+"""Figures of each class."""
 
 Run = Callable[[Sequence[Case]], list[Row]]
 
@@ -104,7 +109,7 @@ def tune(present: Variant, candidates: Sequence[Variant], goal: str, seeds: int,
     goal: a figure's name, or one of GOALS; seeds: of the comparison at the end (2 or more), and the most of a round.
     run: returns the rows of cases, in their order. Raises StudyError when no run has such a figure.
     """
-    goal = GOALS.get(goal, goal)
+    goal = goal_of(goal)
     alive = list({variant.key: variant for variant in (present, *candidates)}.values())
     rounds: list[Round] = []
     chance, count = False, FIRST_SEEDS
@@ -124,13 +129,28 @@ def tune(present: Variant, candidates: Sequence[Variant], goal: str, seeds: int,
     return Verdict(goal, present, best, rounds, ratio, seeds, chance, rows)
 
 
+def goal_of(name: str) -> str:
+    """Return the figure that a goal is. Raises StudyError where no figure can be named so."""
+    goal = GOALS.get(name, name)
+    kind, _, klass = goal.partition("_")
+    if goal not in WHOLE and not (kind in KINDS and klass):
+        known = ", ".join((*GOALS, *WHOLE, *(f"{kind}_short" for kind in KINDS)))
+        raise StudyError(f"no figure is named '{name}'", place="--goal", remedy=f"choose from {known}, or _long, _all")
+    return goal
+
+
+def has(row: Row, goal: str) -> None:
+    """Raises StudyError when a run has no such figure, which may be of a class that it has no jobs of."""
+    if goal not in row.figures.metrics:
+        known = ", ".join([*GOALS, *row.figures.metrics])
+        raise StudyError(f"no run has a figure '{goal}'", place="--goal", remedy=f"choose from {known}")
+
+
 def _measured(alive: Sequence[Variant], seeds: Sequence[int], goal: str, run: Run) -> dict[str, list[float]]:
     rows = run([Case(variant, seed) for seed in seeds for variant in alive])
     found: dict[str, list[float]] = {}
     for row, variant in zip(rows, list(alive) * len(seeds), strict=True):
-        if goal not in row.figures.metrics:
-            known = ", ".join([*GOALS, *row.figures.metrics])
-            raise StudyError(f"no run has a figure '{goal}'", place="--goal", remedy=f"choose from {known}")
+        has(row, goal)
         found.setdefault(variant.key, []).append(row.figures.metrics[goal])
     return found
 

@@ -225,3 +225,13 @@ def test_a_settings_file_under_which_nothing_is_queueable_is_told(tmp_path: Path
         if not granted[-1]:
             assert "the jobs are of root.default, of type MAPREDUCE" in found.stderr
     assert granted == [False, True]
+
+
+def test_tune_tells_a_wrong_goal_after_one_run_and_names_its_own_option(
+    quicksilver: Run, trace: Path, tmp_path: Path
+) -> None:
+    options = ("tune", trace, "--system=queues", "--nodes=12", "--out", tmp_path / "out")
+    found = quicksilver(*options, "--param=choices=1,2,6,12", "--goal=p95_shrt")
+    assert "--goal: no run has a figure 'p95_shrt'; choose from mean, " in found.output
+    assert len((tmp_path / "out" / "runs.jsonl").read_text().splitlines()) == 2  # what the study is, one run
+    assert "--param: queues has no setting 'choice'" in quicksilver(*options, "--param=choice=1,2").output

@@ -92,3 +92,12 @@ def test_a_goal_of_zero_has_no_ratio() -> None:
 def test_an_unknown_goal_is_refused_with_those_there_are() -> None:
     with pytest.raises(StudyError, match="--goal: no run has a figure 'p95_shrt'; choose from mean, mean_all, through"):
         search(lambda k, rng: 1.0, "p95_shrt")
+
+
+@pytest.mark.parametrize("goal", ["", "foo", "jobs_all", "p95", "p96_short", "mean_"])
+def test_what_no_figure_is_named_is_refused_before_any_run(goal: str) -> None:
+    def nothing_is_run(k: int, rng: Random) -> float:
+        raise AssertionError(k)
+
+    with pytest.raises(StudyError, match=f"--goal: no figure is named '{goal}'; choose from mean, makespan"):
+        search(nothing_is_run, goal)
