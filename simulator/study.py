@@ -17,8 +17,8 @@ from simulator.source import LONGEST_S, Survey, Trace, survey
 from simulator.sweep import POLICIES, Case, Choice, StudyError, Wanted
 from simulator.systems import load
 
-MOST_SLOTS: Final = 10_000_000
-"""Some hundred times as many as a large YARN cluster has."""
+MOST_SLOTS: Final = 1_000_000
+"""Six times as many as the largest of the papers' clusters; each takes some hundred bytes."""
 RUNS: Final = "runs.jsonl"
 """The checkpoint's name in a study's folder."""
 
@@ -75,7 +75,7 @@ class Study:
         said = [
             f"{trace.name}: {found.jobs:,} jobs, {found.tasks:,} tasks",
             f"arrivals {trace.source.speed:.6g} times as fast" if trace.source.speed != 1 else "",
-            "each seed has others of the same kind" if trace.source.is_generated else "",
+            "each seed has others of the same kind" if trace.source.differs_by_seed else "",
             f"each seed has another {trace.sample_ratio:g} of the jobs" if trace.sample_ratio != 1 else "",
             f"estimates wrong by up to {trace.error:g} ({trace.errors})" if trace.error else "",
             f"{found.skipped} broken jobs left out" if found.skipped else "",

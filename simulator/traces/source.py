@@ -57,6 +57,11 @@ class Source:
         """Whether jobs come from a generator."""
         return self.name.startswith(GENERATED)
 
+    @property
+    def differs_by_seed(self) -> bool:
+        """Whether another `seed` gives other jobs: those of a generator that is named without one."""
+        return self.is_generated and ":" not in self.name.removeprefix(GENERATED)
+
     def stream(self, mistakes: Mistakes | None = None) -> Iterator[Job]:
         """Yield the jobs, by arrival. mistakes: counts broken ones. Raises TraceError, NoSuchGeneratorError."""
         speed, mistakes = self.speed, mistakes or Mistakes(skip=self.skip)

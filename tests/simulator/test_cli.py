@@ -197,11 +197,11 @@ def test_numbers_that_are_none_are_refused(quicksilver: Run, trace: Path, option
     assert found.exit_code == 2 and f"Invalid value for '{option}': {value} is" in found.output, found.output
 
 
-@pytest.mark.parametrize("cluster", ["--load=1e-300", "--nodes=1000000000000", "--slots=20000000"])
+@pytest.mark.parametrize("cluster", ["--load=1e-300", "--nodes=1000000000000", "--slots=2000000"])
 def test_clusters_that_no_memory_holds_are_refused(quicksilver: Run, trace: Path, cluster: str) -> None:
     more = [] if "load" in cluster else ["--nodes=1"]
     found = quicksilver("simulate", trace, "--system", "queues", *more, cluster)
-    assert found.exit_code == 1 and "slots; 10,000,000 at most; give a higher --load" in found.output, found.output
+    assert found.exit_code == 1 and "slots; 1,000,000 at most; give a higher --load" in found.output, found.output
 
 
 README_ROUTES = """policies:
@@ -235,3 +235,9 @@ def test_tune_tells_a_wrong_goal_after_one_run_and_names_its_own_option(
     assert "--goal: no run has a figure 'p95_shrt'; choose from mean, " in found.output
     assert len((tmp_path / "out" / "runs.jsonl").read_text().splitlines()) == 2  # what the study is, one run
     assert "--param: queues has no setting 'choice'" in quicksilver(*options, "--param=choice=1,2").output
+
+
+def test_a_generator_with_a_seed_of_its_own_has_the_same_jobs_for_all_seeds(quicksilver: Run) -> None:
+    for name, differs in (("gen:yahoo", True), ("gen:yahoo:7", False)):
+        found = quicksilver("simulate", name, "--first=3", "--system=queues", "--nodes=10").output
+        assert ("each seed has others of the same kind" in found) is differs, found
