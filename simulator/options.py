@@ -85,11 +85,11 @@ class Comparing(click.Command):
 
 
 def joined(args: list[str], option: str) -> list[str]:
-    """Return a command line in which the words after an option are one, with commas."""
+    """Return a command line in which the words after an option are one, with commas; a system is no file."""
     found: list[str] = []
     taking = False
     for arg in args:
-        if arg == option or arg.startswith(("-", GENERATED)) or Path(arg).exists():
+        if arg == option or arg.startswith(("-", GENERATED)) or (arg not in SYSTEMS and Path(arg).exists()):
             taking = arg == option
             found.append(arg)
         elif taking and found[-1] != option:

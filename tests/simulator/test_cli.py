@@ -163,6 +163,14 @@ def test_words_after_compare_belong_to_it(trace: Path) -> None:
     assert joined(["--compare", "a", "b", str(trace), "c"], "--compare") == ["--compare", "a,b", str(trace), "c"]
 
 
+def test_a_folder_with_the_name_of_a_system_ends_no_list_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "quicksilver").mkdir()
+    assert joined(["--compare", "eagle", "quicksilver"], "--compare") == ["--compare", "eagle,quicksilver"]
+
+
 def test_the_shell_completes_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)
     complete = ShellComplete(cli, {}, "quicksilver", "_QUICKSILVER_COMPLETE")
