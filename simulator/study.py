@@ -80,11 +80,12 @@ class Study:
             f"estimates wrong by up to {trace.error:g} ({trace.errors})" if trace.error else "",
             f"{found.skipped} broken jobs left out" if found.skipped else "",
         ]
+        offered = f"{found.load(cluster):.3g} of the slots over {found.span_s:,.0f} s of arrivals"
         memory = f", {cluster.memory_mb:,} MB each" if cluster.memory_mb else ""
         return [
             ("trace", "; ".join(part for part in said if part)),
             ("cluster", f"{cluster.nodes:,} nodes of {cluster.slots} slots{memory}, network {cluster.delay_s:g} s"),
-            ("offered load", f"{found.load(cluster):.3g} of the slots over {found.span_s:,.0f} s of arrivals"),
+            ("offered load", offered if found.span_s else "all jobs arrive at once"),
             ("long jobs", f"tasks of more than {self.offer.cutoff_s:.6g} s by their estimate"),
             ("quicksilver", version()),
         ]
@@ -97,9 +98,13 @@ def study(asked: Asked) -> Study:
         remedy = "write it to a file first"
         raise StudyError("is a pipe, and each run reads the trace anew", place=asked.trace.source.name, remedy=remedy)
     found, trace = survey(asked.trace), asked.trace
+    _of_this_world(found, trace)
+    if asked.load is not None and not (found.span_s and found.work_s):
+        what, remedy = "jobs that arrive at once, or take no time, are no load", "give --nodes without --load"
+        raise StudyError(what, place=trace.source.name, remedy=remedy)
     if asked.nodes is None and asked.load is None:
         nodes = -(-found.slots_for(0.9) // asked.slots)
-        remedy = f"give --nodes, or --load 0.9 (which is {nodes} nodes)"
+        remedy = f"give --nodes, or --load 0.9 (which is {nodes} nodes)" if found.span_s else "give --nodes"
         raise StudyError("the number of nodes is not known", place=trace.source.name, remedy=remedy)
     nodes = asked.nodes or -(-found.slots_for(asked.load or 1.0) // asked.slots)
     if nodes * asked.slots > MOST_SLOTS:
@@ -107,15 +112,20 @@ def study(asked: Asked) -> Study:
         raise StudyError(f"a cluster of {nodes * asked.slots:.3g} slots; {MOST_SLOTS:,} at most", remedy=remedy)
     cluster = ClusterModel(nodes, asked.slots, asked.memory_mb, asked.delay_s)
     if asked.nodes is not None and asked.load is not None:
-        speed = asked.load / found.load(cluster) if found.span_s else 1.0
+        speed = asked.load / found.load(cluster)
         trace = replace(trace, source=replace(trace.source, speed=trace.source.speed * speed))
         found = found.faster(speed)
+        _of_this_world(found, trace)
+    cutoff_s = found.long_s if asked.cutoff_s is None else asked.cutoff_s
+    return Study(asked, Offer(trace, cluster, cutoff_s), found, policies)
+
+
+def _of_this_world(found: Survey, trace: Trace) -> None:
+    """Raises StudyError for times that would keep a run busy for ever."""
     for what, seconds in (("a task takes", found.longest_s), ("jobs arrive over", found.span_s)):
         if seconds > LONGEST_S:
             remedy = f"mend it: a trace has seconds, and {LONGEST_S:g} at most (three years)"
             raise StudyError(f"{what} {seconds:g} s", place=trace.source.name, remedy=remedy)
-    cutoff_s = found.long_s if asked.cutoff_s is None else asked.cutoff_s
-    return Study(asked, Offer(trace, cluster, cutoff_s), found, policies)
 
 
 def _policies(asked: Asked) -> Mapping[str, Any] | None:

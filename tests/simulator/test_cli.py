@@ -249,3 +249,22 @@ def test_a_generator_with_a_seed_of_its_own_has_the_same_jobs_for_all_seeds(quic
     for name, differs in (("gen:yahoo", True), ("gen:yahoo:7", False)):
         found = quicksilver("simulate", name, "--first=3", "--system=queues", "--nodes=10").output
         assert ("each seed has others of the same kind" in found) is differs, found
+
+
+def test_jobs_that_arrive_at_once_offer_no_load(quicksilver: Run, tmp_path: Path) -> None:
+    batch = tmp_path / "batch.txt"
+    batch.write_text("5 2 10 10 10\n5 1 10 10\n")
+    assert (
+        "offered load: all jobs arrive at once\n"
+        in quicksilver("simulate", batch, "--system=queues", "--nodes=2").output
+    )
+    empty = tmp_path / "empty.txt"
+    empty.write_text("0 1 0 0\n5 1 0 0\n")
+    for trace, options in (
+        (batch, ["--load=0.9"]),
+        (batch, ["--load=0.9", "--nodes=2"]),
+        (empty, ["--load=1", "--nodes=2"]),
+    ):
+        found = quicksilver("simulate", trace, "--system=queues", *options)
+        assert found.exit_code == 1 and "are no load; give --nodes without --load" in found.output
+    assert "not known; give --nodes\n" in quicksilver("simulate", batch, "--system=queues").output
