@@ -43,8 +43,8 @@ class Trace:
         return self.source.name if self.source.is_generated else Path(self.source.name).name
 
     def jobs_of(self, seed: int) -> Iterator[Job]:
-        """Yield the jobs of a run by arrival, from the first one's day on, with right estimates. Raises TraceError."""
-        jobs = _from_first_day(replace(self.source, seed=seed).stream())
+        """Yield the jobs of a run by arrival, which is no date, with right estimates. Raises TraceError."""
+        jobs = _undated(replace(self.source, seed=seed).stream())
         if self.sample_ratio == 1.0:
             return jobs
         rng, ratio = Random(f"sample {seed}"), self.sample_ratio
@@ -55,12 +55,13 @@ class Trace:
         return misestimated(jobs, self.error, seed, self.errors) if self.error else jobs
 
 
-def _from_first_day(jobs: Iterable[Job]) -> Iterator[Job]:
-    """Yield the jobs without the days before the first one: systems begin at 0, and arrivals may be dates."""
-    days_s: float | None = None
+def _undated(jobs: Iterable[Job]) -> Iterator[Job]:
+    """Yield the jobs, with arrivals from the first one on where that comes after a day: dates. Systems begin at 0."""
+    begins_s: float | None = None
     for job in jobs:
-        days_s = job.arrives_s // _DAY_S * _DAY_S if days_s is None else days_s
-        yield replace(job, arrives_s=job.arrives_s - days_s) if days_s else job
+        if begins_s is None:
+            begins_s = job.arrives_s if job.arrives_s > _DAY_S else 0.0
+        yield replace(job, arrives_s=job.arrives_s - begins_s) if begins_s else job
 
 
 @dataclass(frozen=True, slots=True)
