@@ -156,9 +156,7 @@ class Doubtful:
 
 @dataclass(frozen=True, slots=True)
 class Unlaunched:
-    """The NodeManager lists a container as not launched: it got its start before its own restart, or it has no room for
-    it because of what it cannot end since.
-    """
+    """The NodeManager was restarted after it got a container's start, and lists it as one that it has not launched."""
 
     container_id: str
     now_s: float

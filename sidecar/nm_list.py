@@ -72,11 +72,9 @@ def compare(
     """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
 
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
-    A NodeManager (3.4) keeps some of what it lost in its own restart as KILLING, and has no room for others meanwhile.
     """
     events: list[FromList] = []
     states = {row.id: row for row in listed.containers}
-    jammed = listed.began_s > 0 and any(row.state == KILLING and row.id not in pidfds for row in listed.containers)
     for entry in entries.values():
         if entry.id in states and states[entry.id].state == KILLING and entry.phase is Phase.RUNNING:
             events.append(Dying(entry.id, now_s))
@@ -89,7 +87,7 @@ def compare(
         if missing or (row is not None and row.state in OVER):
             events.append(Ended(entry.id, now_s))
         before = entry.sent_s is not None and entry.sent_s < listed.began_s
-        if row is not None and row.state == NOT_LAUNCHED and (before or jammed):
+        if before and row is not None and row.state == NOT_LAUNCHED:
             events.append(Unlaunched(entry.id, now_s))
     events.extend(_unknown(listed.containers, entries, gone, now_s))
     return events

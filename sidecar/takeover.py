@@ -19,9 +19,9 @@ from sidecar.events import Adopted, Answered, Doubtful, Outcome, Start, Unlaunch
 from sidecar.kept import SEQ_SKIPPED, Kept, Memory
 
 RESTARTED: Final = "the sidecar restarted"
-UNLAUNCHED: Final = "its NodeManager does not launch it, after a restart in which it lost launches"
+UNLAUNCHED: Final = "its NodeManager was restarted before its launch, and does not launch it any more"
 UNLAUNCHED_S: Final = 10.0
-"""So long a NodeManager that was restarted may take for a launch."""
+"""So long a NodeManager that was restarted may take for the launch of what it recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,12 @@ class TakeOver(Demands):
             self._forget(entry, event.now_s)
 
     def _unlaunched(self, event: Unlaunched) -> None:
-        """Tell as lost what the NodeManager has, and does not launch since it was restarted.
+        """Tell as lost what the NodeManager has, and lost for its own launcher when it was restarted.
 
         A NodeManager (3.4) that recovers what stood in its queue tries to launch it before it is initialized, and drops
         the failure (ContainerScheduler, RECOVERY_COMPLETED): it stays SCHEDULED for ever. The proxy releases what is
-        lost, and the ResourceManager has it ended; then it is KILLING until the next restart, as the end of its launch
-        is waited for (ContainerCleanup), and its room is missed by those that come. So what is lost counts as use until
-        it is listed no more. Hadoop's own opportunistic ones may wait there for their turn.
+        lost, so that the ResourceManager has it ended; until the NodeManager lists it no more it counts as use, as it
+        does there. Hadoop's own opportunistic ones may wait there for their turn.
         """
         entry = self.entries.get(event.container_id)
         if entry is None or entry.phase is Phase.STARTING or entry.kind == FOREIGN or entry.start.am:

@@ -164,16 +164,6 @@ def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
     assert not list(full.to_release())
 
 
-def test_what_has_no_room_beside_what_the_nodemanager_cannot_end_is_lost_too() -> None:
-    one = launching()
-    stuck = Listed(id="lost before", state="KILLING")
-    after = NmList((*listed("SCHEDULED", 0.5).containers, stuck), 20.0, 0.5)  # it began before any of these was sent
-    assert [e for e in compare(after, one.entries, ("lost before",), (), 20) if e == Unlaunched("g", 20)]
-    assert compare(after, one.entries, ("lost before",), ("lost before",), 20) == []  # its process is about to end
-    blind = NmList(after.containers, 20.0)
-    assert compare(blind, one.entries, ("lost before",), (), 20) == []
-
-
 @pytest.mark.parametrize(
     ("state", "began_s", "pidfds"),
     [
