@@ -95,19 +95,28 @@ def events(stack: Stack, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
     return [event for one in told for event in one["events"] if event["kind"] == kind]
 
 
+def refused(stack: Stack, quota: int) -> int:
+    """Return how many containers went guaranteed as the application held as many queueable ones as the quota allows."""
+    reasons = [made["route_reason"] for made in stack.get("/v1/decisions?kind=G&limit=1000")["items"]]
+    return sum(f"has {quota} queueable containers, its quota is {quota}" in reason for reason in reasons)
+
+
 def test_a_quota_of_three_holds_for_mapreduce(cluster: Cluster) -> None:
     text = make_text(2000)
     put_text(cluster, "/policies/input.txt", text)
     options = JobOptions(properties={"mapreduce.map.speculative": "false"})
-    with stack(cluster, quota={"policy": "absolute", "settings": {"max_q": 3}}), Watch(cluster) as watch:
+    quota = {"policy": "absolute", "settings": {"max_q": 3}}
+    with stack(cluster, quota=quota) as running, Watch(cluster) as watch:
         done = start_wordcount(cluster, "/policies/input.txt", "/policies/counted", maps=8, options=options).wait(240)
+        full = refused(running, 3)
     assert read_counts(cluster, "/policies/counted") == count_words(text)
     mine = {cid for cid in watch.granted().all if application_of(cid) == done.application_id}
     lives = all_lives(cluster)
     queueable = [lives[cid] for cid in mine & watch.granted().opportunistic if cid in lives]
     assert len(mine) >= 10
     assert 3 <= len(queueable) < len(mine) - 1
-    assert most_at_once(queueable) == 3
+    assert most_at_once(queueable) <= 3  # fewer when one is killed before the third runs
+    assert full > 0, "three were held at once"
 
 
 def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
@@ -117,13 +126,16 @@ def test_a_quota_of_three_never_shows_four_running(cluster: Cluster) -> None:
             await mine.until_done()
             return tasks
 
-    with stack(cluster, quota={"policy": "absolute", "settings": {"max_q": 3}}), Watch(cluster) as watch:
+    quota = {"policy": "absolute", "settings": {"max_q": 3}}
+    with stack(cluster, quota=quota) as running, Watch(cluster) as watch:
         tasks = asyncio.run(run())
+        full = refused(running, 3)
     opportunistic = watch.granted().opportunistic
     containers = {cid for task in tasks for cid in task.containers}
     queueable = [life for cid, life in all_lives(cluster).items() if cid in opportunistic & containers]
     assert 3 <= len(queueable) < len(containers)
-    assert most_at_once(queueable) == 3
+    assert most_at_once(queueable) <= 3
+    assert full > 0, "three were held at once"
     assert 0 < watch.opportunistic_at_rm <= 3
 
 
