@@ -155,6 +155,21 @@ def test_what_a_nodemanager_lost_when_it_was_restarted_is_found_in_its_log(tmp_p
     assert checks.never_launched([log, log]) == ["container_e02_1_0001_01_000003"]
 
 
+def test_what_a_nodemanager_lost_counts_at_its_node_and_nothing_beside_it() -> None:
+    node = {"id": "127.0.0.11:21100", "state": "RUNNING", "numContainers": 1, "usedMemoryMB": 512}
+    lost = {"id": "container_e02_1_0001_01_000003", "totalMemoryNeededMB": 512}
+    assert checks.left_at_node(node, [lost]) == []
+    assert checks.left_at_node(node, []) == [
+        "the ResourceManager counts numContainers=1 at 127.0.0.11:21100",
+        "the ResourceManager counts usedMemoryMB=512 at 127.0.0.11:21100",
+    ]
+    more = node | {"state": "LOST", "usedMemoryMB": 1024, "numQueuedContainers": -1}
+    assert checks.left_at_node(more, [lost]) == [
+        "127.0.0.11:21100 is LOST",
+        "the ResourceManager counts usedMemoryMB=1024 at 127.0.0.11:21100",
+    ]
+
+
 def test_marks_tell_how_often_each_container_started(tmp_path: Path) -> None:
     assert started(tmp_path / "none") == Counter()
     (tmp_path / "marks").write_text("container_1\ncontainer_2\ncontainer_1\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,15 +87,27 @@ def _left(cluster: Cluster, stack: Stack | None, groups: str, stay: Container[st
 def _left_in_yarn(cluster: Cluster, stay: Container[str]) -> list[str]:
     apps = get_json(f"{cluster.rm_rest}/ws/v1/cluster/apps?states=NEW,SUBMITTED,ACCEPTED,RUNNING").get("apps") or {}
     found = [f"{app['id']} is {app['state']}" for app in apps.get("app", [])]
-    for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes").get("nodes") or {}).get("node", []):
-        if node["state"] != "RUNNING":
-            found.append(f"{node['id']} is {node['state']}")
-        for key in ("numContainers", "numRunningOpportContainers", "numQueuedContainers", "usedMemoryMB"):
-            if node.get(key, 0) > 0:  # after a recovery the NodeManager itself may count below zero
-                found.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
+    staying: dict[str, list[Mapping[str, Any]]] = {}
     for address in cluster.spec.node_addresses:
         listed = (get_json(f"{address.web.url}/ws/v1/node/containers").get("containers") or {}).get("container", [])
         found += [f"{address.name} shows {one['id']} as {one['state']}" for one in listed if one["id"] not in stay]
+        staying[str(address.rpc)] = [one for one in listed if one["id"] in stay]
+    for node in (get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes").get("nodes") or {}).get("node", []):
+        found += left_at_node(node, staying.get(node["id"], []))
+    return found
+
+
+def left_at_node(node: Mapping[str, Any], staying: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return what the ResourceManager counts at a node beside what stays in the NodeManager's list.
+
+    node, staying: as the REST of the two has them.
+    """
+    found = [] if node["state"] == "RUNNING" else [f"{node['id']} is {node['state']}"]
+    expected = dict.fromkeys(("numContainers", "numRunningOpportContainers", "numQueuedContainers"), len(staying))
+    expected["usedMemoryMB"] = sum(one["totalMemoryNeededMB"] for one in staying)
+    for key, most in expected.items():
+        if node.get(key, 0) > most:  # after a recovery the NodeManager itself may count below zero
+            found.append(f"the ResourceManager counts {key}={node[key]} at {node['id']}")
     return found
 
 
