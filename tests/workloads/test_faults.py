@@ -271,6 +271,22 @@ def test_a_start_before_the_nodemanager_has_registered_is_as_on_stock() -> None:
     assert causes.as_on_stock(attempt, [kill | {"target": "node2"}]) == ""
 
 
+def test_a_start_of_a_distributed_shell_that_broke_with_its_nodemanager_is_as_on_stock() -> None:
+    killed_s = time.mktime(time.strptime("2026-11-22 01:35:36", "%Y-%m-%d %H:%M:%S"))
+    kill = {"kind": plan.KILL_NM, "target": "node1", "at_s": killed_s}
+    log = (
+        "2026-11-22 01:35:37,050 ERROR a.b.Master: Failed to start Container container_e01_1_0002_02_000014\n"
+        "java.io.EOFException: End of File Exception between local host is: a and destination host is: b\n\tat c\n"
+    )
+    why = causes.failed_starts(log)
+    assert "EOFException" in why
+    text = f"desired = 10, completed = 10, allocated = 10, failed = 1, diagnostics =\n{why}"
+    assert causes.shell_as_on_stock(text, [kill]).startswith("1 containers were lost")
+    assert causes.shell_as_on_stock(text, [kill | {"at_s": killed_s - 10}]) == ""
+    assert causes.shell_as_on_stock(text, [kill, kill | {"kind": plan.KILL_SIDECAR}]) == ""
+    assert causes.shell_as_on_stock(text.replace("failed = 1", "failed = 2"), [kill]) == ""
+
+
 def test_a_distributed_shell_that_lost_containers_in_their_launch_fails_as_on_stock() -> None:
     killed_s = 1_795_301_087.0
     text = SHELL_ENDS.format(time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(killed_s + 9)), failed=2)
@@ -289,6 +305,7 @@ def test_of_a_distributed_shell_that_fails_all_that_was_said_is_kept(
     ends = "Application Failure: desired = 10, completed = 10, allocated = 10, failed = 1, diagnostics =\n"
     log.write_text("Submitted application application_1_0004\n" + ends + "Container killed on request\n" * 40)
     starts = "2026-11-22 01:35:48,050 ERROR a.Master: Failed to start Container container_1_0004_01_000002\nno room\n"
+    starts += "End of LogType:AppMaster.stderr\n"
     cluster: Any = SimpleNamespace(
         artifact=lambda name: tmp_path / name, hadoop=lambda *_, check: SimpleNamespace(stdout=starts)
     )

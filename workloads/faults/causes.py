@@ -20,10 +20,12 @@ _HELD: Final = "Not started by quicksilver: "
 """How a completion begins that the proxy made; a distributed shell is told ABORTED with it, and asks again."""
 _STARTS: Final = re.compile(
     r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n"
-    r"(?:\S*Exception.*\n)?(.*)",
+    r"(?:\S*Exception: *\n)?(.*)",
     re.MULTILINE,
 )
 """What distributed shell's master logs of a start that failed: when, of which container, and the first words why."""
+_FAILED_START: Final = re.compile(r"\[[^]]+\] container_\w+: ")
+"""How a line of `failed_starts` begins."""
 _STAMP: Final = re.compile(r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.,]\d+\]")
 _FAILED: Final = re.compile(r"\bfailed = (\d+)")
 _BROKEN: Final = re.compile(
@@ -91,15 +93,27 @@ def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(_HELD)]
     dates = [line for line in lines if _LOST_IN_LAUNCH.search(line)][::2]  # each is said twice
     dates += [line for line in lines if _LOST_IN_QUEUE.search(line) or _UNREGISTERED.search(line)]
+    broken = {line for line in lines if _FAILED_START.match(line) and _BROKEN.search(line)}
+    dates += sorted(broken)
     if failed is None or len(dates) < int(failed[1]):
         return ""
-    kills = [fault["at_s"] for fault in faults if fault["kind"] in (plan.KILL_NM, plan.KILL_RM)]
+    at = list(faults)
     for line in dates:
         stamp = _STAMP.search(line)
         at_s = time.mktime(time.strptime(stamp[1], "%Y-%m-%d %H:%M:%S")) if stamp else 0.0
-        if not any(-1.0 <= at_s - kill_s <= _RECOVERY_S for kill_s in kills):
+        if line in broken:
+            known = _happened(at, {plan.KILL_NM, plan.CUT}, at_s, _BREAK_S)
+            known = known and not _happened(at, {plan.KILL_SIDECAR, plan.KILL_BOTH}, at_s, _BREAK_S)
+        else:
+            known = _happened(at, {plan.KILL_NM, plan.KILL_RM}, at_s, _RECOVERY_S)
+        if not known:
             return ""
     return f"{len(dates)} containers were lost in their launch while daemons of YARN that were killed came back"
+
+
+def _happened(faults: Iterable[Mapping[str, Any]], kinds: set[str], at_s: float, within_s: float) -> bool:
+    """Tell whether a fault of these kinds came at most so long before; at_s is in whole seconds."""
+    return any(fault["kind"] in kinds and -1.0 <= at_s - fault["at_s"] <= within_s for fault in faults)
 
 
 def failed_starts(log: str) -> str:

@@ -29,6 +29,9 @@ ATTEMPTS: Final = "20"
 TIMEOUT_S: Final = 420.0
 _SOURCE: Final = "/faults-source/text"
 _LINES: Final = 2000
+_AGGREGATED: Final = "End of LogType:AppMaster.stderr"
+_AGGREGATED_S: Final = 60.0
+"""So long after its end a master's log may take to be aggregated."""
 _QUEUE: Final = "default"
 
 
@@ -133,7 +136,10 @@ class Jobs:
 
     def _failed_starts(self, application: str) -> str:
         given = ("logs", "-applicationId", application, "-log_files", "AppMaster.stderr")
-        return failed_starts(self._cluster.hadoop(*given, check=False).stdout) if application else ""
+        end_s, log = time.monotonic() + _AGGREGATED_S, ""
+        while application and _AGGREGATED not in log and time.monotonic() < end_s:
+            log = self._cluster.hadoop(*given, check=False).stdout
+        return failed_starts(log)
 
     def spark(self, outcome: Outcome) -> None:
         """Count words with Spark and compare."""
