@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -23,7 +24,7 @@ class Berths:
         """Of all that have not ended."""
         self._tasks: dict[int, Resources] = {}
         """Of the jobs under way, what a task of each takes."""
-        self._waiting: list[Job] = []
+        self._waiting: deque[Job] = deque()
 
     def __contains__(self, container_id: str) -> bool:
         """Tell whether a container is a master's own."""
@@ -58,4 +59,4 @@ class Berths:
 
     def next(self) -> Job | None:
         """Return the job that has waited longest, which tries again."""
-        return self._waiting.pop(0) if self._waiting else None
+        return self._waiting.popleft() if self._waiting else None
