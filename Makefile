@@ -1,7 +1,7 @@
 # Each target gets ready what it needs; `make demo` and `make test` work on a fresh Debian with Python 3.11 or newer.
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-PACKAGES := hadoop_rpc rm_proxy policies sidecar cluster quicksilver shell workloads simulator report bench tests
+PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
 .PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
@@ -38,55 +38,55 @@ fmt: setup-test
 	.venv/bin/ruff check --fix .
 
 gridmix: setup ## history of jobs -> Rumen trace -> GridMix through the proxy
-	@$(PYTHON) -m workloads.gridmix $(ARGS)
+	@$(PYTHON) -m quicksilver.workloads.gridmix $(ARGS)
 
 spark: setup-spark ## an unmodified PySpark job with its executors as queueable containers
-	@$(PYTHON) -m workloads.spark $(ARGS)
+	@$(PYTHON) -m quicksilver.workloads.spark $(ARGS)
 
 setup-spark: setup
 	@scripts/setup spark
 
 bench-relay: setup ## empty allocates direct and through the proxy
-	@$(PYTHON) -m bench.relay $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.relay $(ARGS)
 
 bench-las: setup ## jobs of five classes on one node: FIFO, opportunistic containers, least attained service
-	@$(PYTHON) -m bench.las $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.las $(ARGS)
 
 bench-resize: setup ## what resizing a container costs, and a sidecar with 200 of them
-	@$(PYTHON) -m bench.resize $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.resize $(ARGS)
 
 bench-mercury: setup ## Mercury's experiments on an emulated cluster: stock YARN, tuned, its own opportunistic containers, quicksilver
-	@$(PYTHON) -m bench.mercury $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.mercury $(ARGS)
 
 bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="FILE --first 100 --most-tasks 200"
-	@$(PYTHON) -m bench.trace $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.trace $(ARGS)
 
 bench-scale: setup ## what the proxy costs with up to 1,000 emulated nodes and 2,000 masters, beside a real ResourceManager
-	@$(PYTHON) -m bench.scale $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.scale $(ARGS)
 
 bench-policies: setup-test ## each policy alone and all together: under a virtual clock, and on a real local cluster
-	@$(PYTHON) -m bench.policies $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.policies $(ARGS)
 
 bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
-	@$(PYTHON) -m bench.reloads $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.reloads $(ARGS)
 
 bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
-	@$(PYTHON) -m bench.recovery $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.recovery $(ARGS)
 
 bench-honest: setup ## the same jobs on real and on emulated NodeManagers
-	@$(PYTHON) -m bench.honest $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)
 
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
-	@$(PYTHON) -m bench.upgrades $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.upgrades $(ARGS)
 
 faults: setup-test setup-spark ## daemons killed, connections cut and slowed while real jobs run
-	@$(PYTHON) -m workloads.faults $(ARGS)
+	@$(PYTHON) -m quicksilver.workloads.faults $(ARGS)
 
 fuzz: setup ## bytes out of form for the wire, both relays and the tracker's
-	@$(PYTHON) -m bench.fuzz $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.fuzz $(ARGS)
 
 bench-sim: setup-test ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py
-	@$(PYTHON) -m bench.sim.peer $(PEER) $(ARGS)
+	@$(PYTHON) -m quicksilver.bench.sim.peer $(PEER) $(ARGS)
 
 protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto

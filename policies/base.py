@@ -21,7 +21,7 @@ SLOTS: Final = (
     "police",
     "promote",
 )
-"""The choices that are open to policies; each is an entry point group `policies.SLOT`."""
+"""The choices that are open to policies; each is an entry point group `quicksilver.SLOT`."""
 
 
 class PolicyConfig(BaseModel):

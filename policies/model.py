@@ -269,7 +269,7 @@ class ContainerView:
     memory_used_mb: int | None = None
     """Resident memory; None when nobody measures."""
     precedence: int = 0
-    """What the application needs first has the lower number (see `rm_proxy.frameworks`)."""
+    """What the application needs first has the lower number (see `rm_proxy.attempt.frameworks`)."""
     queue: str = ""
     user: str = ""
     spread_s: float = 0.0

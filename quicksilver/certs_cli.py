@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from shell.certs import CA_DAYS, DAYS, CertificateError, Pair, Shown, make_ca, make_certificate, show
-from shell.tokens import Role, add_token
+from quicksilver.common.http.certs import CA_DAYS, DAYS, CertificateError, Pair, Shown, make_ca, make_certificate, show
+from quicksilver.common.http.tokens import Role, add_token
 
 _HERE: Final = ("localhost", "127.0.0.1", "::1")
 _DAY_S: Final = 86400.0

@@ -9,9 +9,9 @@ from typing import IO, Any, Final
 
 import click
 
-from shell.errors import QuicksilverError
-from shell.masking import masked
-from shell.version import version
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.masking import masked
+from quicksilver.common.process.version import version
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +27,29 @@ class Lazy:
 
 COMMANDS: Final[dict[str, Lazy]] = {
     "proxy": Lazy(
-        "rm_proxy.bypass_cli", "proxy", "The proxy in front of the ResourceManager's scheduler.", "rm_proxy.process"
+        "rm_proxy.cli.bypass",
+        "proxy",
+        "The proxy in front of the ResourceManager's scheduler.",
+        "rm_proxy.service.process",
     ),
     "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
-    "tracker": Lazy("sidecar.tracker_cli", "tracker", "The relay between a NodeManager and the resource tracker."),
-    "keep": Lazy("quicksilver.keep", "keep", "Runs proxy or sidecar, holds its sockets, starts it again."),
-    "node": Lazy("rm_proxy.cli", "node", "The cluster's nodes."),
-    "queue": Lazy("rm_proxy.cli", "queue", "YARN's queues."),
-    "app": Lazy("rm_proxy.cli", "app", "Applications."),
-    "decision": Lazy("rm_proxy.cli", "decision", "Containers as they were delivered."),
-    "choice": Lazy("rm_proxy.cli_kept", "choice", "Other decisions: refusals, steers, sheds, moves, promotions."),
-    "ledger": Lazy("rm_proxy.cli_kept", "ledger", "What kills lost, shrinking saved, queueing took."),
-    "explain": Lazy("rm_proxy.cli", "explain", "Why a container is what and where it is; an application's story."),
-    "summary": Lazy("rm_proxy.cli", "summary", "Containers by node and kind, delays."),
-    "estimate": Lazy("rm_proxy.estimates_cli", "estimate", "How good the expected durations were."),
-    "health": Lazy("rm_proxy.cli", "health", "Whether the proxy does its work."),
-    "store": Lazy("rm_proxy.store_cli", "store", "The store's tables: their version, steps up and down."),
+    "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay between a NodeManager and the resource tracker."),
+    "keep": Lazy("quicksilver.supervisor", "keep", "Runs proxy or sidecar, holds its sockets, starts it again."),
+    "node": Lazy("rm_proxy.cli.commands", "node", "The cluster's nodes."),
+    "queue": Lazy("rm_proxy.cli.commands", "queue", "YARN's queues."),
+    "app": Lazy("rm_proxy.cli.commands", "app", "Applications."),
+    "decision": Lazy("rm_proxy.cli.commands", "decision", "Containers as they were delivered."),
+    "choice": Lazy(
+        "rm_proxy.cli.history_commands", "choice", "Other decisions: refusals, steers, sheds, moves, promotions."
+    ),
+    "ledger": Lazy("rm_proxy.cli.history_commands", "ledger", "What kills lost, shrinking saved, queueing took."),
+    "explain": Lazy(
+        "rm_proxy.cli.commands", "explain", "Why a container is what and where it is; an application's story."
+    ),
+    "summary": Lazy("rm_proxy.cli.commands", "summary", "Containers by node and kind, delays."),
+    "estimate": Lazy("rm_proxy.cli.estimates", "estimate", "How good the expected durations were."),
+    "health": Lazy("rm_proxy.cli.commands", "health", "Whether the proxy does its work."),
+    "store": Lazy("rm_proxy.cli.store", "store", "The store's tables: their version, steps up and down."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
     "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
     "doctor": Lazy("quicksilver.doctor.cli", "doctor", "What in this cluster would break quicksilver, and what to do."),
@@ -50,12 +57,16 @@ COMMANDS: Final[dict[str, Lazy]] = {
         "quicksilver.doctor.install_cli", "install_command", "Put quicksilver's properties into site files."
     ),
     "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
-    "cluster": Lazy("cluster.cli", "cluster", "A real local Hadoop cluster."),
+    "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
     "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
-    "simulate": Lazy("simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."),
-    "tune": Lazy("simulator.cli", "tune_command", "What to set for a goal, by simulation, and how sure that is."),
-    "trace": Lazy("simulator.traces.cli", "trace", "Traces of jobs, for the simulator."),
-    "bench": Lazy("bench.cli", "bench", "Measurements, as JSON."),
+    "simulate": Lazy(
+        "quicksilver.simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."
+    ),
+    "tune": Lazy(
+        "quicksilver.simulator.cli", "tune_command", "What to set for a goal, by simulation, and how sure that is."
+    ),
+    "trace": Lazy("quicksilver.simulator.traces.cli", "trace", "Traces of jobs, for the simulator."),
+    "bench": Lazy("quicksilver.bench.cli", "bench", "Measurements, as JSON."),
 }
 
 

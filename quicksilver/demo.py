@@ -13,15 +13,23 @@ from typing import Final
 import click
 from rich.console import Console
 
-from cluster.cluster import Cluster
-from cluster.spec import ClusterSpec
-from quicksilver.evidence import HeldStarts, Way, held_starts, measure
-from quicksilver.report import show
-from quicksilver.stack import Stack
-from shell.errors import QuicksilverError
-from workloads.errors import WorkloadError
-from workloads.mapreduce import JobOptions, count_words, differences, make_text, put_text, read_counts, start_wordcount
-from workloads.records import Watch
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.demo_report import show
+from quicksilver.local_daemons import Stack
+from quicksilver.run_records import HeldStarts, Way, held_starts, measure
+from quicksilver.workloads.errors import WorkloadError
+from quicksilver.workloads.mapreduce import (
+    JobOptions,
+    count_words,
+    differences,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver.workloads.records import Watch
 
 INPUT: Final = "/demo/input.txt"
 MAPS: Final = 16

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from policies.base import SLOTS
-from policies.check import setting_rows
+from policies.config.registry import Registry, doc_of, summary
+from policies.config.validation import setting_rows
 from policies.errors import PolicyError, close_to
-from policies.registry import Registry, doc_of, summary
+from quicksilver.common.settings.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 from quicksilver.policy_live import compare, history, reload_settings
 from quicksilver.schema import SECTIONS, schema
 from quicksilver.settings_docs import settings_markdown
-from shell.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from rm_proxy import cli_tables as tables
-from rm_proxy.cli import REMEDY, limited, pages, reading
-from shell.cli_security import rest_client
-from shell.errors import QuicksilverError
-from shell.messages import ReloadRequest
-from shell.reload_api import REFUSED
-from shell.rest import RefusedError
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import RefusedError
+from quicksilver.common.messages import ReloadRequest
+from quicksilver.common.settings.cli_security import rest_client
+from quicksilver.common.settings.reload_api import REFUSED
+from rm_proxy.cli import tables
+from rm_proxy.cli.commands import REMEDY, limited, pages, reading
 
 _TIMEOUT_S = 60.0
 

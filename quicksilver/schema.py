@@ -12,15 +12,15 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from policies.base import SLOTS
-from policies.binding import CHOICES
-from policies.check import setting_rows
+from policies.config.binding import CHOICES
+from policies.config.registry import Registry, doc_of
+from policies.config.schema import PoliciesSection, PolicySet
+from policies.config.validation import setting_rows
 from policies.errors import PolicyError
-from policies.registry import Registry, doc_of
-from policies.section import PoliciesSection, PolicySet
+from quicksilver.common.http.security import SecuritySettings
 from rm_proxy.config import ProxySettings
-from shell.security import SecuritySettings
 from sidecar.config import SidecarSettings
-from sidecar.tracker_config import TrackerSettings
+from sidecar.tracker.config import TrackerSettings
 
 Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -9,12 +9,12 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from policies.base import SLOTS
-from policies.binding import CHOICES
-from policies.check import setting_rows
-from policies.registry import Registry, doc_of
-from policies.section import Estimate, Hint, Match, ModeRule, PoliciesSection, Rollout, Window
+from policies.config.binding import CHOICES
+from policies.config.registry import Registry, doc_of
+from policies.config.schema import Estimate, Hint, Match, ModeRule, PoliciesSection, Rollout, Window
+from policies.config.validation import setting_rows
 from quicksilver.schema import SECTIONS
-from sidecar.tracker_config import RmEnds
+from sidecar.tracker.config import RmEnds
 
 _HEAD: Final = """# Settings
 

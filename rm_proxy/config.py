@@ -9,11 +9,11 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
-from rm_proxy.budget import BudgetLimits
-from shell.address import Address, AddressText
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf, reachable
-from shell.kerberos import Keytab
+from quicksilver.common.address import Address, AddressText
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachable
+from quicksilver.common.kerberos.login import Keytab
+from rm_proxy.coordinator.error_budget import BudgetLimits
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")

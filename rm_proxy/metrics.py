@@ -7,8 +7,8 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
-from rm_proxy.targets import Summary
-from shell.version import version
+from quicksilver.common.process.version import version
+from rm_proxy.coordinator.targets import Summary
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)

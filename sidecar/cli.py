@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import uvloop
 
-from shell.hadoop_conf import load_hadoop_conf
-from shell.logs import LEVELS, configure_logs
-from shell.security import Security
-from shell.settings_file import load_settings
+from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.http.security import Security
+from quicksilver.common.process.logs import LEVELS, configure_logs
+from quicksilver.common.settings.settings_file import load_settings
 from sidecar.config import SidecarSettings
-from sidecar.hands import clean_up, take_hands
-from sidecar.server import Sidecar
+from sidecar.service.resizer_startup import clean_up, take_hands
+from sidecar.service.server import Sidecar
 
 
 @click.group()

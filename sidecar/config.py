@@ -10,12 +10,12 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from policies.model import Resources
-from shell.address import Address, AddressText
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, reachable
-from shell.kerberos import Keytab
-from sidecar.entry import Rules
-from sidecar.guard import GuardRules, rules_for
+from quicksilver.common.address import Address, AddressText
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, reachable
+from quicksilver.common.kerberos.login import Keytab
+from sidecar.memory.memory_guard import GuardRules, rules_for
+from sidecar.node.container import Rules
 
 NM_ADDRESS: Final = "yarn.nodemanager.address"
 NM_WEB: Final = "yarn.nodemanager.webapp.address"

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector, generate_latest
 
 from policies.model import Resources
-from shell.messages import Targets
+from quicksilver.common.messages import Targets
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _QUEUE_S: Final = (0.1, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600)

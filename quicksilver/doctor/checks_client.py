@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from quicksilver.common.address import Address, parse_address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks_rm import SCHEDULER
+from quicksilver.doctor.finding import RESTARTS, finding, must_be, said, setting
 from quicksilver.doctor.model import NM, RM, Facts, Finding, Remedy, Severity, Site
-from quicksilver.doctor.say import RESTARTS, finding, must_be, said, setting
 from quicksilver.doctor.spelling import nearest
-from shell.address import Address, parse_address
-from shell.errors import SettingsError
-from shell.hadoop_conf import reachable
 
 _RETRY: Final = "yarn.resourcemanager.connect.retry-interval.ms"
 _FAILOVER_SLEEP: Final = "yarn.client.failover-sleep-max-ms"

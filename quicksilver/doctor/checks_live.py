@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from quicksilver.common.address import parse_address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.checks_client import public_scheduler
+from quicksilver.doctor.finding import RESTARTS, finding, setting
 from quicksilver.doctor.model import NM, RM, Daemon, Facts, Finding, Live, Node, Place, Proxy, Remedy, Severity, Site
-from quicksilver.doctor.say import RESTARTS, finding, setting
-from shell.address import parse_address
-from shell.errors import SettingsError
-from shell.hadoop_conf import reachable
 
 _OLDEST: Final = (3, 3)
 _LEAK_MENDED: Final = (3, 5)

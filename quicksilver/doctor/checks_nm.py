@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Final
 
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.checks_rm import CALCULATOR, shrinks
+from quicksilver.doctor.finding import finding, must_be, setting
 from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
-from quicksilver.doctor.say import finding, must_be, setting
-from shell.address import Address
-from shell.errors import SettingsError
 
 LOOPBACK: Final = "127.0.0.1"
 _QUEUE: Final = "yarn.nodemanager.opportunistic-containers-max-queue-length"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from policies.settings import Policies
+from policies.config.policy_set import Policies
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import reachable
+from quicksilver.doctor.finding import finding, must_be
 from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
-from quicksilver.doctor.say import finding, must_be
-from shell.errors import SettingsError
-from shell.hadoop_conf import reachable
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _O: Final = "yarn.resourcemanager.opportunistic-container-allocation"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policies.section import queue_test
+from policies.config.schema import queue_test
+from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import SETTINGS, Facts, Finding, Place
-from quicksilver.doctor.say import finding, setting
 
 
 def check(facts: Facts) -> Iterator[Finding]:

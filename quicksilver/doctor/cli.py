@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
+from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.model import Facts, Severity
 from quicksilver.doctor.render import as_data, report
-from shell.errors import SettingsError
 
 FOUND: Final = 1
 """Exit code when there are errors; with --strict warnings too."""

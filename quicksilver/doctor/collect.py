@@ -11,16 +11,16 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
+from quicksilver.common.hadoop.xml import Property, read_properties
+from quicksilver.common.http.security import SecuritySettings
+from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings, read_settings
 from quicksilver.doctor.model import CLIENT, NM, RM, Facts, Role, Settings, Site, Unchecked
 from quicksilver.doctor.spelling import known_names
 from rm_proxy.config import ProxySettings
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf
-from shell.hadoop_xml import Property, read_properties
-from shell.security import SecuritySettings
-from shell.settings_file import SettingsFileError, find_settings, load_settings, read_settings
 from sidecar.config import SidecarSettings
-from sidecar.tracker_config import TrackerSettings
+from sidecar.tracker.config import TrackerSettings
 
 SCHEDULER_FILES: Final = ("capacity-scheduler.xml",)
 """What the ResourceManager reads besides, each beside its yarn-site.xml."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
+from quicksilver.common.hadoop.xml import Property, read_properties
 from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role
 from quicksilver.doctor.site_edit import EMPTY, Layout, insert, layout, newline, property_xml
-from shell.address import Address
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf
-from shell.hadoop_xml import Property, read_properties
 
 BEGIN: Final = "quicksilver install: begin"
 END: Final = "quicksilver install: end"

@@ -12,11 +12,11 @@ from typing import Final
 
 import click
 
-from cluster.confdirs import overlay_root
+from quicksilver.cluster.confdirs import overlay_root
+from quicksilver.common.errors import SettingsError
+from quicksilver.doctor.finding import RESTARTS
 from quicksilver.doctor.install import EXTRAS, Change, install, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
-from quicksilver.doctor.say import RESTARTS
-from shell.errors import SettingsError
 
 _ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
 Command = Callable[..., None]

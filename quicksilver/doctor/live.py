@@ -15,16 +15,16 @@ from typing import Any, Final, TypeVar
 import requests
 from requests.auth import AuthBase
 
+from quicksilver.common.address import Address, parse_address
+from quicksilver.common.errors import QuicksilverError, SettingsError
+from quicksilver.common.hadoop.conf import reachable
+from quicksilver.common.http.rest import rest_session
+from quicksilver.common.http.security import Credentials, client_context
+from quicksilver.common.http.tokens import Role, read_tokens
+from quicksilver.common.process.version import version
 from quicksilver.doctor.collect import from_daemon
 from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
-from rm_proxy.yarn_rest import YarnRest
-from shell.address import Address, parse_address
-from shell.errors import QuicksilverError, SettingsError
-from shell.hadoop_conf import reachable
-from shell.rest import rest_session
-from shell.security import Credentials, client_context
-from shell.tokens import Role, read_tokens
-from shell.version import version
+from rm_proxy.yarn.client import YarnRest
 
 _TIMEOUT_S: Final = 5.0
 _WORKERS: Final = 16

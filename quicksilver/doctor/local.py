@@ -15,15 +15,15 @@ from typing import Final
 import psutil
 from sqlalchemy.engine import make_url
 
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
 from quicksilver.doctor.checks_client import public_scheduler
 from quicksilver.doctor.checks_nm import is_loopback
 from quicksilver.doctor.checks_rm import shrinks
 from quicksilver.doctor.collect import Where
 from quicksilver.doctor.model import Facts, Machine, Secret, Site, Unchecked
-from shell.address import Address
-from shell.errors import SettingsError
-from sidecar.journal import default_state_dir
 from sidecar.resizer.probe import choose
+from sidecar.service.journal_file import default_state_dir
 
 _SYSTEMD: Final = Path("/run/systemd/system")
 _CGROUP: Final = Path("/sys/fs/cgroup")

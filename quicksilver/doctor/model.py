@@ -8,13 +8,13 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from policies.settings import Policies
+from policies.config.policy_set import Policies
+from quicksilver.common.hadoop.conf import HadoopConf
+from quicksilver.common.http.security import SecuritySettings
 from quicksilver.doctor.site_edit import property_xml
 from rm_proxy.config import ProxySettings
-from shell.hadoop_conf import HadoopConf
-from shell.security import SecuritySettings
 from sidecar.config import SidecarSettings
-from sidecar.tracker_config import TrackerSettings
+from sidecar.tracker.config import TrackerSettings
 
 Role = Literal["resourcemanager", "nodemanager", "client"]
 RM: Final[Role] = "resourcemanager"

@@ -13,7 +13,7 @@ from typing import Final
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
-from shell.errors import SettingsError
+from quicksilver.common.errors import SettingsError
 
 EMPTY: Final = b'<?xml version="1.0" encoding="UTF-8"?>\n<configuration>\n</configuration>\n'
 """A site file without properties."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from shell.errors import QuicksilverError
+from quicksilver.common.errors import QuicksilverError
 
 
 class ResizeRefusedError(QuicksilverError):
@@ -98,7 +98,7 @@ class Resizer(Protocol):
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
         """Return what somebody else needs to know to give the full limits back when this process dies.
 
-        JSON, with `resizer` (its name); see `sidecar.guardian`, which hands it to `undo_<name>`.
+        JSON, with `resizer` (its name); see `sidecar.service.guardian`, which hands it to `undo_<name>`.
         """
 
     def parents(self) -> list[str]:

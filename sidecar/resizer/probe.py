@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from shell.hadoop_conf import HadoopConf
+from quicksilver.common.hadoop.conf import HadoopConf
 from sidecar.resizer.base import Resizer, ResizeRefusedError
-from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import PROC
 from sidecar.resizer.signals import Signals
 
@@ -98,7 +98,7 @@ def _signals(proc: Path) -> Resizer:
 
 
 def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> Resizer:
-    from sidecar.resizer.cgroup2 import Cgroup2
+    from sidecar.resizer.cgroup.v2 import Cgroup2
 
     resizer = Cgroup2(parent, nm_hierarchy, memory, proc)
     resizer.attempt()
@@ -109,8 +109,8 @@ def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
     """Put Docker before what was chosen; its daemon may be away for now, so it is not asked."""
     if wanted != "docker" or chosen.resizer is None:
         return chosen
-    from sidecar.resizer.docker import DockerResizer
-    from sidecar.resizer.either import DockerOr
+    from sidecar.resizer.composite import DockerOr
+    from sidecar.resizer.docker.resizer import DockerResizer
 
     docker = DockerResizer(url) if url else DockerResizer()
     return Chosen(DockerOr(docker, chosen.resizer), chosen.why_not, chosen.warnings)

@@ -12,7 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from bench.cli import BENCHMARKS, bench
+from quicksilver.bench.cli import BENCHMARKS, bench
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,7 +39,7 @@ def test_each_benchmark_is_documented_and_has_a_target_or_a_module() -> None:
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     for name in BENCHMARKS:
         assert f"`{name}`" in commands.partition("`quicksilver bench NAME`")[2]
-        assert f"-m bench.{name} " in targets or f"python -m bench.{name}" in pages
+        assert f"-m quicksilver.bench.{name} " in targets or f"python -m quicksilver.bench.{name}" in pages
 
 
 def test_an_unknown_one_is_an_error_of_usage() -> None:
@@ -48,9 +48,9 @@ def test_an_unknown_one_is_an_error_of_usage() -> None:
 
 
 def test_help_imports_no_benchmark() -> None:
-    code = "import sys, bench.cli; print([name for name in sys.modules if name.startswith('bench.')])"
+    code = "import sys, quicksilver.bench.cli; print([name for name in sys.modules if name.startswith('bench.')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "['bench.cli']"
+    assert done.stdout.strip() == "['quicksilver.bench.cli']"
 
 
 def test_all_are_click_commands() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.child import Child, ChildError
+from quicksilver.bench.child_process import Child, ChildError
 
 
 class Adder:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import results
-from bench.cli import bench
-from bench.loadgen import Measured, Phase
-from bench.procstat import cpu_s, rss_mb
-from bench.relay import closed_figures, paced_figures
-from bench.stats import percentile, spread
+from quicksilver.bench import results
+from quicksilver.bench.cli import bench
+from quicksilver.bench.loadgen import Measured, Phase
+from quicksilver.bench.procstat import cpu_s, rss_mb
+from quicksilver.bench.relay import closed_figures, paced_figures
+from quicksilver.bench.stats import percentile, spread
 
 
 def test_percentiles_lie_between_two_samples() -> None:

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.fuzz import run
-from bench.fuzz.__main__ import main
-from bench.fuzz.mutation import fields_of, frame_of, message_of, mutated_frame, mutated_message, parts_of
-from bench.fuzz.run import Fuzzer, KeptTooMuch, read_session, replay, write_session
-from bench.fuzz.sessions import read_recordings
-from bench.fuzz.targets import TARGETS, NodeGate, Step, Wire
 from hadoop_rpc.connection import ClientConnection, ServerConnection
+from quicksilver.bench.fuzz import run
+from quicksilver.bench.fuzz.__main__ import main
+from quicksilver.bench.fuzz.mutation import fields_of, frame_of, message_of, mutated_frame, mutated_message, parts_of
+from quicksilver.bench.fuzz.run import Fuzzer, KeptTooMuch, read_session, replay, write_session
+from quicksilver.bench.fuzz.sessions import read_recordings
+from quicksilver.bench.fuzz.targets import TARGETS, NodeGate, Step, Wire
 
 CORPUS = sorted((Path(__file__).parents[1] / "data" / "fuzz").glob("*.txt"))
 NEVER = float("inf")
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_counted_kept_and_comes_again(
     name = "wire" if made is Fragile else "gate"
     monkeypatch.setitem(run.TARGETS, name, made)
     words = ["--frames", "50", "--target", name, "--findings", str(tmp_path)]
-    monkeypatch.setattr("bench.fuzz.__main__.write", lambda *_: tmp_path)
+    monkeypatch.setattr("quicksilver.bench.fuzz.__main__.write", lambda *_: tmp_path)
     result = CliRunner().invoke(main, words)
     assert result.exit_code == 1
     found = json.loads(result.output.splitlines()[-1])

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.las import figures, gstart, modes, plot, run
-from bench.las.jobs import Scale
-from bench.las.master import Counts, container_name, rows
-from bench.las.umbilical import Note, opened
-from bench.las.workload import Outcome, Run
 from hadoop_rpc.protos import yarn_pb2
+from quicksilver.bench.las import figures, gstart, modes, plot, run
+from quicksilver.bench.las.jobs import Scale
+from quicksilver.bench.las.master import Counts, container_name, rows
+from quicksilver.bench.las.umbilical import Note, opened
+from quicksilver.bench.las.workload import Outcome, Run
 
 ALONE_S = {"small": 4.0, "long": 60.0}
 STOCK_S = {"small": 8.0, "long": 60.0}

@@ -5,7 +5,7 @@ from statistics import fmean
 
 import pytest
 
-from bench.las.jobs import TABLE, Scale, counts, draw, gap_s, job_of, thesis_load
+from quicksilver.bench.las.jobs import TABLE, Scale, counts, draw, gap_s, job_of, thesis_load
 
 SCALE = Scale()
 TWO_HOURS_S = 2 * 3600

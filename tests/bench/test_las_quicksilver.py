@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.las import gstart, modes, workload
-from bench.las.jobs import Job, Scale, Stage
-from bench.las.modes import EXTRA, Mode
-from bench.las.umbilical import opened
-from cluster import Cluster
-from cluster.testing import free_base_port
+from quicksilver.bench.las import gstart, modes, workload
+from quicksilver.bench.las.jobs import Job, Scale, Stage
+from quicksilver.bench.las.modes import EXTRA, Mode
+from quicksilver.bench.las.umbilical import opened
+from quicksilver.cluster import Cluster
+from quicksilver.cluster.testing import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.cgroup, pytest.mark.timeout(300)]
 

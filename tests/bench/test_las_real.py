@@ -10,13 +10,13 @@ from typing import TypeVar
 
 import pytest
 
-from bench.las import gstart, modes, workload
-from bench.las.jobs import Job, Scale, Stage
-from bench.las.master import Master, Site
-from bench.las.umbilical import opened
-from bench.yarn_client import ContainerRefusedError
-from cluster import Cluster
-from cluster.testing import free_base_port
+from quicksilver.bench.las import gstart, modes, workload
+from quicksilver.bench.las.jobs import Job, Scale, Stage
+from quicksilver.bench.las.master import Master, Site
+from quicksilver.bench.las.umbilical import opened
+from quicksilver.bench.yarn_client import ContainerRefusedError
+from quicksilver.cluster import Cluster
+from quicksilver.cluster.testing import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from bench.overload import run
+from quicksilver.bench.overload import run
 
 
 def test_silent_connections_cost_no_upstream_and_a_master_is_served_beside_them() -> None:

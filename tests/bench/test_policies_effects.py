@@ -5,13 +5,13 @@ from pathlib import Path
 import click
 import pytest
 
-from bench.policies import plot
-from bench.policies.effects import effects, means
-from bench.policies.run import chosen
-from bench.policies.variants import ALONE, BASE, available
-from policies.registry import Registry
-from policies.settings import Policies
-from report.stats import effect, interval
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
+from quicksilver.bench.policies import plot
+from quicksilver.bench.policies.effects import effects, means
+from quicksilver.bench.policies.run import chosen
+from quicksilver.bench.policies.variants import ALONE, BASE, available
+from quicksilver.report.stats import effect, interval
 
 
 def test_the_interval_is_students() -> None:

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from bench.las.master import Counts
-from bench.policies import real
-from bench.policies.jobs import BATCH, PRODUCTION
-from bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
-from cluster import Cluster
-from cluster.testing import free_base_port
-from policies.settings import Policies
+from policies.config.policy_set import Policies
+from quicksilver.bench.las.master import Counts
+from quicksilver.bench.policies import real
+from quicksilver.bench.policies.jobs import BATCH, PRODUCTION
+from quicksilver.bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
+from quicksilver.cluster import Cluster
+from quicksilver.cluster.testing import free_base_port
 
 
 def life(job: Job, began: list[float | None], ended: list[float | None], **counts: int) -> Life:

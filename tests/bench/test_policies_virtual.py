@@ -9,20 +9,20 @@ from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from bench.policies import virtual
-from bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
-from bench.policies.run import policies
-from bench.policies.variants import Variant, available
-from bench.policies.virtual import Outcome
-from bench.policies.world import world
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
 from policies.model import Resources
-from policies.registry import Registry
-from policies.settings import Policies
-from rm_proxy import ids
-from simulator.world.master import PRIORITY
-from simulator.world.scheduler import ANY, YarnNode
-from simulator.world.yarn import Yarn
+from quicksilver.bench.policies import virtual
+from quicksilver.bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
+from quicksilver.bench.policies.run import policies
+from quicksilver.bench.policies.variants import Variant, available
+from quicksilver.bench.policies.virtual import Outcome
+from quicksilver.bench.policies.world import world
+from quicksilver.simulator.world.master import PRIORITY
+from quicksilver.simulator.world.scheduler import ANY, YarnNode
+from quicksilver.simulator.world.yarn import Yarn
+from rm_proxy.domain import ids
 
 SMALL = Plan(nodes=6, arrivals_s=15.0)
 VARIANTS = available(Registry())[0]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.reloads import BROKEN, PLACES, judge, policies
-from policies.settings import Policies
-from shell.settings_file import SettingsFileError, parse_settings
+from policies.config.policy_set import Policies
+from quicksilver.bench.reloads import BROKEN, PLACES, judge, policies
+from quicksilver.common.settings.settings_file import SettingsFileError, parse_settings
 
 
 def decision(version: str, td: int, place_version: str = "", place: str = "") -> dict[str, object]:

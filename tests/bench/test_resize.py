@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.resize import calls, run, waking
-from bench.resize.burn import BYTES, GAPS
-from bench.resize.crowd import Crowd
-from bench.resize.stand_ins import BenchError, name, sleeping
+from quicksilver.bench.resize import calls, run, waking
+from quicksilver.bench.resize.burn import BYTES, GAPS
+from quicksilver.bench.resize.crowd import Crowd
+from quicksilver.bench.resize.stand_ins import BenchError, name, sleeping
+from quicksilver.workloads import dockerd
 from sidecar.resizer.processes import look
-from workloads import dockerd
 
 
 def test_figures_are_median_and_p99() -> None:
@@ -67,7 +67,7 @@ def test_stand_ins_lead_sessions_and_are_gone_afterwards(tmp_path: Path) -> None
 
 
 def test_stand_ins_end_with_who_started_them() -> None:
-    script = "import os\nfrom bench.resize.stand_ins import sleeping\n"
+    script = "import os\nfrom quicksilver.bench.resize.stand_ins import sleeping\n"
     script += "with sleeping(1) as (one,):\n    print(one.leader.pid, flush=True)\n    os._exit(0)"
     done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True, timeout=30)
     until_s = time.monotonic() + 10

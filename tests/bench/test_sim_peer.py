@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.sim.peer import PEER, Run, compared, finished, peer_arguments, percentile
-from bench.sim.translate import BITMAP, NoPeerError, python3, seeded
-from simulator.systems import load
+from quicksilver.bench.sim.peer import PEER, Run, compared, finished, peer_arguments, percentile
+from quicksilver.bench.sim.translate import BITMAP, NoPeerError, python3, seeded
+from quicksilver.simulator.systems import load
 
 OLD = """import Queue
 out = open('x', 'w')

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.sim import mercury
-from bench.sim.__main__ import LEFT_OUT, SETTINGS, sim, trace
-from policies.registry import Registry
-from policies.settings import Policies
-from simulator.model import ClusterModel
-from simulator.systems import SYSTEMS, load
-from simulator.systems.mercury import Production
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
+from quicksilver.bench.sim import mercury
+from quicksilver.bench.sim.__main__ import LEFT_OUT, SETTINGS, sim, trace
+from quicksilver.simulator.model import ClusterModel
+from quicksilver.simulator.systems import SYSTEMS, load
+from quicksilver.simulator.systems.mercury import Production
 
 
 def test_the_trace_keeps_the_slots_busy_as_asked() -> None:
@@ -29,8 +29,8 @@ def test_what_is_set_can_be_set() -> None:
 
 
 def test_the_command_ends_with_one_json_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.results.RESULTS", tmp_path)
-    monkeypatch.setattr("bench.sim.__main__.write", lambda *_: tmp_path)
+    monkeypatch.setattr("quicksilver.bench.results.RESULTS", tmp_path)
+    monkeypatch.setattr("quicksilver.bench.sim.__main__.write", lambda *_: tmp_path)
     words = ["--nodes", "20", "--tasks", "40", "--system", "yarn_fifo", "--system", "kairos_slots"]
     result = CliRunner().invoke(sim, words)
     assert result.exit_code == 0, result.output

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench import trace as module
-from bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
-from bench.mercury.plan import Size
-from bench.trace import WARM, WARM_S, planned, ratios, summary, trace, warmed
-from simulator.traces.dynoyarn import read_dynoyarn
+from quicksilver.bench import trace as module
+from quicksilver.bench.emulator.model import JobRecord, JobSpec, RunResult, Sample, TaskRecord, TaskSpec
+from quicksilver.bench.mercury.plan import Size
+from quicksilver.bench.trace import WARM, WARM_S, planned, ratios, summary, trace, warmed
+from quicksilver.simulator.traces.dynoyarn import read_dynoyarn
 
 SWIM = "job0\t10\t10\t1\t0\t1\njob1\t40\t30\t900000000\t5\t5\n"
 

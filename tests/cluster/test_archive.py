@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from cluster.archive import merged
-from cluster.baseconf import mapred_site
-from cluster.commands import Launcher
-from cluster.jars import Jars, archive_file
-from cluster.java import Java
-from cluster.spec import ClusterSpec
+from quicksilver.cluster.archive import merged
+from quicksilver.cluster.baseconf import mapred_site
+from quicksilver.cluster.commands import Launcher
+from quicksilver.cluster.jars import Jars, archive_file
+from quicksilver.cluster.java import Java
+from quicksilver.cluster.spec import ClusterSpec
 
 LIB = Path("/cache/lib")
 

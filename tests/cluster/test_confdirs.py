@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster import ClusterSpec, SiteFileError, confdirs
-from cluster.confdirs import ConfDirs, hosts_text, overlay_root, read_overlay
-from cluster.jars import Jars
-from cluster.siteconf import Properties, read_site
+from quicksilver.cluster import ClusterSpec, SiteFileError, confdirs
+from quicksilver.cluster.confdirs import ConfDirs, hosts_text, overlay_root, read_overlay
+from quicksilver.cluster.jars import Jars
+from quicksilver.cluster.siteconf import Properties, read_site
 
 JARS = Jars(Path("/jars"))
 SCHEDULER = "yarn.resourcemanager.scheduler.address"

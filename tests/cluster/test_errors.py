@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cluster import Cluster, ClusterSpec, DaemonFailedError, PortInUseError, StateError
-from cluster.cluster import Cluster as ClusterClass
-from cluster.commands import Launcher
-from cluster.daemons import Daemon
-from cluster.errors import CommandFailedError
-from cluster.jars import Jars
-from cluster.java import Java
-from cluster.ports import Listen, check_free
-from cluster.spec import HostPort
-from cluster.state import exclusive
 from quicksilver.cli import cli
+from quicksilver.cluster import Cluster, ClusterSpec, DaemonFailedError, PortInUseError, StateError
+from quicksilver.cluster.cluster import Cluster as ClusterClass
+from quicksilver.cluster.commands import Launcher
+from quicksilver.cluster.daemons import Daemon
+from quicksilver.cluster.errors import CommandFailedError
+from quicksilver.cluster.jars import Jars
+from quicksilver.cluster.java import Java
+from quicksilver.cluster.ports import Listen, check_free
+from quicksilver.cluster.spec import HostPort
+from quicksilver.cluster.state import exclusive
 
 
 @pytest.fixture
@@ -88,8 +88,8 @@ def test_a_daemon_that_ends_is_reported_with_log_and_the_rest_is_stopped(
     java.parent.mkdir(parents=True)
     java.write_text("#!/bin/sh\necho 'cannot bind' >&2; exit 3\n")
     java.chmod(0o755)
-    monkeypatch.setattr("cluster.cluster.find_java", lambda: Java(java.parent.parent, 17))
-    monkeypatch.setattr("cluster.cluster.hadoop_jars", lambda *_: Jars(tmp_path))
+    monkeypatch.setattr("quicksilver.cluster.cluster.find_java", lambda: Java(java.parent.parent, 17))
+    monkeypatch.setattr("quicksilver.cluster.cluster.hadoop_jars", lambda *_: Jars(tmp_path))
     (tmp_path / "work" / "hdfs" / "name" / "current").mkdir(parents=True)
     (tmp_path / "work" / "hdfs" / "name" / "current" / "VERSION").touch()
     monkeypatch.setattr(ClusterClass, "_check_ports", lambda *_: None)

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from cluster import ClusterSpec, MissingToolError, kerberos, processes
-from cluster.confdirs import ConfDirs
-from cluster.daemons import kdc_daemons
-from cluster.jars import Jars
-from cluster.kerberos import REALM, Kerberos
-from cluster.siteconf import Properties, read_site
-from cluster.testing import free_base_port
-from shell.gssapi import Handshake, KerberosError
+from quicksilver.cluster import ClusterSpec, MissingToolError, kerberos, processes
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.daemons import kdc_daemons
+from quicksilver.cluster.jars import Jars
+from quicksilver.cluster.kerberos import REALM, Kerberos
+from quicksilver.cluster.siteconf import Properties, read_site
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.common.kerberos.gssapi import Handshake, KerberosError
 
 
 def site(tmp_path: Path, name: str, **fields: object) -> Properties:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cluster.processes import ProcessId, containers_below, is_alive, kill, spawn, stop
+from quicksilver.cluster.processes import ProcessId, containers_below, is_alive, kill, spawn, stop
 
 SLEEP = ["/bin/sleep", "60"]
 

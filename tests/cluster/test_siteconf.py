@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.errors import SiteFileError
-from cluster.siteconf import expand, merge, read_site, write_site
+from quicksilver.cluster.errors import SiteFileError
+from quicksilver.cluster.siteconf import expand, merge, read_site, write_site
 
 NAMES = st.from_regex(r"[a-z]{1,8}(\.[a-z-]{1,8}){0,3}", fullmatch=True)
 VALUES = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F, exclude_characters="\x7f\x85")).map(str.strip)

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from cluster import ClusterSpec
-from cluster.confdirs import ConfDirs
-from cluster.daemons import hdfs_daemons, history_daemons, yarn_daemons
-from cluster.ports import Listen
+from quicksilver.cluster import ClusterSpec
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.daemons import hdfs_daemons, history_daemons, yarn_daemons
+from quicksilver.cluster.ports import Listen
 
 
 def listens(spec: ClusterSpec) -> list[Listen]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster.errors import DownloadError, MissingToolError
-from cluster.jars import HADOOP_VERSION, cache_dir, hadoop_jars
-from cluster.java import Java, find_java, find_maven
+from quicksilver.cluster.errors import DownloadError, MissingToolError
+from quicksilver.cluster.jars import HADOOP_VERSION, cache_dir, hadoop_jars
+from quicksilver.cluster.java import Java, find_java, find_maven
 
 
 def fake_java(home: Path, version: str, *, release: bool = True) -> Path:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cluster.jars import hadoop_jars
-from cluster.java import find_java
+from quicksilver.cluster.jars import hadoop_jars
+from quicksilver.cluster.java import find_java
 
 DATA = Path(__file__).parent.parent / "data" / "hadoop_rpc"
 

@@ -6,12 +6,12 @@ from typing import Protocol
 
 import pytest
 
-from bench.yarn_client import AmClient, RemoteCallError, RmClient
 from hadoop_rpc.connection import AM_PROTOCOL, Call, ClientConnection, Failure, SaslFrame, ServerConnection, renumber
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_client_pb2, yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from hadoop_rpc.sasl import SaslRelay
+from quicksilver.bench.yarn_client import AmClient, RemoteCallError, RmClient
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 

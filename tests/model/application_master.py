@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy import ids
+from rm_proxy.domain import ids
 from tests.model.requestor import Requestor, Want
 
 SYSTEM = (-100, -102, -108)

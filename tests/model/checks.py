@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from policies.model import Kind, Resources
-from rm_proxy import ids
-from rm_proxy.attempt import Attempt
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.domain import ids
 from tests.model.application_master import ApplicationMaster
 from tests.model.resource_manager import ANY
 from tests.model.world import Run

@@ -13,21 +13,21 @@ from hadoop_rpc.connection import NM_PROTOCOL, Call, ClientConnection, Failure, 
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
+from policies.config.policy_set import Policies
 from policies.model import ContainerView, Resources
-from policies.settings import Policies
-from rm_proxy import ids
-from shell.messages import Ack, ContainerEvent, Grant, Report
-from sidecar import events as ev
-from sidecar import gate_events as ge
-from sidecar import kept
-from sidecar.calls import ServicesMeta
-from sidecar.entry import Phase, Rules
-from sidecar.gate import Gate, start_body
-from sidecar.nm_list import Listed, NmList, compare
-from sidecar.node import Node
-from sidecar.picture import fill_report
-from sidecar.starts import outcome_of
-from sidecar.takeover import Restored
+from quicksilver.common.messages import Ack, ContainerEvent, Grant, Report
+from rm_proxy.domain import ids
+from sidecar.gate import events as ge
+from sidecar.gate.container_calls import ServicesMeta
+from sidecar.gate.gate import Gate, start_body
+from sidecar.gate.start_messages import outcome_of
+from sidecar.node import events as ev
+from sidecar.node import journal_records
+from sidecar.node.container import Phase, Rules
+from sidecar.node.nm_reconcile import Listed, NmList, compare
+from sidecar.node.node import Node
+from sidecar.node.recovery import Restored
+from sidecar.node.report_view import fill_report
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 Known = Callable[[str], bool]
@@ -121,7 +121,7 @@ class Site:
         """Start the sidecar for the first time."""
         rules = Rules(capacity=self.size, reserve_mb=0)
         self.node = Node(rules, self.policies.order_key, self._victims, bypass_limit=self.policies.bypass_limit_s)
-        self.journal = [kept.head_line(self.id, "boot", 0)]
+        self.journal = [journal_records.head_line(self.id, "boot", 0)]
 
     def crash(self) -> None:
         """Kill the sidecar and start it anew: it knows what is in its journal, and all sessions are lost."""
@@ -131,15 +131,15 @@ class Site:
         self.inbox.clear()
         self.boot()
         self.journal = text.split("\n")[:-1]
-        memory = kept.read(text)
+        memory = journal_records.read(text)
         self.tells = list(memory.events.values())
         self.tell(Restored(memory, self.now_s))
         if self.down:
             self.tell(ev.NodeManagerState("it is dead", self.now_s))
 
-    def memory(self) -> kept.Memory:
+    def memory(self) -> journal_records.Memory:
         """Return what a next life would know."""
-        return kept.read("".join(f"{line}\n" for line in self.journal))
+        return journal_records.read("".join(f"{line}\n" for line in self.journal))
 
     def finish_unseen(self, container_id: str, exit_status: int) -> None:
         """A task ends while nobody watches."""
@@ -175,8 +175,8 @@ class Site:
                     self._obey_gate(link, gate_command)
             else:
                 commands = self.node.handle(item)
-                self.journal += [kept.line_of(self.node, cid) for cid in self.node.take_changed()]
-                self.journal += [kept.event_line(c.event) for c in commands if isinstance(c, ev.Tell)]
+                self.journal += [journal_records.line_of(self.node, cid) for cid in self.node.take_changed()]
+                self.journal += [journal_records.event_line(c.event) for c in commands if isinstance(c, ev.Tell)]
                 for command in commands:
                     self._obey(command)
 
@@ -389,7 +389,7 @@ class Site:
 
     def acknowledged(self, ack: Ack) -> None:
         self.tells = [e for e in self.tells if e.seq > ack.events_to]
-        self.journal.append(kept.acked_line(ack.events_to))
+        self.journal.append(journal_records.acked_line(ack.events_to))
         if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
             self.tell(ev.Drain(bool(ack.drain), ack.drain, self.now_s, "yarn"))
         if ack.drop:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rm_proxy.world import Effect, Moved
-from sidecar.events import Drain
+from rm_proxy.attempt.cluster_view import Effect, Moved
+from sidecar.node.events import Drain
 from tests.model.checks import check
 from tests.model.requestor import Want
 from tests.model.world import Run

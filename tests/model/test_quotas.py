@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from policies.settings import Policies
+from policies.config.policy_set import Policies
 from tests.model.checks import check
 from tests.model.requestor import Want
 from tests.model.world import Run, registry

@@ -12,10 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from policies.settings import Policies
-from rm_proxy.budget import FaultKind, Order
-from rm_proxy.ids import app_of_attempt
-from sidecar.events import Drain
+from policies.config.policy_set import Policies
+from rm_proxy.coordinator.error_budget import FaultKind, Order
+from rm_proxy.domain.ids import app_of_attempt
+from sidecar.node.events import Drain
 from tests.model.checks import check
 from tests.model.requestor import Want
 from tests.model.world import Fault, Run, registry

@@ -8,9 +8,9 @@ from hadoop_rpc.connection import AM_PROTOCOL, Call, ClientConnection, Failure, 
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.relay import Command, Noted, Relay, ToAm, ToRm
-from rm_proxy.world import Effect
+from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.relay.relay import Command, Noted, Relay, ToAm, ToRm
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 

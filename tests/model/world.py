@@ -11,18 +11,19 @@ from typing import Any, Literal
 
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
 from policies.model import Resources
-from policies.registry import Registry
-from policies.settings import Policies
-from rm_proxy import asks, ids, routing
-from rm_proxy.budget import FaultKind
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.notes import Kept, Note
-from rm_proxy.records import AppRecord
-from rm_proxy.world import Announce, DropHeld, Effect
-from rm_proxy.yarn_json import YarnNode, YarnQueue
-from shell.messages import ContainerState
-from sidecar.events import Tick
+from quicksilver.common.messages import ContainerState
+from rm_proxy.attempt import ask_table, router
+from rm_proxy.attempt.cluster_view import Announce, DropHeld, Effect
+from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.error_budget import FaultKind
+from rm_proxy.domain import ids
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.yarn.models import YarnNode, YarnQueue
+from sidecar.node.events import Tick
 from tests.model.application_master import ApplicationMaster
 from tests.model.resource_manager import NOT_REGISTERED, Refused, ResourceManager, RmContainer, RmNode
 from tests.model.site import Site
@@ -42,7 +43,7 @@ def registry() -> Registry:
 class Run:
     """One run. types: the application types of the jobs, in the order of their numbers 1, 2, ..."""
 
-    limits = ((routing, "MAX_ROUTED"), (routing, "MAX_PLACED"), (asks, "MAX_PARKED"))
+    limits = ((router, "MAX_ROUTED"), (router, "MAX_PLACED"), (ask_table, "MAX_PARKED"))
     """Limits of the proxy; a run may set them low, `close` sets them back."""
 
     def __init__(self, policies: Mapping[str, Any], types: Iterable[str], nodes: int, seed: int) -> None:

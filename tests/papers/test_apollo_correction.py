@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.correct_apollo import Apollo, correct, slowness, worth
+from policies.correct.apollo import Apollo, correct, slowness, worth
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
 
 CFG = Apollo()

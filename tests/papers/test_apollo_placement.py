@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.sim.matching import compare, soonest
-from policies.completion_time import CompletionTime, Input, Server, estimate_s
 from policies.model import Resources
-from policies.stable_matching import dispatch_order, greedy, match, preference
-from policies.wait_matrix import Confidence, WaitMatrix, sizes
-from sidecar.estimate import Job, Room
-from sidecar.wait_times import wait_matrix
+from policies.research.completion_time import CompletionTime, Input, Server, estimate_s
+from policies.research.stable_matching import dispatch_order, greedy, match, preference
+from policies.research.wait_matrix import Confidence, WaitMatrix, sizes
+from quicksilver.bench.sim.matching import compare, soonest
+from sidecar.node.wait_estimate import Job, Room
+from sidecar.node.wait_matrix import wait_matrix
 
 CFG = CompletionTime()
 INPUTS = [Input(100, "A", "left"), Input(5000, "C", "right")]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Resources
-from policies.tokens import Extra, Tokens, Wish, allowance, pick, regular_next, weight
+from policies.research.tokens import Extra, Tokens, Wish, allowance, pick, regular_next, weight
 
 ONE = Resources(1024, 1)
 CFG = Tokens(allowance_ratio=1.5)

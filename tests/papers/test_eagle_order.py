@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from policies.settings import Policies
-from sidecar.queue import Waiting, WaitingQueue
+from sidecar.node.waiting_queue import Waiting, WaitingQueue
 
 
 def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> Waiting:

@@ -7,12 +7,12 @@ from statistics import fmean
 
 import pytest
 
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
 from policies.model import AppView, Resources
-from policies.registry import Registry
-from policies.settings import Policies
-from rm_proxy.estimator import Estimator
-from shell.messages import ContainerReport, ContainerState
-from sidecar.estimate import Job, Room, starts_s
+from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.estimates.estimator import Estimator
+from sidecar.node.wait_estimate import Job, Room, starts_s
 
 JOBS = 200
 WEIGHT = 3.0

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
-from policies.steal_hawk import Hawk, first_group, steal
+from policies.steal.hawk import Hawk, first_group, steal
 
 CFG = Hawk(short_s=100, min_wait_s=0, idle_s=0)
 IDLE = NodeView("idle:1", capacity=Resources(8192, 8), idle_s=5.0)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import Way
-from sidecar.las import Las
-from sidecar.las_events import Joined, LasEvent, LasRules, Left, Ready, Resized, Turn
+from sidecar.cpu_sharing.events import Joined, LasEvent, LasRules, Left, Ready, Resized, Turn
+from sidecar.cpu_sharing.las import Las
 
 W = 50.0
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, NodeView, Resources
-from policies.place_variance import Variance, place
+from policies.place.variance import Variance, place
 
 CORES, EXTRA = 4, 4
 """N and Q of the thesis' own test bed (§4.5.2)."""

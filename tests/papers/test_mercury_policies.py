@@ -5,16 +5,16 @@ from random import Random
 
 import pytest
 
+from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, ContainerView, Kind, NodeView, QueueView, Resources
-from policies.place_topk_wait import POLICY as TOPK_WAIT
-from policies.place_topk_wait import TopKWait, rank_s
-from policies.quota_absolute import Absolute, quota
-from policies.quota_relative import Relative
-from policies.quota_relative import quota as relative
-from policies.route_hybrid_gq import HybridGQ, route
-from policies.route_only_g import POLICY as ONLY_G
-from policies.route_only_q import POLICY as ONLY_Q
-from policies.settings import Policies
+from policies.place.topk_wait import POLICY as TOPK_WAIT
+from policies.place.topk_wait import TopKWait, rank_s
+from policies.quota.absolute import Absolute, quota
+from policies.quota.relative import Relative
+from policies.quota.relative import quota as relative
+from policies.route.hybrid_gq import HybridGQ, route
+from policies.route.only_g import POLICY as ONLY_G
+from policies.route.only_q import POLICY as ONLY_Q
 
 QUEUE = QueueView("root.batch")
 SHORT_S, LONG_S = 2.0, 50.0

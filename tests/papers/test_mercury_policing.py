@@ -14,12 +14,12 @@ from random import Random
 import pytest
 
 from policies.model import NodeUse, Resources, Usual
-from policies.police_history import HistoricalUse
-from policies.police_history import police as by_history
-from policies.police_memory_limit import MemoryLimit
-from policies.police_memory_limit import police as by_limit
-from shell.messages import EventKind, Targets
-from sidecar.events import (
+from policies.police.history import HistoricalUse
+from policies.police.history import police as by_history
+from policies.police.memory_limit import MemoryLimit
+from policies.police.memory_limit import police as by_limit
+from quicksilver.common.messages import EventKind, Targets
+from sidecar.node.events import (
     Answered,
     Command,
     Ended,
@@ -33,8 +33,8 @@ from sidecar.events import (
     Targeted,
     Tell,
 )
-from sidecar.events import Event as NodeEvent
-from sidecar.node import Node
+from sidecar.node.events import Event as NodeEvent
+from sidecar.node.node import Node
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
 
 PLACES = 20

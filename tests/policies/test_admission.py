@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.admission import NeverFitsError, Room
-from policies.admit_flexible import Flexible
-from policies.admit_malleable import Malleable
-from policies.admit_preemptive import Preemptive
-from policies.admit_rigid import Rigid
-from policies.request_order import Order
-from policies.requests import Components, Request
+from policies.research.admission import NeverFitsError, Room
+from policies.research.flexible import Flexible
+from policies.research.malleable import Malleable
+from policies.research.preemptive import Preemptive
+from policies.research.request_order import Order
+from policies.research.requests import Components, Request
+from policies.research.rigid import Rigid
 
 ROOM = Room(10_000)
 FIFO = Order("fifo")

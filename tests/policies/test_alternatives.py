@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
+from policies.config.schema import PoliciesSection, Window
+from policies.config.windows import Coming, Hours, Span, hours, next_change_s
 from policies.errors import SettingsError
 from policies.model import AppView, Ask, ContainerView, Kind, QueueView, Resources
-from policies.registry import Registry
-from policies.section import PoliciesSection, Window
-from policies.settings import Policies
-from policies.windows import Coming, Hours, Span, hours, next_change_s
 
 REGISTRY = Registry()
 ONLY_Q: dict[str, Any] = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}}

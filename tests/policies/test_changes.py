@@ -1,6 +1,6 @@
 """What differs between two settings: each place by itself, lists of other lengths and kinds as a whole."""
 
-from policies.changes import Change, changes
+from policies.config.diff import Change, changes
 
 
 def test_each_place_by_itself() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from policies.damping import Damped, Damping
+from policies.common.damping import Damped, Damping
 
 PROTECTS = Damping(round_to=256, rise_part_ratio=0.25, rise_every_s=10, rise_beyond_ratio=0.05)
 """Falls at once, rises by a quarter of the way each ten seconds."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.locality import load
+from policies.common.node_candidates import load
 from policies.model import NodeView, ParentView, QueueView, Resources
 
 NODE = NodeView(

@@ -5,8 +5,8 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.registry import Registry
 from policies.model import ContainerView, Kind, Resources
-from policies.registry import Registry
 
 REGISTRY = Registry()
 KILLERS = ("kill_newest", "kill_least_work", "kill_lowest_priority")

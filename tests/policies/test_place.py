@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.registry import Registry
 from policies.model import AppView, Ask, NodeView, Placement, Resources
-from policies.registry import Registry
 
 REGISTRY = Registry()
 APP = AppView("application_1_1")

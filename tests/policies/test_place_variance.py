@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.model import AppView, Ask, NodeView, Placement, Resources
-from policies.place_variance import POLICY, Variance, place
+from policies.place.variance import POLICY, Variance, place
 
 APP = AppView("application_1_1")
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import NodeUse, NodeView, Resources, Usual
-from policies.police_history import HistoricalUse
-from policies.police_history import police as history
-from policies.police_memory_limit import MemoryLimit
-from policies.police_memory_limit import police as memory_limit
+from policies.police.history import HistoricalUse
+from policies.police.history import police as history
+from policies.police.memory_limit import MemoryLimit
+from policies.police.memory_limit import police as memory_limit
 
 NODE = Resources(10_000, 10)
 NOW_S = 1_000_000.0

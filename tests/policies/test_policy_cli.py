@@ -96,7 +96,7 @@ def test_check(tmp_path: Path) -> None:
 def test_check_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QUICKSILVER_CONFIG", raising=False)
-    monkeypatch.setattr("shell.settings_file.SYSTEM_WIDE", tmp_path / "none")
+    monkeypatch.setattr("quicksilver.common.settings.settings_file.SYSTEM_WIDE", tmp_path / "none")
     code, out, _ = run("check")
     assert code == 0
     assert "the defaults hold: no mistakes" in out

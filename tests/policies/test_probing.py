@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.least_work import jittered, spread
 from policies.model import ContainerView, Kind, Resources
-from policies.order_srpt import Srpt, key
-from policies.probing import draw, probes
-from policies.short_long import is_long, kept_for_short
-from policies.steal_hawk import short_runs
-from policies.sticky import NONE, first, overtake, shortest
-from policies.succinct import Marks, again, freshest
-from sidecar.queue import Waiting, WaitingQueue
+from policies.order.srpt import Srpt, key
+from policies.research.least_work import jittered, spread
+from policies.research.probing import draw, probes
+from policies.research.short_long import is_long, kept_for_short
+from policies.research.sticky import NONE, first, overtake, shortest
+from policies.research.succinct_state_sharing import Marks, again, freshest
+from policies.steal.hawk import short_runs
+from sidecar.node.waiting_queue import Waiting, WaitingQueue
 
 SECONDS = st.floats(0.5, 100.0)
 

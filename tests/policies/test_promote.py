@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.registry import Registry
 from policies.model import AppView, ContainerView, Kind, QueueView, Resources
-from policies.registry import Registry
 
 REGISTRY = Registry()
 APP = AppView("application_1_1", "root.batch", "ann")

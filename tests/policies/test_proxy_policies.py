@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.registry import Registry
 from policies.model import AppView, Ask, Kind, ParentView, QueueView, Resources, Route
-from policies.quota_queue_share import QueueShare
-from policies.registry import Registry
+from policies.quota.queue_share import QueueShare
 
 REGISTRY = Registry()
 

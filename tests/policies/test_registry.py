@@ -9,8 +9,8 @@ from types import ModuleType
 import pytest
 
 from policies.base import SLOTS, NoSettings, Policy
+from policies.config.registry import PARAMETERS, Registry, doc_of
 from policies.errors import AmbiguousPolicyError, BrokenPolicyError, SettingsError, UnknownPolicyError
-from policies.registry import PARAMETERS, Registry, doc_of
 
 
 class SomeDist:
@@ -21,7 +21,7 @@ class SomeDist:
 
 
 def offered(slot: str, name: str, value: str, package: str = "acme") -> EntryPoint:
-    entry = EntryPoint(name, value, f"policies.{slot}")
+    entry = EntryPoint(name, value, f"quicksilver.{slot}")
     vars(entry)["dist"] = SomeDist(package)
     return entry
 
@@ -93,7 +93,7 @@ def test_package_that_does_not_import_is_named_and_disturbs_nobody_else() -> Non
     [
         ("ABSENT", "cannot be imported: AttributeError"),
         ("NOT_A_POLICY", "is a int, not a policies.base.Policy; name the POLICY object"),
-        ("ORDER", "takes (waiting, cfg, now_s), but route takes (ask, cfg, rng); it fits the group policies.order"),
+        ("ORDER", "takes (waiting, cfg, now_s), but route takes (ask, cfg, rng); it fits the group quicksilver.order"),
         ("NO_CONFIG", "not a subclass of policies.base.PolicyConfig"),
         ("NO_FUNCTION", "its decide is a str, not a function"),
     ],

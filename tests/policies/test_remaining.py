@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from policies.remaining import left_s
+from policies.common.remaining_time import left_s
 
 MEAN = st.floats(0.01, 1e6)
 SPREAD = st.floats(0, 1e7)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.request_order import ORDERS, Order
-from policies.requests import SIZES, Components, Request, components, runtime, volume
-from policies.tournament import Tournament
+from policies.research.request_order import ORDERS, Order
+from policies.research.requests import SIZES, Components, Request, components, runtime, volume
+from policies.research.tournament import Tournament
 
 
 def request(number: int, arrived_s: float, runtime_s: float, many: int = 1, priority: int = 0) -> Request:

@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.base import NoSettings
-from policies.binding import CHOICES
+from policies.config.binding import CHOICES
+from policies.config.policy_set import Policies
+from policies.config.registry import Bound, Registry
+from policies.config.schema import PoliciesSection, full_queue, queue_test
 from policies.errors import PolicyFaultError, SettingsError
 from policies.model import AppView, Ask, ContainerView, Kind, NodeView, Placement, QueueView, Resources, Route
-from policies.registry import Bound, Registry
-from policies.section import PoliciesSection, full_queue, queue_test
-from policies.settings import Policies
 
 REGISTRY = Registry()
 

@@ -9,9 +9,15 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field
 
 from policies.base import SLOTS
+from policies.config.registry import Registry
 from policies.model import AppView, Ask, Kind, Resources
-from policies.registry import Registry
-from shell.settings_file import SettingsFileError, check_settings, find_settings, load_settings, parse_settings
+from quicksilver.common.settings.settings_file import (
+    SettingsFileError,
+    check_settings,
+    find_settings,
+    load_settings,
+    parse_settings,
+)
 
 REGISTRY = Registry()
 FILE = Path("quicksilver.yaml")
@@ -127,7 +133,7 @@ def test_positions() -> None:
 def test_where_the_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QUICKSILVER_CONFIG", raising=False)
-    monkeypatch.setattr("shell.settings_file.SYSTEM_WIDE", tmp_path / "etc" / "quicksilver.yaml")
+    monkeypatch.setattr("quicksilver.common.settings.settings_file.SYSTEM_WIDE", tmp_path / "etc" / "quicksilver.yaml")
     assert find_settings() is None
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "quicksilver.yaml").write_text("policies: {queues: a}")
@@ -142,7 +148,7 @@ def test_where_the_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_no_file_means_no_queueables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QUICKSILVER_CONFIG", raising=False)
-    monkeypatch.setattr("shell.settings_file.SYSTEM_WIDE", tmp_path / "none")
+    monkeypatch.setattr("quicksilver.common.settings.settings_file.SYSTEM_WIDE", tmp_path / "none")
     file = load_settings()
     assert (file.path, file.hadoop_conf_dir) == (None, None)
     route = file.policies(REGISTRY).route(Ask(AppView("a"), 20, Resources(1, 1)), Random(1))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import NodeView
-from policies.shed_mean_sigma import MeanSigma
-from policies.shed_mean_sigma import shed as mean_sigma
-from policies.shed_queue_length import QueueLength, threshold
-from policies.shed_queue_length import shed as queue_length
+from policies.shed.mean_sigma import MeanSigma
+from policies.shed.mean_sigma import shed as mean_sigma
+from policies.shed.queue_length import QueueLength, threshold
+from policies.shed.queue_length import shed as queue_length
 
 
 def nodes(*waits_s: float) -> list[NodeView]:

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.common.shrinking import Shrinking
+from policies.common.shrinking import victims as shrinking_victims
+from policies.common.victims import Victims
+from policies.config.registry import Registry
 from policies.errors import SettingsError
 from policies.model import ContainerView, Kind, Resources, Way
-from policies.registry import Registry
-from policies.shrinking import Shrinking
-from policies.shrinking import victims as shrinking_victims
-from policies.victims import Victims
 
 NAMES = ("las", "freeze")
-REGISTRY = Registry([EntryPoint(name, f"policies.preempt_{name}:POLICY", "policies.preempt") for name in NAMES])
+REGISTRY = Registry([EntryPoint(name, f"policies.preempt.{name}:POLICY", "quicksilver.preempt") for name in NAMES])
 NOW_S = 100.0
 
 

@@ -5,7 +5,7 @@ from math import inf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.stragglers import Progress, Stragglers, catches_up_s, rerun
+from policies.research.stragglers import Progress, Stragglers, catches_up_s, rerun
 
 CFG = Stragglers()
 

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from policies.config.registry import Registry
 from policies.model import AppView, Ask, Kind, Resources
-from policies.registry import Registry
+from quicksilver.common.settings.settings_file import SettingsFileError, load_settings
 from quicksilver.policy_cli import policy
-from shell.settings_file import SettingsFileError, load_settings
 
 FILE = """\
 policies:

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
-from shell.security import Security, SecuritySettings
-from shell.tokens import Role, read_tokens
+from quicksilver.common.http.security import Security, SecuritySettings
+from quicksilver.common.http.tokens import Role, read_tokens
 
-certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
+certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 
 
 def call(folder: Path, *words: str) -> Result:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from quicksilver.keep import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
+from quicksilver.supervisor import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
 
 SERVER = """
 import os, signal, socket, sys
@@ -36,7 +36,7 @@ while True:
     if word == b"die":
         os._exit(3)
 """
-KEEP = "import sys; from quicksilver.keep import Keeper; sys.exit(Keeper(sys.argv[1:]).run())"
+KEEP = "import sys; from quicksilver.supervisor import Keeper; sys.exit(Keeper(sys.argv[1:]).run())"
 WAIT_S = 20.0
 
 

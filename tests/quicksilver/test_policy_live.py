@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
-from rm_proxy.api_models import ChangeInfo, Comparison, Difference, Page
-from shell.messages import NodeReload, ReloadAnswer, SettingChange
+from quicksilver.common.messages import NodeReload, ReloadAnswer, SettingChange
+from rm_proxy.views.models import ChangeInfo, Comparison, Difference, Page
 
 FINE = ReloadAnswer(
     file="/etc/quicksilver/quicksilver.yaml",

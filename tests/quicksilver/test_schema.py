@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
+from quicksilver.common.settings.settings_file import SettingsFileError, parse_settings, read_settings
 from quicksilver.schema import SECTIONS, schema
 from quicksilver.settings_docs import settings_markdown
-from shell.settings_file import SettingsFileError, parse_settings, read_settings
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in requirements.lock: `make setup` installs it")
 DOCS = Path(__file__).parents[2] / "docs"

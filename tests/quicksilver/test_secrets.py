@@ -19,10 +19,10 @@ import requests
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from shell.masking import MASK
-from shell.tokens import Role, add_token
+from quicksilver.common.http.tokens import Role, add_token
+from quicksilver.common.process.masking import MASK
 
-certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
+certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 READY_S = 40.0
 
 

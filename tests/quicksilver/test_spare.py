@@ -14,8 +14,8 @@ import psutil
 
 from tests.quicksilver.test_keep import SERVER, WAIT_S, ask, free_port
 
-WARM = "import sys; from quicksilver.keep import Keeper; sys.exit(Keeper(sys.argv[1:], warm=True).run())"
-STANDING_BY = f"from quicksilver.spare import stand_by\nstand_by(lambda: None)\n{SERVER}"
+WARM = "import sys; from quicksilver.supervisor import Keeper; sys.exit(Keeper(sys.argv[1:], warm=True).run())"
+STANDING_BY = f"from quicksilver.standby_process import stand_by\nstand_by(lambda: None)\n{SERVER}"
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def test_a_spare_that_died_is_not_waited_for_and_no_process_is_left() -> None:
 
 def test_a_spare_of_the_proxy_has_loaded_all_of_it() -> None:
     code = "import sys; sys.argv = ['x', 'proxy', 'run']; from quicksilver.cli import load; load(); " + (
-        "print('rm_proxy.process' in sys.modules, 'sqlalchemy' in sys.modules)"
+        "print('rm_proxy.service.process' in sys.modules, 'sqlalchemy' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "True True\n"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.cells import number, shown
-from report.html import html
-from report.markdown import markdown
-from report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table, Value
-from report.svg import COLOURS, colours_of, draw
+from quicksilver.report.cells import number, shown
+from quicksilver.report.html import html
+from quicksilver.report.markdown import markdown
+from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from quicksilver.report.svg import COLOURS, colours_of, draw
 
 LINES = Lines("rate", Axis("s"), Axis("tasks/s"), [Series("a", [0, 1], [1, 2], [0, 1], [2, 3]), Series("b", [0], [1])])
 BARS = Bars("kills", Axis("kills"), ["a", "b"], [("all", [Estimate(2, 1, 3), None])], reference=1.0)

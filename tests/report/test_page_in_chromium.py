@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.page.pages import beside
-from report.html import html
-from report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
+from quicksilver.bench.page.pages import beside
+from quicksilver.report.html import html
+from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
 from tests.bench.page.test_mercury_page import mercury_result
 from tests.report.browser import MISSING, Browser, browser
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from report.shapes import cdf, growth, per_second, smoothed
+from quicksilver.report.shapes import cdf, growth, per_second, smoothed
 
 
 def test_a_cdf_ends_at_one() -> None:

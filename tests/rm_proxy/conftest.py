@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from rm_proxy.store import Store
+from quicksilver.workloads.postgres import Postgres
+from rm_proxy.store.store import Store
 from tests.rm_proxy.databases import fresh
-from workloads.postgres import Postgres
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import psycopg
 
-from workloads.postgres import Postgres
+from quicksilver.workloads.postgres import Postgres
 
 
 def fresh(server: Postgres, name: str) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from rm_proxy.announcer import TRIES, Announcer
+from quicksilver.common.http.rest import UnreachableError
+from quicksilver.common.messages import Grant, Grants
 from rm_proxy.metrics import ProxyMetrics
-from shell.messages import Grant, Grants
-from shell.rest import UnreachableError
+from rm_proxy.service.grant_announcer import TRIES, Announcer
 
 
 def grants(*ids: str, drop: tuple[str, ...] = ()) -> Grants:

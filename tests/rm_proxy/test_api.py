@@ -8,8 +8,26 @@ import pytest
 from fastapi.testclient import TestClient
 
 from policies.model import Kind, NodeView, QueueView, Resources
-from rm_proxy.api import ProxyState, create_app
-from rm_proxy.api_models import (
+from quicksilver.common.http.rest import ApiError
+from quicksilver.common.messages import (
+    Ack,
+    ContainerEvent,
+    ContainerReport,
+    ContainerState,
+    Draining,
+    EventKind,
+    ReloadAnswer,
+    ReloadRequest,
+    Report,
+)
+from quicksilver.common.settings.reload import How, ReloadRefusedError
+from rm_proxy.api.app import ProxyState, create_app
+from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.store.queries import History
+from rm_proxy.store.rows import NodeEvent
+from rm_proxy.store.store import Store
+from rm_proxy.views.models import (
     ActivePolicy,
     ApplicationInfo,
     Comparison,
@@ -21,24 +39,6 @@ from rm_proxy.api_models import (
     QueueDetail,
     QueueInfo,
 )
-from rm_proxy.history import History
-from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
-from rm_proxy.rows import NodeEvent
-from rm_proxy.store import Store
-from shell.messages import (
-    Ack,
-    ContainerEvent,
-    ContainerReport,
-    ContainerState,
-    Draining,
-    EventKind,
-    ReloadAnswer,
-    ReloadRequest,
-    Report,
-)
-from shell.reload import How, ReloadRefusedError
-from shell.rest import ApiError
 
 DOCS = Path(__file__).parents[2] / "docs"
 APP = "application_1_0001"

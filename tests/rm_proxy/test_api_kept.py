@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Kind
-from rm_proxy import explain
-from rm_proxy.api import create_app
-from rm_proxy.api_models import ChoiceInfo, EventInfo, Explanation, Score
-from rm_proxy.estimator import Source
-from rm_proxy.records import CompletionRecord
-from rm_proxy.rows import NodeEvent
-from rm_proxy.store import Store
-from shell.messages import ContainerEvent, EventKind
+from quicksilver.common.messages import ContainerEvent, EventKind
+from rm_proxy.api.app import create_app
+from rm_proxy.domain.records import CompletionRecord
+from rm_proxy.estimates.estimator import Source
+from rm_proxy.store.rows import NodeEvent
+from rm_proxy.store.store import Store
+from rm_proxy.views import explain
+from rm_proxy.views.models import ChoiceInfo, EventInfo, Explanation, Score
 from tests.rm_proxy.test_api import APP, WAITING, State, choice, grant
 from tests.rm_proxy.test_store import APP as RECORD
 

@@ -4,8 +4,8 @@ from typing import Any
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import NodeView, Placement
-from rm_proxy import asks, routing
-from rm_proxy.world import FellBack
+from rm_proxy.attempt import ask_table, router
+from rm_proxy.attempt.cluster_view import FellBack
 from tests.rm_proxy.yarn import (
     ALL_Q,
     Am,
@@ -70,14 +70,14 @@ def test_rows_that_overwrote_a_grant_on_its_way_are_brought_down_after_it() -> N
 
 
 def test_demand_shrinks_from_unplaced_over_pending_to_guaranteed(monkeypatch: Any) -> None:
-    monkeypatch.setattr(routing, "MAX_PLACED", 2)
+    monkeypatch.setattr(router, "MAX_PLACED", 2)
     am = Am(coordinator(HALF, nodes=2))
     am.asks(row("*", 12))
     (entry,) = am.attempt.entries
     g, unplaced = entry.g_share, entry.q_wanted
     assert unplaced > 0 and len(entry.pending) == 2 and g > 0
     am.gets()
-    monkeypatch.setattr(routing, "MAX_PLACED", 0)
+    monkeypatch.setattr(router, "MAX_PLACED", 0)
     am.asks(row("*", g + 2))
     assert (entry.g_share, entry.q_wanted, len(entry.pending)) == (g, 0, 2)
     am.gets()
@@ -99,7 +99,7 @@ def test_not_granted_is_steered_under_its_id_then_falls_back() -> None:
     am.asks(row("host1"), row("/r1"), row("*"))
     hosts = []
     private = 0
-    for _ in range(routing.MAX_TRIES):
+    for _ in range(router.MAX_TRIES):
         ((private, asked),) = granted_rows(am.sent.ask).items()
         zeroed = [r.resource_name for r in am.sent.ask if not r.num_containers]
         assert zeroed == hosts[-1:], "the old host row is zeroed in the same request"
@@ -107,7 +107,7 @@ def test_not_granted_is_steered_under_its_id_then_falls_back() -> None:
         hosts.append(asked.resource_name)
         am.gets()
         am.asks()
-    assert len(set(hosts)) == routing.MAX_TRIES
+    assert len(set(hosts)) == router.MAX_TRIES
     whole = {("*", 1, "G", -1), ("host1", 1, "G", -1), ("/r1", 1, "G", -1), (hosts[-1], 0, "Q", -1)}
     assert set(shown(am.sent.ask)) == whole and len(am.sent.ask) == 4
     am.gets()
@@ -143,7 +143,7 @@ def test_late_grant_that_nobody_wants_is_given_back_and_its_completion_not_told(
 
 
 def test_no_new_ids_while_too_many_are_parked(monkeypatch: Any) -> None:
-    monkeypatch.setattr(asks, "MAX_PARKED", 2)
+    monkeypatch.setattr(ask_table, "MAX_PARKED", 2)
     am = Am(coordinator(nodes=1))
     am.asks(row("*", 2))
     am.gets()

@@ -1,8 +1,8 @@
 """Requests and answers that come twice (docs/architecture.md; ApplicationMasterService.allocate)."""
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt import Attempt
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
+from rm_proxy.attempt.attempt import Attempt
 from tests.rm_proxy.yarn import (
     ALL_Q,
     ATTEMPT,

@@ -11,17 +11,17 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from structlog.testing import capture_logs
 
-from rm_proxy import bypass as module
-from rm_proxy.api_models import BypassInfo
-from rm_proxy.budget import FaultKind, Order
-from rm_proxy.bypass import Bypass, kept_order
-from rm_proxy.bypass_api import bypass_routes
-from rm_proxy.bypass_cli import proxy
+from quicksilver.common.http.timeouts import PatientProtocol
+from rm_proxy.api.bypass_routes import bypass_routes
+from rm_proxy.attempt.cluster_view import BudgetTurned
+from rm_proxy.cli.bypass import proxy
+from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.recorder import Recorder
-from rm_proxy.store import Store
-from rm_proxy.world import BudgetTurned
-from shell.http import PatientProtocol
+from rm_proxy.service import bypass_control as module
+from rm_proxy.service.bypass_control import Bypass, kept_order
+from rm_proxy.store.store import Store
+from rm_proxy.store.writer import Recorder
+from rm_proxy.views.models import BypassInfo
 from tests.rm_proxy.yarn import APP, Am, coordinator, granted_rows, row
 
 
@@ -140,7 +140,7 @@ def test_rest_and_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
         def close(self) -> None: ...
 
-    for place in ("rm_proxy.bypass_cli.rest_client", "rm_proxy.cli.rest_client"):
+    for place in ("rm_proxy.cli.bypass.rest_client", "rm_proxy.cli.commands.rest_client"):
         monkeypatch.setattr(place, Client)
     shown = CliRunner().invoke(proxy, ["bypass"], catch_exceptions=False).output
     assert shown == f"order auto, all applications: trial: 10% are tried\n{APP}: bypass: spent\n"

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
+from policies.config.registry import Bound
 from policies.model import AppView, Ask, Resources
-from policies.place_variance import POLICY, Variance
-from policies.registry import Bound
-from policies.settings import Policies
-from rm_proxy import routing
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.world import FellBack
-from shell.messages import ContainerReport, ContainerState, EventKind
-from sidecar.picture import containers
+from policies.place.variance import POLICY, Variance
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from rm_proxy.attempt import router
+from rm_proxy.attempt.cluster_view import FellBack
+from rm_proxy.coordinator.coordinator import Coordinator
+from sidecar.node.report_view import containers
 from tests.model.requestor import Want
 from tests.model.world import Run
 from tests.rm_proxy.yarn import (
@@ -178,13 +178,13 @@ def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> Non
     world = shared(nodes=2, slots=1)
     told(world, 2, runs(90), slots=1, now_s=0.0)
     am = Am(world)
-    for tries in range(1, routing.MAX_TRIES + 1):
+    for tries in range(1, router.MAX_TRIES + 1):
         am.asks(*([row("*", 1)] if tries == 1 else []))
         assert hosts(am) == ["host1"], tries
         am.gets()
         am.asks()
         assert not granted_rows(am.sent.ask), "host1 counts it for a while, host2 is full"
-        if tries < routing.MAX_TRIES:
+        if tries < router.MAX_TRIES:
             assert am.attempt.table.ledger.open_q == 1
         am.gets()
         am.now_s += 6.0

@@ -11,12 +11,15 @@ from urllib.parse import urlsplit
 import pytest
 from click.testing import CliRunner, Result
 
-import rm_proxy.cli
-import rm_proxy.cli_kept
-import rm_proxy.estimates_cli
+import rm_proxy.cli.commands
+import rm_proxy.cli.estimates
+import rm_proxy.cli.history_commands
 from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import COMMANDS, cli
-from rm_proxy.api_models import (
+from quicksilver.common.messages import ContainerReport, ContainerState, Targets
+from rm_proxy.store.estimate_errors import EstimateErrors, Estimates
+from rm_proxy.views.history_models import AppStory, LedgerRow
+from rm_proxy.views.models import (
     ApplicationInfo,
     ChoiceInfo,
     Decision,
@@ -34,9 +37,6 @@ from rm_proxy.api_models import (
     Score,
     Summary,
 )
-from rm_proxy.estimates import EstimateErrors, Estimates
-from rm_proxy.kept_models import AppStory, LedgerRow
-from shell.messages import ContainerReport, ContainerState, Targets
 
 APP = "application_1_0001"
 CONTAINER = "container_1_0001_01_000002"
@@ -183,7 +183,7 @@ ANSWERS = {
     "/v1/ledger": page(LedgerRow(key=APP, name="=wordcount", user="ann", lost_s=12.34, kills=3)),
     "/v1/ledger.csv": "app,lost_s\r\na,1.5\r\n",
 }
-KEPT = {"choice": rm_proxy.cli_kept.choice, "ledger": rm_proxy.cli_kept.ledger}
+KEPT = {"choice": rm_proxy.cli.history_commands.choice, "ledger": rm_proxy.cli.history_commands.ledger}
 asked: list[str] = []
 
 
@@ -366,7 +366,8 @@ def test_help_lists_every_command_without_importing_it() -> None:
     code = (
         "import sys\nfrom quicksilver.cli import main\nsys.argv = ['quicksilver', '--help']\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([name for name in sys.modules if name in ('sqlalchemy', 'rm_proxy.cli', 'cluster.cli')])"
+        "unwanted = ('sqlalchemy', 'rm_proxy.cli.commands', 'quicksilver.cluster.cli')\n"
+        "print([name for name in sys.modules if name in unwanted])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
@@ -429,7 +430,7 @@ def test_running_without_hadoops_configuration_is_one_line(tmp_path: Path) -> No
 def test_every_command_is_in_the_docs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text()
     assert [name for name in COMMANDS if f"`quicksilver {name}" not in page] == []
-    groups = {group: getattr(rm_proxy.cli, group) for group in ("node", "queue", "app", "decision", "proxy")}
-    for group, commands in (groups | KEPT | {"estimate": rm_proxy.estimates_cli.estimate}).items():
+    groups = {group: getattr(rm_proxy.cli.commands, group) for group in ("node", "queue", "app", "decision", "proxy")}
+    for group, commands in (groups | KEPT | {"estimate": rm_proxy.cli.estimates.estimate}).items():
         for verb in commands.commands:
             assert f"`quicksilver {group} {verb}" in page

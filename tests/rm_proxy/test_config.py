@@ -3,11 +3,11 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from rm_proxy import config
 from rm_proxy.config import ProxySettings
-from shell.address import Address
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf
 
 
 def site(directory: Path, **properties: str) -> HadoopConf:

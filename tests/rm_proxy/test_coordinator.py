@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
-from policies.settings import Policies
-from rm_proxy import coordinator as coordinator_module
-from rm_proxy import shortlist
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.queues import all_queues, one_queue
-from rm_proxy.records import AppRecord
-from rm_proxy.usage import QueueUse
-from rm_proxy.world import DropHeld
-from rm_proxy.yarn_json import YarnQueue
-from shell.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from rm_proxy.attempt.cluster_view import DropHeld
+from rm_proxy.coordinator import coordinator as coordinator_module
+from rm_proxy.coordinator import node_sampling
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.queue_usage import QueueUse
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.service.queue_views import all_queues, one_queue
+from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,
@@ -192,7 +192,7 @@ def test_what_is_asked_for_counts_until_it_is_asked_for_no_longer() -> None:
 
 
 def test_own_containers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_proxy.nodes.MAX_OWN", 3)
+    monkeypatch.setattr("rm_proxy.coordinator.nodes.MAX_OWN", 3)
     am = holding(5)
     assert list(am.world.nodes[node_id(1)].own) == [cid(3), cid(4), cid(5)]
 
@@ -219,7 +219,7 @@ def test_a_batch_spreads_over_equal_nodes(taken: int, nodes: int, count: int, se
 
 
 def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rm_proxy.inventory.MAX_APPS", 3)
+    monkeypatch.setattr("rm_proxy.coordinator.yarn_inventory.MAX_APPS", 3)
     world = coordinator()
     world.attempt(ATTEMPT)
     for number in range(2, 7):
@@ -262,7 +262,7 @@ def test_large_clusters_are_sampled_with_the_asks_hosts_and_label() -> None:
     for seed in range(40):
         shown = world._shortlist.candidates(ask, frozenset(), Random(seed))
         assert {"host7", "host599"} <= {n.host for n in shown}
-        assert shortlist.MAX_SHOWN <= len(shown) <= shortlist.MAX_SHOWN + 2
+        assert node_sampling.MAX_SHOWN <= len(shown) <= node_sampling.MAX_SHOWN + 2
         assert len({n.id for n in shown}) == len(shown)
     labelled = Ask(AppView(APP), 20, Resources(1024, 1), label="gpu")
     assert {n.label for n in world._shortlist.candidates(labelled, frozenset(), Random(1))} == {"gpu"}
@@ -281,7 +281,7 @@ def test_the_sample_changes() -> None:
     ask = Ask(AppView(APP), 20, Resources(1024, 1))
     rng = Random(1)
     samples = [{n.id for n in world._shortlist.candidates(ask, frozenset(), rng)} for _ in range(64)]
-    assert len({frozenset(s) for s in samples}) == 64 // shortlist.REUSED
+    assert len({frozenset(s) for s in samples}) == 64 // node_sampling.REUSED
 
 
 # Sums and estimates

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.settings import Policies
+from policies.config.policy_set import Policies
+from quicksilver.common.hadoop.conf import HadoopConf
+from quicksilver.common.messages import EventKind
+from rm_proxy.attempt.cluster_view import Decided
 from rm_proxy.config import ProxySettings
-from rm_proxy.decisions import Decisions, Sampler, Sampling
-from rm_proxy.history import History, Wanted
-from rm_proxy.records import DecisionRecord
-from rm_proxy.server import Proxy
-from rm_proxy.store import Store
-from rm_proxy.world import Decided
-from shell.hadoop_conf import HadoopConf
-from shell.messages import EventKind
+from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.service.decision_sampling import Decisions, Sampler, Sampling
+from rm_proxy.service.server import Proxy
+from rm_proxy.store.queries import History, Wanted
+from rm_proxy.store.store import Store
 from tests.rm_proxy.yarn import ALL_Q, Am, cid, container, coordinator, event, granted_rows, node_id, row
 
 

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 
 import uvloop
 
-from rm_proxy.door import Door
-from shell.address import Address
-from shell.rest import bound_socket
+from quicksilver.common.address import Address
+from quicksilver.common.http.rest import bound_socket
+from rm_proxy.service.listener import Door
 
 
 class Polite(asyncio.Protocol):

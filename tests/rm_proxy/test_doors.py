@@ -15,20 +15,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from bench.standin import Master, StandIn
 from hadoop_rpc.connection import AM_PROTOCOL, Response
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy import connections
-from rm_proxy.budget import FaultKind
+from quicksilver.bench.fake_rm import Master, StandIn
+from quicksilver.common.address import Address
+from quicksilver.common.process.limits import Seldom
+from rm_proxy.attempt.cluster_view import Effect
 from rm_proxy.config import Endpoints, ProxySettings
-from rm_proxy.connections import AmSide, most_connections
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.doors import SMALL_BYTES, Doors
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.world import Effect
-from shell.address import Address
-from shell.limits import Seldom
+from rm_proxy.service import am_connections
+from rm_proxy.service.am_connections import AmSide, most_connections
+from rm_proxy.service.connection_limits import SMALL_BYTES, Doors
 from tests.rm_proxy.yarn import coordinator
 
 # The machine
@@ -142,7 +142,7 @@ def whole(test: Callable[[Hub, int, type[StandIn]], Awaitable[None]], **settings
 
 @pytest.fixture(autouse=True)
 def fresh_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "_seldom", Seldom())
+    monkeypatch.setattr(am_connections, "_seldom", Seldom())
 
 
 def idle(port: int, source: str = "127.0.0.1") -> socket.socket:
@@ -320,11 +320,11 @@ def test_methods_that_masters_invent_make_no_metrics() -> None:
 
 
 def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "raise_open_files", lambda *_: 1_000)
+    monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 1_000)
     settings = ProxySettings(max_connections=5_000, rest_connections=100)
     assert most_connections(settings) == (1_000 - 200 - 100) // 2
     assert most_connections(ProxySettings(max_connections=300)) == (800 - 266) // 2
-    monkeypatch.setattr(connections, "raise_open_files", lambda *_: 100_000)
+    monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 100_000)
     assert most_connections(settings) == 5_000
 
 
@@ -346,7 +346,7 @@ def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
         holds = True
         calling.ask()
         await hub.until(lambda: bool(held))
-        stopped = asyncio.create_task(connections.finish_all(hub.open_connections))
+        stopped = asyncio.create_task(am_connections.finish_all(hub.open_connections))
         assert await quiet.reader.read(1) == b"", "who has no call on its way is let go at once"
         held.pop()()
         assert isinstance(await calling.event(), Response)

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
 from quicksilver.cli import cli
-from rm_proxy.draining import Drainer
-from shell.messages import Draining
-from shell.rest import ApiError
+from quicksilver.common.http.rest import ApiError
+from quicksilver.common.messages import Draining
+from rm_proxy.service.node_drain import Drainer
 from tests.rm_proxy.test_api import State, client, state
 from tests.rm_proxy.test_reload import sidecar
 from tests.rm_proxy.yarn import coordinator, node_id, report

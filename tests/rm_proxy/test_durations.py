@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.config.schema import Estimate
 from policies.model import AppView
-from policies.section import Estimate
-from rm_proxy import estimates, keeper
-from rm_proxy.durations import kept
-from rm_proxy.estimator import Estimator
-from rm_proxy.history import History
-from rm_proxy.keeper import Keeper
-from rm_proxy.recorder import StoreUnavailableError
-from rm_proxy.records import DurationRecord
-from rm_proxy.store import Store
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
+from rm_proxy.domain.records import DurationRecord
+from rm_proxy.estimates.estimator import Estimator
+from rm_proxy.store import estimate_errors, learned_state
+from rm_proxy.store.durations import kept
+from rm_proxy.store.learned_state import Keeper
+from rm_proxy.store.queries import History
+from rm_proxy.store.store import Store
+from rm_proxy.store.writer import StoreUnavailableError
 from tests.rm_proxy.test_store import APP, grant, happened
 
 RECORD = DurationRecord("SPARK", "etl", 20, 3, 20.0, 200.0, 100.0)
@@ -109,7 +109,7 @@ def test_a_store_that_is_out_is_asked_again_and_nothing_is_overwritten() -> None
 
 
 def test_changes_are_written_each_half_minute_and_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "MAX_WRITTEN", 2)
+    monkeypatch.setattr(learned_state, "MAX_WRITTEN", 2)
     it = Kept()
     it.rounds(0, 1)
     for name in ("a", "b", "c"):
@@ -175,7 +175,7 @@ def test_a_shrunk_container_ran_as_long_as_it_had_cpu(store: Store) -> None:
 
 
 def test_the_newest_spans_are_answered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(estimates, "MAX_BUCKETS", 2)
+    monkeypatch.setattr(estimate_errors, "MAX_BUCKETS", 2)
     store.write([expected(n, 1.0) for n in range(1, 5)])
     store.write([happened(n, n, EventKind.ENDED, ran_s=1.0) for n in range(1, 5)])
     found = History(store).estimates(since_s=2000.0, bucket_s=1.0)

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from rm_proxy.estimator import Source
-from rm_proxy.records import AppRecord
-from rm_proxy.world import Announce, BadTags, Estimated
-from shell.messages import ContainerReport, ContainerState, EventKind, Grant
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, Grant
+from rm_proxy.attempt.cluster_view import Announce, BadTags, Estimated
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.estimates.estimator import Source
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,

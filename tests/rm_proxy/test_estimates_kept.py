@@ -3,15 +3,15 @@
 import asyncio
 from pathlib import Path
 
+from policies.config.policy_set import Policies
+from policies.config.schema import Estimate
 from policies.model import AppView
-from policies.section import Estimate
-from policies.settings import Policies
+from quicksilver.common.hadoop.conf import HadoopConf
+from rm_proxy.attempt.cluster_view import BadTags, Estimated
 from rm_proxy.config import ProxySettings
-from rm_proxy.estimator import Expectation, Source
-from rm_proxy.records import AppRecord
-from rm_proxy.server import Proxy
-from rm_proxy.world import BadTags, Estimated
-from shell.hadoop_conf import HadoopConf
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.estimates.estimator import Expectation, Source
+from rm_proxy.service.server import Proxy
 
 JOB = AppView("application_1_0001", type="SPARK", name="etl 2026-11-20")
 NEXT = AppView("application_1_0002", type="SPARK", name="etl 2026-11-21")

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
+from policies.config.schema import Estimate
 from policies.model import AppView
-from policies.registry import Registry
-from policies.section import Estimate
-from policies.settings import Policies
-from rm_proxy import estimator as module
-from rm_proxy.estimator import Durations, Estimator, Expectation, Source, worked_s
-from rm_proxy.hints import bad_tags, tag_hints
-from rm_proxy.records import DurationRecord
-from shell.messages import ContainerEvent, ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState, EventKind
+from rm_proxy.domain.records import DurationRecord
+from rm_proxy.estimates import estimator as module
+from rm_proxy.estimates.duration_tags import bad_tags, tag_hints
+from rm_proxy.estimates.estimator import Durations, Estimator, Expectation, Source, worked_s
 
 REGISTRY = Registry()
 FIRST = AppView("a1", type="SPARK", name="etl 2026-11-20")

@@ -1,8 +1,8 @@
 """What MapReduce sends (RMContainerRequestor, RMContainerAllocator of Hadoop 3.4), and what it must see."""
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy import ids
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
+from rm_proxy.domain import ids
 from tests.model.requestor import Requestor, Want
 from tests.rm_proxy.yarn import ALL_Q, Am, capability, container, coordinator, ended, event, granted_rows, row, shown
 

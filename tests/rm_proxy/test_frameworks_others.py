@@ -3,7 +3,7 @@
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
 from tests.rm_proxy.yarn import (
     ALL_Q,
     Am,

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_proxy import journal as module
-from rm_proxy.journal import Journal
+from quicksilver.common.errors import QuicksilverError
+from rm_proxy.attempt.snapshot import Kept, Note
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.notes import Kept, Note
-from shell.errors import QuicksilverError
+from rm_proxy.service import journal_file as module
+from rm_proxy.service.journal_file import Journal
 
 A, B = "appattempt_1_0001_000001", "appattempt_1_0002_000001"
 

@@ -12,13 +12,13 @@ import pytest
 from sqlalchemy import text
 
 from policies.model import Kind, Resources
-from rm_proxy.kept_models import LedgerRow
-from rm_proxy.ledger import By, Ledger, Scope, csv_header, csv_lines
-from rm_proxy.recorder import StoreUnavailableError
-from rm_proxy.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
-from rm_proxy.rows import NodeEvent, Row
-from rm_proxy.store import Store
-from shell.messages import ContainerEvent, EventKind
+from quicksilver.common.messages import ContainerEvent, EventKind
+from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
+from rm_proxy.store.ledger import By, Ledger, Scope, csv_header, csv_lines
+from rm_proxy.store.rows import NodeEvent, Row
+from rm_proxy.store.store import Store
+from rm_proxy.store.writer import StoreUnavailableError
+from rm_proxy.views.history_models import LedgerRow
 
 DAY_S = 86400.0
 START_S = datetime(2026, 11, 20, tzinfo=UTC).timestamp()

@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Connection, inspect, text
 
 from quicksilver.cli import cli
-from rm_proxy import migrate
-from rm_proxy.records import ChangeRecord, CompletionRecord, DecisionRecord, DurationRecord, UseRecord
-from rm_proxy.rows import NodeSeen, Row
-from rm_proxy.store import Store
-from rm_proxy.tables import Base
+from rm_proxy.domain.records import ChangeRecord, CompletionRecord, DecisionRecord, DurationRecord, UseRecord
+from rm_proxy.store import migrate
+from rm_proxy.store.rows import NodeSeen, Row
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Base
 from tests.rm_proxy.test_store import APP, grant, happened
 
 ROWS: list[Row] = [

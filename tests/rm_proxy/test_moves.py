@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
-from policies.settings import Policies
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.records import DecisionRecord
-from rm_proxy.world import Decided, Effect, Moved
-from shell.messages import ContainerReport, ContainerState, EventKind, Shed
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, Shed
+from rm_proxy.attempt.cluster_view import Decided, Effect, Moved
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain.records import DecisionRecord
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,
@@ -300,7 +300,7 @@ def test_nothing_moves_where_nobody_is_better() -> None:
 
 def test_a_policy_that_fails_moves_nothing_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = Stage(steal=HAWK)
-    monkeypatch.setattr("policies.steal_hawk.first_group", lambda queue, cfg: 1 / 0)
+    monkeypatch.setattr("policies.steal.hawk.first_group", lambda queue, cfg: 1 / 0)
     stage.reports()
     stage.round()
     stage.reports()

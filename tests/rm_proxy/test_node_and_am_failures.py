@@ -8,13 +8,13 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from rm_proxy import ids
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.exit_codes import by_the_system, translate
-from rm_proxy.holdings import AWAY_S
-from rm_proxy.notes import Kept
-from rm_proxy.world import DropHeld, Effect
-from shell.messages import ContainerEvent, EventKind
+from quicksilver.common.messages import ContainerEvent, EventKind
+from rm_proxy.attempt.cluster_view import DropHeld, Effect
+from rm_proxy.attempt.container_events import AWAY_S
+from rm_proxy.attempt.snapshot import Kept
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain import ids
+from rm_proxy.domain.exit_codes import by_the_system, translate
 from tests.rm_proxy.yarn import (
     APP,
     ATTEMPT,

@@ -10,14 +10,14 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from rm_proxy import promoter
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.inventory import Limits
-from rm_proxy.promoter import Promoter
-from rm_proxy.promotion import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
-from rm_proxy.world import Completed, Decided, Effect
-from rm_proxy.yarn_json import YarnQueue
-from shell.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from rm_proxy.attempt.cluster_view import Completed, Decided, Effect
+from rm_proxy.attempt.promotion_requests import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
+from rm_proxy.coordinator import promotion_choice
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.promotion_choice import Promoter
+from rm_proxy.coordinator.yarn_inventory import Limits
+from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,
@@ -393,7 +393,7 @@ def test_no_more_than_some_at_once() -> None:
 
 
 def test_no_more_than_some_of_all_applications(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(promoter, "MAX_OPEN", 2)
+    monkeypatch.setattr(promotion_choice, "MAX_OPEN", 2)
     site = Site(4)
     assert len(site.round()) == 4, "one attempt is not stopped halfway"
     site.send()

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from structlog.testing import capture_logs
 
 from policies.model import NodeView
+from quicksilver.common.messages import ContainerEvent, EventKind
+from rm_proxy.domain.records import AppRecord, CompletionRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.recorder import Recorder, StoreUnavailableError
-from rm_proxy.records import AppRecord, CompletionRecord
-from rm_proxy.rows import NodeEvent, NodeSeen, Row
-from shell.messages import ContainerEvent, EventKind
+from rm_proxy.store.rows import NodeEvent, NodeSeen, Row
+from rm_proxy.store.writer import Recorder, StoreUnavailableError
 
 
 class Fake:

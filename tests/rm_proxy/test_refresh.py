@@ -13,11 +13,11 @@ import pytest
 import uvloop
 from fastapi import FastAPI, HTTPException
 
-from rm_proxy import refresh
+from quicksilver.common.http.rest import bound_socket, serve
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.refresh import Refresher
-from shell.rest import bound_socket, serve
+from rm_proxy.service import yarn_poller
+from rm_proxy.service.yarn_poller import Refresher
 from tests.rm_proxy.yarn import APP, Am, coordinator, node_id, yarn_node
 
 
@@ -25,7 +25,7 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
     app = FastAPI()
     away = runs = False
     now_s = 0.0
-    monkeypatch.setattr(refresh, "monotonic", lambda: now_s)
+    monkeypatch.setattr(yarn_poller, "monotonic", lambda: now_s)
     listed = {"id": APP, "user": "ann", "queue": "root.default", "applicationType": "MAPREDUCE"}
 
     @app.get("/ws/v1/cluster/apps")
@@ -72,7 +72,7 @@ def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch
 
     def kept(at_s: float) -> list[str]:
         recorder.node.reset_mock()
-        monkeypatch.setattr(refresh.time, "time", lambda: at_s)
+        monkeypatch.setattr(yarn_poller.time, "time", lambda: at_s)
         uvloop.run(refresher.nodes())
         return [call.args[0].id for call in recorder.node.call_args_list]
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.relay import MAX_OUTSTANDING, NOT_REGISTERED, Called, Identified, PassedThrough, Relay, ToAm, ToRm
-from rm_proxy.world import Announce, Granted
+from rm_proxy.attempt.cluster_view import Announce, Granted
+from rm_proxy.relay.relay import MAX_OUTSTANDING, NOT_REGISTERED, Called, Identified, PassedThrough, Relay, ToAm, ToRm
 from tests.model.wire import Wire, identifier
 from tests.rm_proxy.yarn import ALL_Q, ATTEMPT, cid, container, coordinator, event, granted_rows, row, shown
 
@@ -211,7 +211,7 @@ def test_garbage_instead_of_a_login(data: bytes, after_preamble: bool) -> None:
 
 
 def test_events_of_a_sidecar_reach_the_attempt_through_the_next_answer() -> None:
-    from shell.messages import EventKind
+    from quicksilver.common.messages import EventKind
 
     world = coordinator()
     wire = Wire(world)

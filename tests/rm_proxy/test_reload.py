@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.registry import Registry
-from policies.settings import Policies
-from policies.windows import Coming, Hours
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
+from policies.config.windows import Coming, Hours
+from quicksilver.common.http.rest import envelope
+from quicksilver.common.messages import ReloadAnswer, ReloadRequest
+from quicksilver.common.settings.reload import ReloadRefusedError
 from rm_proxy.config import ProxySettings
+from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.recorder import Recorder
-from rm_proxy.records import ChangeRecord
-from rm_proxy.reload import ProxyReloader
-from shell.messages import ReloadAnswer, ReloadRequest
-from shell.reload import ReloadRefusedError
-from shell.rest import envelope
+from rm_proxy.service.reload import ProxyReloader
+from rm_proxy.store.writer import Recorder
 from tests.rm_proxy.yarn import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
 
 REGISTRY = Registry()

@@ -11,12 +11,12 @@ import pytest
 from fastapi import FastAPI, Request
 from fastapi.testclient import TestClient
 
-from rm_proxy.report_route import MAX_NODE_ID, ReportRoute
-from shell.access import Side, check_url, protect
-from shell.messages import Ack, Report
-from shell.rest import NAMES, ApiError, BodyLimit, install_error_handlers
-from shell.security import Security, SecuritySettings
-from shell.tokens import Role, add_token
+from quicksilver.common.http.access import Side, check_url, protect
+from quicksilver.common.http.rest import NAMES, ApiError, BodyLimit, install_error_handlers
+from quicksilver.common.http.security import Security, SecuritySettings
+from quicksilver.common.http.tokens import Role, add_token
+from quicksilver.common.messages import Ack, Report
+from rm_proxy.api.report_route import MAX_NODE_ID, ReportRoute
 
 LIMIT = 2_000
 REPORT = Report(node_id="n1:1", boot="b", seq=1, sidecar_url="http://n1:8391", memory_mb=4096, vcores=4)

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Kind
-from policies.settings import Policies
-from rm_proxy import routing
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.requota import RETRY_S, WATCH_S
-from shell.messages import EventKind, Shed
+from quicksilver.common.messages import EventKind, Shed
+from rm_proxy.attempt import router
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.settings_change import RETRY_S, WATCH_S
 from tests.rm_proxy.yarn import (
     ALL_Q,
     APP,
@@ -208,7 +208,7 @@ def test_a_request_decides_on_so_many_and_the_next_on_the_rest(monkeypatch: pyte
     am.asks(row("*", 7))
     am.asks(row("*", 7), row("*", 4, priority=3))
     am.gets()
-    monkeypatch.setattr(routing, "MAX_ROUTED", 3)
+    monkeypatch.setattr(router, "MAX_ROUTED", 3)
     use(am.world, quota(100))
     found = []
     while am.attempt._router.reconsiders:

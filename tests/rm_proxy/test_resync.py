@@ -9,15 +9,15 @@ import pytest
 
 from hadoop_rpc.events import Call, Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
 from policies.model import Kind
-from policies.registry import Registry
-from policies.settings import Policies
-from rm_proxy import ids
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.notes import Kept
-from rm_proxy.relay import NOT_REGISTERED
-from rm_proxy.world import Announce
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
+from rm_proxy.attempt.cluster_view import Announce
+from rm_proxy.attempt.snapshot import Kept
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain import ids
+from rm_proxy.relay.relay import NOT_REGISTERED
 from tests.model.wire import Wire
 from tests.rm_proxy.yarn import ALL_Q, APP, ATTEMPT, cid, container, coordinator, ended, event, report, row, yarn_node
 

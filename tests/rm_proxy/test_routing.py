@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Resources
-from policies.settings import Policies
-from rm_proxy import routing
-from rm_proxy.records import GrantRecord
-from rm_proxy.world import DropHeld, Faulted, Granted
-from rm_proxy.yarn_json import YarnQueue
-from shell.messages import EventKind
+from quicksilver.common.messages import EventKind
+from rm_proxy.attempt import router
+from rm_proxy.attempt.cluster_view import DropHeld, Faulted, Granted
+from rm_proxy.domain.records import GrantRecord
+from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (
     ALL_Q,
     Am,
@@ -185,7 +185,7 @@ def test_quota_of_the_queue_counts_all_its_applications_and_falls_to_zero() -> N
 
 
 def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypatch: Any) -> None:
-    monkeypatch.setattr(routing, "MAX_ROUTED", 10)
+    monkeypatch.setattr(router, "MAX_ROUTED", 10)
     am = Am(coordinator(HALF))
     am.asks(row("*", 35))
     (entry,) = am.attempt.entries
@@ -203,7 +203,7 @@ def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypa
 def test_a_million_containers_do_not_block() -> None:
     am = Am(coordinator())
     am.asks(row("*", 2**31 - 1))
-    assert len(granted_rows(am.sent.ask)) == routing.MAX_PLACED
+    assert len(granted_rows(am.sent.ask)) == router.MAX_PLACED
     am.gets()
     am.asks(row("*", 0))
     assert am.attempt.table.ledger.open_q == 0

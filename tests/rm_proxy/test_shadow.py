@@ -7,12 +7,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policies.config.policy_set import Policies
+from policies.config.registry import Bound
 from policies.model import AppView, Ask, Kind, NodeView, Placement, QueueView, Resources, Route
-from policies.registry import Bound
-from policies.settings import Policies
-from rm_proxy import shadow as shadow_module
-from rm_proxy.shadow import Shadow
-from rm_proxy.world import Decided, ShadowFaulted
+from rm_proxy.attempt.cluster_view import Decided, ShadowFaulted
+from rm_proxy.coordinator import shadow as shadow_module
+from rm_proxy.coordinator.shadow import Shadow
 from tests.rm_proxy.yarn import ALL_Q, APP, Am, coordinator, node_id, row
 
 TIGHT: dict[str, Any] = {"quota": {"policy": "absolute", "settings": {"max_q": 2}}}

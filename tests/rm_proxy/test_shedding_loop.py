@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
-from policies.settings import Policies
-from rm_proxy.coordinator import Coordinator
-from shell.messages import EventKind, Report
-from sidecar.events import Answered, Command, Ended, Granted, Launch, Outcome, SessionUp, Targeted, Tell, Tick
-from sidecar.events import Event as NodeEvent
-from sidecar.node import Node
-from sidecar.picture import fill_report
+from quicksilver.common.messages import EventKind, Report
+from rm_proxy.coordinator.coordinator import Coordinator
+from sidecar.node.events import Answered, Command, Ended, Granted, Launch, Outcome, SessionUp, Targeted, Tell, Tick
+from sidecar.node.events import Event as NodeEvent
+from sidecar.node.node import Node
+from sidecar.node.report_view import fill_report
 from tests.rm_proxy.yarn import ALL_Q, node_id, yarn_node
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
 

@@ -4,9 +4,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from rm_proxy.state import ApiState, Running
-from rm_proxy.store import Store
-from shell.messages import ContainerReport, ContainerState
+from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.service.live_state import ApiState, Running
+from rm_proxy.store.store import Store
 from tests.rm_proxy.yarn import APP, cid, coordinator, node_id, report
 
 

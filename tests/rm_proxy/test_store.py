@@ -8,17 +8,17 @@ from alembic.migration import MigrationContext
 from sqlalchemy import create_engine, event, inspect, text
 
 from policies.model import Kind, Resources
-from rm_proxy.history import History, Wanted
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.workloads.postgres import Postgres
+from rm_proxy.domain.records import AppRecord, CompletionRecord, GrantRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.recorder import BadRowError, Recorder, StoreUnavailableError
-from rm_proxy.records import AppRecord, CompletionRecord, GrantRecord
-from rm_proxy.rows import NodeEvent, NodeSeen
-from rm_proxy.store import Store
-from rm_proxy.tables import Base
-from shell.errors import SettingsError
-from shell.messages import ContainerEvent, EventKind
+from rm_proxy.store.queries import History, Wanted
+from rm_proxy.store.rows import NodeEvent, NodeSeen
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Base
+from rm_proxy.store.writer import BadRowError, Recorder, StoreUnavailableError
 from tests.rm_proxy.databases import fresh
-from workloads.postgres import Postgres
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
 

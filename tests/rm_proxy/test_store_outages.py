@@ -18,17 +18,17 @@ import pytest
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
-from rm_proxy import recorder as recorder_module
-from rm_proxy import store_file
+from quicksilver.workloads.postgres import Postgres
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.recorder import Recorder, StoreUnavailableError
-from rm_proxy.rows import Row
-from rm_proxy.store import Store
-from rm_proxy.store_file import MAX_ASIDE
-from rm_proxy.tables import Completion, Event, Grant
+from rm_proxy.store import sqlite_file
+from rm_proxy.store import writer as recorder_module
+from rm_proxy.store.rows import Row
+from rm_proxy.store.sqlite_file import MAX_ASIDE
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Completion, Event, Grant
+from rm_proxy.store.writer import Recorder, StoreUnavailableError
 from tests.rm_proxy.databases import fresh
 from tests.rm_proxy.test_store import grant, happened
-from workloads.postgres import Postgres
 
 OUT, BACK = "the store takes nothing; scheduling goes on, rows wait", "the store takes rows again"
 
@@ -234,7 +234,7 @@ sys.stdin.read()
 
 
 def test_a_lock_of_another_process_is_an_outage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_file, "LOCK_WAIT_S", 0.1)
+    monkeypatch.setattr(sqlite_file, "LOCK_WAIT_S", 0.1)
     file, load = sqlite_load(tmp_path)
     with told() as lines:
         command = [sys.executable, "-c", _HOLD, str(file)]
@@ -253,7 +253,7 @@ def test_a_lock_of_another_process_is_an_outage(tmp_path: Path, monkeypatch: pyt
 
 def test_memory_is_bounded_and_what_is_lost_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "_RETRY_S", (0.05,))
-    monkeypatch.setattr(store_file, "LOCK_WAIT_S", 0.05)
+    monkeypatch.setattr(sqlite_file, "LOCK_WAIT_S", 0.05)
     store = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
     store.open()
     blocker = sqlite3.connect(tmp_path / "proxy.db", isolation_level=None, check_same_thread=False)

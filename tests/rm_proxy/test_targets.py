@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from policies.base import Policy, PolicyConfig
+from policies.config.policy_set import Policies
+from policies.config.registry import Bound
 from policies.model import AppView, Ask, Limit, NodeUse, Resources, ShedTarget
-from policies.registry import Bound
-from policies.settings import Policies
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.records import DecisionRecord
-from rm_proxy.world import Decided, Faulted
-from shell.messages import Targets
+from quicksilver.common.messages import Targets
+from rm_proxy.attempt.cluster_view import Decided, Faulted
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain.records import DecisionRecord
 from tests.rm_proxy.yarn import ALL_Q, coordinator, node_id, report, yarn_node
 
 FAST = {"round_to": 1.0, "round_up": True}

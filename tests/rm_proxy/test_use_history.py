@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Resources
-from rm_proxy import use_history
-from rm_proxy.recorder import StoreUnavailableError
-from rm_proxy.records import UseRecord
-from rm_proxy.store import Store
-from rm_proxy.use_history import MINUTES, SLOTS, UseHistory, Week, utc, weeks_of
-from rm_proxy.use_rows import kept_use
+from rm_proxy.coordinator import usage_history
+from rm_proxy.coordinator.usage_history import MINUTES, SLOTS, UseHistory, Week, utc, weeks_of
+from rm_proxy.domain.records import UseRecord
+from rm_proxy.store.store import Store
+from rm_proxy.store.usage_rows import kept_use
+from rm_proxy.store.writer import StoreUnavailableError
 
 MONDAY_S = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
 WEEK_S = 604_800.0
@@ -181,7 +181,7 @@ def test_rows_out_of_range_are_left_out() -> None:
 
 
 def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(use_history, "MAX_NODES", 2)
+    monkeypatch.setattr(usage_history, "MAX_NODES", 2)
     history = UseHistory()
     see(history, MONDAY_S, 1)
     history.restore(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(2, 5)]))

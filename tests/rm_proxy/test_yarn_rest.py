@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from policies.model import Resources
-from rm_proxy.yarn_rest import YarnRest, YarnRestError
-from shell.rest import RefusedError, UnreachableError
+from quicksilver.common.http.rest import RefusedError, UnreachableError
+from rm_proxy.yarn.client import YarnRest, YarnRestError
 
 RECORDED = Path(__file__).parents[1] / "data" / "rm_proxy"
 """Answers of ResourceManagers 3.4.2 with one node, an application master running in root.prod.etl."""

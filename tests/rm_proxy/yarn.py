@@ -8,16 +8,16 @@ from random import Random
 from typing import Any
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from policies.config.policy_set import Policies
+from policies.config.registry import Registry
 from policies.model import Resources
-from policies.registry import Registry
-from policies.settings import Policies
-from rm_proxy import ids
-from rm_proxy.attempt import Attempt
-from rm_proxy.coordinator import Coordinator
-from rm_proxy.records import AppRecord
-from rm_proxy.world import Effect
-from rm_proxy.yarn_json import YarnNode, YarnQueue
-from shell.messages import ContainerEvent, EventKind, Report
+from quicksilver.common.messages import ContainerEvent, EventKind, Report
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain import ids
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.yarn.models import YarnNode, YarnQueue
 
 TIMESTAMP = 1_700_000_000_000
 APP = f"application_{TIMESTAMP}_0001"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.section import Window
-from policies.windows import Coming, Hours
-from shell.calendar import Calendar, calendar_mistakes
+from policies.config.schema import Window
+from policies.config.windows import Coming, Hours
+from quicksilver.common.settings.calendar import Calendar, calendar_mistakes
 
 BERLIN = ZoneInfo("Europe/Berlin")
 

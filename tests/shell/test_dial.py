@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from shell import dial as dialing
-from shell.dial import dial
+from quicksilver.common.process import dial as dialing
+from quicksilver.common.process.dial import dial
 
 
 def free_port() -> int:

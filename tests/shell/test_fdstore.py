@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shell import fdstore
-from shell.rest import bound_socket
+from quicksilver.common.http.rest import bound_socket
+from quicksilver.common.process import fdstore
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from shell.address import Address, parse_address
-from shell.errors import SettingsError
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf
+from quicksilver.common.address import Address, parse_address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 
 
 def conf(directory: Path, env: dict[str, str] | None = None, **files: dict[str, str]) -> HadoopConf:

@@ -12,11 +12,11 @@ from typing import ClassVar
 import pytest
 import requests
 
-from shell import gssapi, kerberos
-from shell.errors import SettingsError
-from shell.gssapi import KerberosError
-from shell.kerberos import Keytab, LoginFailedError
-from shell.rest import RefusedError, RestClient, UnreachableError, rest_session
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError, rest_session
+from quicksilver.common.kerberos import gssapi, login
+from quicksilver.common.kerberos.gssapi import KerberosError
+from quicksilver.common.kerberos.login import Keytab, LoginFailedError
 
 OURS, THEIRS = b"our token", b"their token"
 NEGOTIATE = f"Negotiate {base64.b64encode(THEIRS).decode()}"
@@ -90,7 +90,7 @@ class FakeHandshake:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(kerberos, "Handshake", FakeHandshake)
+    monkeypatch.setattr(login, "Handshake", FakeHandshake)
     monkeypatch.setattr(FakeHandshake, "made", [])
     with Server() as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
@@ -156,8 +156,8 @@ def test_a_login_needs_both_settings_and_a_readable_file(tmp_path: Path, monkeyp
         Keytab.of(None, there, "proxy")
     with pytest.raises(SettingsError, match=r"sidecar\.kerberos_keytab: .*is not there.*ktadd"):
         Keytab.of("a@B", tmp_path / "none", "sidecar")
-    monkeypatch.setattr(kerberos, "check_installed", lambda: None)
-    monkeypatch.setattr(kerberos.socket, "getfqdn", lambda: "Node1.example.org")
+    monkeypatch.setattr(login, "check_installed", lambda: None)
+    monkeypatch.setattr(login.socket, "getfqdn", lambda: "Node1.example.org")
     made = Keytab.of("quicksilver/_HOST@B", there, "sidecar")
     assert made is not None
     assert made.principal == "quicksilver/node1.example.org@B"

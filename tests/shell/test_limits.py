@@ -14,9 +14,9 @@ from fastapi import FastAPI
 from starlette.responses import Response
 from structlog.testing import capture_logs
 
-from shell import limits
-from shell.http import PatientProtocol
-from shell.limits import SELDOM_S, Seldom, raise_open_files
+from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.process import limits
+from quicksilver.common.process.limits import SELDOM_S, Seldom, raise_open_files
 from tests.shell.test_rest import make_app, running
 
 _RAISED = """

@@ -5,7 +5,7 @@ import logging
 import pytest
 import structlog
 
-from shell.logs import configure_logs, get_logger
+from quicksilver.common.process.logs import configure_logs, get_logger
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _restored() -> object:
 def test_key_value_lines_carry_ids() -> None:
     out = io.StringIO()
     configure_logs(stream=out)
-    get_logger("rm_proxy.server").bind(container="container_1").info("granted", node="n1:1", why="two words")
+    get_logger("rm_proxy.service.server").bind(container="container_1").info("granted", node="n1:1", why="two words")
     line = out.getvalue()
     assert "level=info logger=rm_proxy.server event=granted container=container_1" in line
     assert 'why="two words"' in line and line.endswith("\n")

@@ -12,11 +12,11 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from shell import masking
-from shell.logs import configure_logs, get_logger
-from shell.masking import MASK, hide, masked
-from shell.rest import ApiError, install_error_handlers
-from shell.settings_file import SettingsFileError
+from quicksilver.common.http.rest import ApiError, install_error_handlers
+from quicksilver.common.process import masking
+from quicksilver.common.process.logs import configure_logs, get_logger
+from quicksilver.common.process.masking import MASK, hide, masked
+from quicksilver.common.settings.settings_file import SettingsFileError
 
 
 @pytest.fixture(autouse=True)

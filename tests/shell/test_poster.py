@@ -8,10 +8,10 @@ import pytest
 import uvloop
 from pydantic import BaseModel
 
-from shell.errors import SettingsError
-from shell.poster import MAX_ANSWER, Poster
-from shell.rest import RefusedError, UnreachableError
-from shell.security import Credentials
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.async_client import MAX_ANSWER, Poster
+from quicksilver.common.http.rest import RefusedError, UnreachableError
+from quicksilver.common.http.security import Credentials
 
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
 WHY = b'{"error": {"code": "busy", "message": "not yet"}}'

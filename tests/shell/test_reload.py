@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from policies.changes import Change, changes
-from policies.settings import Policies
+from policies.config.diff import Change, changes
+from policies.config.policy_set import Policies
+from quicksilver.common.settings.reload import Audit, Reloader, ReloadRefusedError, said_by
+from quicksilver.common.settings.settings_file import load_settings
 from rm_proxy.config import ProxySettings
-from shell.reload import Audit, Reloader, ReloadRefusedError, said_by
-from shell.settings_file import load_settings
 
 ONE = "policies:\n  queues: [root.a]\n  routes: [{policy: only_q}]\n"
 TWO = "policies:\n  queues: [root.a, root.b]\n  routes: [{policy: only_g}]\n"

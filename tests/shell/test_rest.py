@@ -11,8 +11,8 @@ import requests
 from fastapi import FastAPI
 from pydantic import BaseModel
 
-from shell.errors import QuicksilverError
-from shell.rest import (
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import (
     ApiError,
     BodyLimit,
     RefusedError,

@@ -20,16 +20,24 @@ from fastapi import FastAPI, Request
 from pydantic import BaseModel
 from structlog.testing import capture_logs
 
-from shell.access import Failures, Side, check_url, protect
-from shell.address import Address
-from shell.errors import SettingsError
-from shell.poster import Poster
-from shell.rest import NAMES, ApiError, RefusedError, RestClient, UnreachableError, bound_socket, install_error_handlers
-from shell.rest import serve as serve_rest
-from shell.security import Credentials, Security, SecuritySettings, client_context
-from shell.tokens import Role, add_token, read_tokens
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.access import Failures, Side, check_url, protect
+from quicksilver.common.http.async_client import Poster
+from quicksilver.common.http.rest import (
+    NAMES,
+    ApiError,
+    RefusedError,
+    RestClient,
+    UnreachableError,
+    bound_socket,
+    install_error_handlers,
+)
+from quicksilver.common.http.rest import serve as serve_rest
+from quicksilver.common.http.security import Credentials, Security, SecuritySettings, client_context
+from quicksilver.common.http.tokens import Role, add_token, read_tokens
 
-certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
+certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 SIDECAR = Side(False, True, frozenset(["rm1"]))
 PROXY = Side(True, True)
 REPORT = "/v1/nodes/node1:8041/report"

@@ -25,8 +25,8 @@ from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.sasl import parse_directives
-from shell.messages import Ack, ContainerEvent, Report
-from sidecar.starts import container_id, container_proto
+from quicksilver.common.messages import Ack, ContainerEvent, Report
+from sidecar.gate.start_messages import container_id, container_proto
 
 TIMESTAMP = 1_700_000_000_000
 APP = f"application_{TIMESTAMP}_0001"

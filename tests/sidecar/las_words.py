@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from policies.model import Way
-from sidecar.las import Las
-from sidecar.las_events import Joined, LasCommand, LasRules, Ready, Resized
+from sidecar.cpu_sharing.events import Joined, LasCommand, LasRules, Ready, Resized
+from sidecar.cpu_sharing.las import Las
 
 MIN = 0.05
 

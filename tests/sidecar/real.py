@@ -15,7 +15,7 @@ from typing import Any
 
 import requests
 
-from shell.rest import bound_socket, rest_session, serve
+from quicksilver.common.http.rest import bound_socket, rest_session, serve
 from tests.sidecar.fakes import FakeProxy
 
 _POLL_S = 0.002

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from policies.model import Resources
-from shell.address import Address
-from shell.errors import QuicksilverError, SettingsError
-from shell.hadoop_conf import load_hadoop_conf
-from shell.settings_file import SettingsFileError
+from quicksilver.common.address import Address
+from quicksilver.common.errors import QuicksilverError, SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.settings.settings_file import SettingsFileError
 from sidecar.cli import sidecar
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shell.messages import Expected, Report, Targets
-from sidecar.events import Answered, Granted, Outcome, SessionUp, Targeted
-from sidecar.node import Node
-from sidecar.picture import fill_report
+from quicksilver.common.messages import Expected, Report, Targets
+from sidecar.node.events import Answered, Granted, Outcome, SessionUp, Targeted
+from sidecar.node.node import Node
+from sidecar.node.report_view import fill_report
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
 
 BLANK = Report(node_id="n:1", boot="b", seq=1, sidecar_url="http://127.0.0.1:1", memory_mb=1024, vcores=1)

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from sidecar.fence import (
+from sidecar.memory.cgroup_fence import (
     Fence,
     FenceLimits,
     Kept,
@@ -25,11 +25,11 @@ from sidecar.fence import (
     prefer_for_oom,
     undo_fence,
 )
-from sidecar.guard import GuardCommand, GuardRules, Held, Kill, Memory, MemoryGuard, Squeeze
-from sidecar.pressure import Gauge, OomKills, group_memory
-from sidecar.resizer import files
+from sidecar.memory.memory_guard import GuardCommand, GuardRules, Held, Kill, Memory, MemoryGuard, Squeeze
+from sidecar.memory.pressure import Gauge, OomKills, group_memory
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.resizer.hierarchies import hierarchies
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_mounts import hierarchies
 
 MB = 2**20
 V1 = {

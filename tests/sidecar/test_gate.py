@@ -11,11 +11,9 @@ from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
 from policies.model import Resources
-from shell.messages import ContainerState
-from sidecar.calls import ServicesMeta
-from sidecar.events import Outcome
-from sidecar.gate import Gate
-from sidecar.gate_events import (
+from quicksilver.common.messages import ContainerState
+from sidecar.gate.container_calls import ServicesMeta
+from sidecar.gate.events import (
     Again,
     ClientClosed,
     CloseClient,
@@ -41,7 +39,9 @@ from sidecar.gate_events import (
     ToUpstream,
     UpstreamClosed,
 )
-from sidecar.starts import container_id, container_proto
+from sidecar.gate.gate import Gate
+from sidecar.gate.start_messages import container_id, container_proto
+from sidecar.node.events import Outcome
 from tests.sidecar.fakes import ATTEMPT, cid, nm_token, start_request, starts, verdict
 
 

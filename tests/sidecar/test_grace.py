@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from policies.model import Resources
-from shell.messages import EventKind
-from sidecar.events import (
+from quicksilver.common.messages import EventKind
+from sidecar.node.events import (
     Answered,
     Command,
     Ended,
@@ -19,7 +19,7 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.node import Node
+from sidecar.node.node import Node
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sidecar.guard import (
+from sidecar.memory.memory_guard import (
     Alarm,
     GuardRuled,
     GuardRules,

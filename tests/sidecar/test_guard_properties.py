@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sidecar.guard import Alarm, GuardRules, Held, Kill, Level, Memory, MemoryGuard, Reclaim, Squeeze
+from sidecar.memory.memory_guard import Alarm, GuardRules, Held, Kill, Level, Memory, MemoryGuard, Reclaim, Squeeze
 
 RULES = GuardRules(reserve_mb=512, last_resort_mb=128, settle_s=3, kill_wait_s=8, stall_wait_s=4, reclaim=True)
 HELD = st.builds(

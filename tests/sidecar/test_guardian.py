@@ -16,13 +16,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sidecar.guardian import Records
-from sidecar.guardian_end import Guardian
-from sidecar.leftovers import SidecarAliveError, await_guardians, clean, guardians
 from sidecar.resizer.base import Leader
-from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import groups_of, look, scan
 from sidecar.resizer.signals import Signals
+from sidecar.service.guardian import Records
+from sidecar.service.guardian_client import Guardian
+from sidecar.service.stale_limits import SidecarAliveError, await_guardians, clean, guardians
 from tests.sidecar.resizer.containers import (
     BURNER,
     NAME,

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from shell import fdstore
-from sidecar import handshakes
+from quicksilver.common.process import fdstore
+from sidecar.connections import handshake_handover
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.test_server import run, until, world
 
@@ -103,13 +103,13 @@ def test_the_next_life_passes_it_on(tmp_path: Path, keeper: Keeper) -> None:
 
 
 def test_a_silent_one_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handshakes, "SILENT_S", 0.05)
+    monkeypatch.setattr(handshake_handover, "SILENT_S", 0.05)
     client, ours = socket.socketpair()
     theirs, nodemanager = socket.socketpair()
     client.settimeout(5)
 
     async def story() -> None:
-        await handshakes.pass_on("n", ours, theirs)
+        await handshake_handover.pass_on("n", ours, theirs)
         assert await asyncio.to_thread(client.recv, 1) == b""
 
     run(story)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from sidecar.journal import Journal
-from sidecar.kept import acked_line, head_line, line_of, read
+from sidecar.node.journal_records import acked_line, head_line, line_of, read
+from sidecar.service.journal_file import Journal
 from tests.sidecar.words import arrived, node
 
 

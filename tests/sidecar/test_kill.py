@@ -8,9 +8,9 @@ import pytest
 
 from hadoop_rpc.connection import Failure, Response
 from hadoop_rpc.protos import yarn_pb2 as y
-from sidecar import kill
-from sidecar.kill import stop_and_see_gone
-from sidecar.starts import container_proto
+from sidecar.connections import container_kill
+from sidecar.connections.container_kill import stop_and_see_gone
+from sidecar.gate.start_messages import container_proto
 from tests.sidecar.fakes import cid
 
 
@@ -42,7 +42,7 @@ LOCALIZING, RUNNING = (y.C_RUNNING, y.CSS_SCHEDULED), (y.C_RUNNING, y.CSS_RUNNIN
 
 
 def test_what_is_being_localized_is_stopped_when_it_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kill, "_LOCALIZING_POLL_S", 0.001)
+    monkeypatch.setattr(container_kill, "_LOCALIZING_POLL_S", 0.001)
     manager = Manager(LOCALIZING, LOCALIZING, RUNNING)
     assert stopped(manager) == (True, "")
     assert manager.stopped_as == [RUNNING]

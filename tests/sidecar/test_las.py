@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.shrinking import Shrinking
 from policies.model import Way
-from policies.shrinking import Shrinking
-from sidecar.las_events import Freeze, Joined, LasRules, Left, Ready, Restore, Served, Shrink, Turn
-from sidecar.las_plan import Need, plan
-from sidecar.share import FULL, Grant, Share
+from sidecar.cpu_sharing.events import Freeze, Joined, LasRules, Left, Ready, Restore, Served, Shrink, Turn
+from sidecar.cpu_sharing.plan import Need, plan
+from sidecar.cpu_sharing.share import FULL, Grant, Share
 from tests.playbook import play
 from tests.sidecar.las_words import MIN, come, done, full, las, running, settle
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from policies.model import Way
-from sidecar.las import Las
-from sidecar.las_events import (
+from sidecar.cpu_sharing.events import (
     Freeze,
     Joined,
     LasCommand,
@@ -28,8 +27,9 @@ from sidecar.las_events import (
     Squeezed,
     Turn,
 )
-from sidecar.las_plan import Need, least_part, plan
-from sidecar.share import FULL, Grant, Share
+from sidecar.cpu_sharing.las import Las
+from sidecar.cpu_sharing.plan import Need, least_part, plan
+from sidecar.cpu_sharing.share import FULL, Grant, Share
 
 W, K, M = 8.0, 2, 1
 EPS = 1e-4

@@ -5,7 +5,19 @@ from __future__ import annotations
 import dataclasses
 
 from policies.model import Way
-from sidecar.las_events import Joined, LasRules, Left, Ready, Resized, Restore, Ruled, Served, Shrink, Squeezed, Turn
+from sidecar.cpu_sharing.events import (
+    Joined,
+    LasRules,
+    Left,
+    Ready,
+    Resized,
+    Restore,
+    Ruled,
+    Served,
+    Shrink,
+    Squeezed,
+    Turn,
+)
 from tests.playbook import play
 from tests.sidecar.las_words import MIN, come, done, full, las, running, settle
 

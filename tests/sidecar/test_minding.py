@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from shell.errors import SettingsError
+from quicksilver.common.errors import SettingsError
 from sidecar.config import SidecarSettings
-from sidecar.pressure import Gauge, Pressure
+from sidecar.memory.pressure import Gauge, Pressure
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.test_server import run, until, world
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from policies.config.policy_set import Policies
 from policies.model import Resources
-from policies.settings import Policies
-from shell.address import Address
+from quicksilver.common.address import Address
 from sidecar.config import Place, SidecarSettings
-from sidecar.guard import MemoryGuard
-from sidecar.minding import Minder
-from sidecar.pressure import Gauge
-from sidecar.resizer.cgroup1 import Cgroup1
-from sidecar.resizing import Resizing
-from sidecar.server import Sidecar
+from sidecar.memory.memory_guard import MemoryGuard
+from sidecar.memory.pressure import Gauge
+from sidecar.resizer.cgroup.v1 import Cgroup1
+from sidecar.service.monitor import Minder
+from sidecar.service.resize_executor import Resizing
+from sidecar.service.server import Sidecar
 from tests.sidecar.resizer.containers import NAME, PARENT, container, groups_left, needs_cgroup1
 
 NOBODY = Address("127.0.0.1", 1)

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
+from policies.config.policy_set import Policies
 from policies.model import Resources
-from policies.settings import Policies
-from shell.messages import ContainerState, EventKind, Shed, Targets
-from sidecar.entry import Rules
-from sidecar.events import (
+from quicksilver.common.messages import ContainerState, EventKind, Shed, Targets
+from sidecar.node.container import Rules
+from sidecar.node.events import (
     Adopted,
     Answered,
     Arrived,
@@ -38,8 +38,8 @@ from sidecar.events import (
     Watch,
     Withdrawn,
 )
-from sidecar.node import Node
-from sidecar.picture import containers
+from sidecar.node.node import Node
+from sidecar.node.report_view import containers
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, start, told
 

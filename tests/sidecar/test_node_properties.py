@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from policies.model import Resources
-from shell.messages import EventKind
-from sidecar.entry import Phase
-from sidecar.events import (
+from quicksilver.common.messages import EventKind
+from sidecar.node.container import Phase
+from sidecar.node.events import (
     Answered,
     Command,
     Drain,

@@ -10,10 +10,11 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Resources
-from shell.messages import EventKind, Report
-from sidecar import takeover
-from sidecar.entry import is_earlier
-from sidecar.events import (
+from quicksilver.common.messages import EventKind, Report
+from sidecar.gate.start_messages import container_proto
+from sidecar.node import recovery
+from sidecar.node.container import is_earlier
+from sidecar.node.events import (
     Answered,
     Drain,
     Dropped,
@@ -36,11 +37,10 @@ from sidecar.events import (
     Unwatch,
     Watch,
 )
-from sidecar.nm_list import Listed, NmList, compare
-from sidecar.node import Node
-from sidecar.picture import fill_report
-from sidecar.starts import container_proto
-from sidecar.takeover import UNLAUNCHED
+from sidecar.node.nm_reconcile import Listed, NmList, compare
+from sidecar.node.node import Node
+from sidecar.node.recovery import UNLAUNCHED
+from sidecar.node.report_view import fill_report
 from tests.playbook import play
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.test_node import LAUNCH, busy
@@ -294,7 +294,7 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
 def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(takeover, "UNLAUNCHED_S", 0.5)
+    monkeypatch.setattr(recovery, "UNLAUNCHED_S", 0.5)
 
     async def story() -> None:
         async with world(tmp_path, reconcile_s=0.1) as w:

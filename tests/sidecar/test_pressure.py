@@ -7,9 +7,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from shell.logs import get_logger
-from sidecar import pressure
-from sidecar.pressure import Gauge, GroupMemory, OomKills, group_memory, stall_ratio
+from quicksilver.common.process.logs import get_logger
+from sidecar.memory import pressure
+from sidecar.memory.pressure import Gauge, GroupMemory, OomKills, group_memory, stall_ratio
 
 TEXT = "some avg10=12.34 avg60=0.02 avg300=0.25 total=3671246509\nfull avg10=3.00 avg60=0.00 avg300=0.00 total=0\n"
 MB = 2**20

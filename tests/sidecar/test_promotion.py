@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from policies.model import Resources, Way
-from policies.preempt_las import POLICY
-from policies.preempt_las import Las as LasSettings
-from shell.messages import EventKind, Report
-from sidecar.entry import Rules
-from sidecar.events import (
+from policies.preempt.las import POLICY
+from policies.preempt.las import Las as LasSettings
+from quicksilver.common.messages import EventKind, Report
+from sidecar.cpu_sharing.events import Pinned, Resized, Restore, Shrink, Squeezed, Turn
+from sidecar.memory.memory_guard import Held
+from sidecar.node.container import Rules
+from sidecar.node.events import (
     Adopted,
     Answered,
     Drain,
@@ -27,11 +29,9 @@ from sidecar.events import (
     Warn,
     Watch,
 )
-from sidecar.guard import Held
-from sidecar.las_events import Pinned, Resized, Restore, Shrink, Squeezed, Turn
-from sidecar.node import Node
-from sidecar.picture import container, fill_report
-from sidecar.sharing import Sharing
+from sidecar.node.node import Node
+from sidecar.node.report_view import container, fill_report
+from sidecar.node.sharing import Sharing
 from tests.playbook import play
 from tests.sidecar.las_words import MIN, come, done, full, las, running
 from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, node, told

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.bypass import work_s
+from policies.common.overtaking import work_s
+from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
-from policies.settings import Policies
-from sidecar.queue import PLAYED, Waiting, WaitingQueue
+from sidecar.node.waiting_queue import PLAYED, Waiting, WaitingQueue
 
 ORDERS = ("fifo", "job_submission", "srpt", "sjf", "hrrn")
 STRICT = {"bypass_limit_s": 0.0}

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cluster import Cluster, ClusterSpec
-from cluster.testing import free_base_port, relaying
-from shell.rest import rest_session
+from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.testing import free_base_port, relaying
+from quicksilver.common.http.rest import rest_session
 from tests.sidecar.fakes import FakeProxy
 from tests.sidecar.real import Announcer, TrueEnds, proxy, sidecar_process
 

@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from shell.address import Address
-from shell.errors import SettingsError
-from shell.hadoop_conf import load_hadoop_conf
-from sidecar import redirect
+from quicksilver.common.address import Address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
 from sidecar.config import SidecarSettings
-from sidecar.redirect import Redirect, RedirectError, run_nft
+from sidecar.connections import nftables
+from sidecar.connections.nftables import Redirect, RedirectError, run_nft
 from tests.sidecar.test_config import OVERLAY, conf_dir
 
 CLONE_NEWNET = 0x40000000
@@ -101,7 +101,7 @@ def test_a_refresh_that_fails_is_told_once_and_set_anew(monkeypatch: pytest.Monk
         if broken[0]:
             raise RedirectError("no", place="x", remedy="y")
 
-    monkeypatch.setattr(redirect, "run_nft", nft)
+    monkeypatch.setattr(nftables, "run_nft", nft)
     made = Redirect(NODE, 8392)
     with capture_logs() as logs:
         made.refresh()
@@ -130,7 +130,7 @@ def test_where_the_sidecar_stands_with_nftables(tmp_path: Path) -> None:
 
 @pytest.mark.netns
 def test_the_rule_sends_here_and_expires_by_itself(own_network: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redirect, "EXPIRES_S", 3)
+    monkeypatch.setattr(nftables, "EXPIRES_S", 3)
     others = "table ip others { chain c { type nat hook output priority -100; tcp dport 9 redirect to :10; }; }\n"
     run_nft(others)
     before = rules()
@@ -164,7 +164,7 @@ def test_the_rule_sends_here_and_expires_by_itself(own_network: None, monkeypatc
 
 
 def test_it_is_kept_until_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redirect, "REFRESH_S", 0.01)
+    monkeypatch.setattr(nftables, "REFRESH_S", 0.01)
     made = Redirect(NODE, 8392)
 
     async def story() -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import requests
 
-from policies.preempt_las import Las as LasSettings
-from policies.settings import Policies
-from shell.messages import ReloadRequest
-from sidecar.events import Launch, Retuned
-from sidecar.las_events import Shrink
-from sidecar.reload import takeable
-from sidecar.sharing import Sharing
+from policies.config.policy_set import Policies
+from policies.preempt.las import Las as LasSettings
+from quicksilver.common.messages import ReloadRequest
+from sidecar.cpu_sharing.events import Shrink
+from sidecar.node.events import Launch, Retuned
+from sidecar.node.sharing import Sharing
+from sidecar.service.reload import takeable
 from tests.sidecar.test_server import World, run, until, world
 from tests.sidecar.test_sharing import run as come
 from tests.sidecar.test_sharing import shared

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from shell.messages import Ack, ContainerEvent, EventKind, Report
-from shell.rest import bound_socket, serve
+from quicksilver.common.http.rest import bound_socket, serve
+from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
-from sidecar.reporter import Reporter, RestLine
+from sidecar.service.reporter import Reporter, RestLine
 from tests.sidecar.fakes import FakeProxy
 
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import uvloop
 
-from sidecar.events import Event
-from sidecar.las_events import Freeze, Ready, Resized, Restore, Served, Shrink
+from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink
 from sidecar.metrics import SidecarMetrics
+from sidecar.node.events import Event
 from sidecar.resizer.base import Leader, Usage
 from sidecar.resizer.fake import Fake
-from sidecar.resizing import Resizing
+from sidecar.service.resize_executor import Resizing
 from tests.sidecar.test_server import until
 
 LEADER = Leader(2**22 + 1, 1.0)

@@ -20,15 +20,15 @@ from hadoop_rpc.connection import Failure, SaslFrame
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
 from hadoop_rpc.sasl import DigestMd5Client
+from policies.config.policy_set import Policies
 from policies.model import Resources
-from policies.settings import Policies
-from shell.address import Address
-from shell.errors import QuicksilverError
-from shell.messages import Grant, Grants
-from shell.rest import bound_socket, serve
+from quicksilver.common.address import Address
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import bound_socket, serve
+from quicksilver.common.messages import Grant, Grants
 from sidecar.config import Place, SidecarSettings
-from sidecar.server import Sidecar
-from sidecar.starts import container_id, container_proto
+from sidecar.gate.start_messages import container_id, container_proto
+from sidecar.service.server import Sidecar
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, nm_token, nm_web, start_request
 
 

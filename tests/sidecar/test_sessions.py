@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from sidecar.calls import ServicesMeta
-from sidecar.gate import Gate
-from sidecar.gate_events import ClientClosed
-from sidecar.links import Link
-from sidecar.sessions import Sessions
+from sidecar.connections.connection import Link
+from sidecar.connections.sessions import Sessions
+from sidecar.gate.container_calls import ServicesMeta
+from sidecar.gate.events import ClientClosed
+from sidecar.gate.gate import Gate
 from tests.sidecar.words import ATTEMPT, node
 
 

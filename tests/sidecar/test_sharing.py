@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from policies.model import Resources, Way
-from policies.preempt_las import POLICY
-from policies.preempt_las import Las as LasSettings
-from shell.messages import ContainerState, EventKind, Report
-from sidecar.entry import Rules
-from sidecar.events import (
+from policies.preempt.las import POLICY
+from policies.preempt.las import Las as LasSettings
+from quicksilver.common.messages import ContainerState, EventKind, Report
+from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink, Squeezed
+from sidecar.node.container import Rules
+from sidecar.node.events import (
     Adopted,
     Answered,
     Dying,
@@ -29,10 +30,9 @@ from sidecar.events import (
     Unwatch,
     Watch,
 )
-from sidecar.las_events import Freeze, Ready, Resized, Restore, Served, Shrink, Squeezed
-from sidecar.node import Node
-from sidecar.picture import container, fill_report
-from sidecar.sharing import Sharing
+from sidecar.node.node import Node
+from sidecar.node.report_view import container, fill_report
+from sidecar.node.sharing import Sharing
 from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, told
 
 GOOD = (Outcome.STARTED, "")

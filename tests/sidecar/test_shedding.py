@@ -10,16 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import ContainerView, Kind, Resources
-from shell.messages import EventKind, Report, Targets
-from sidecar.entry import Phase
-from sidecar.estimate import LIMITED_S, Job, Room, remaining_s, starts_s
-from sidecar.events import Answered, Command, Ended, Granted, Launch, Outcome, SessionUp, Settled, Targeted, Tell, Warn
-from sidecar.events import Tick as TickEvent
+from quicksilver.common.messages import EventKind, Report, Targets
 from sidecar.metrics import SidecarMetrics
-from sidecar.node import Node
-from sidecar.picture import containers, fill_report
-from sidecar.queue import Waiting
-from sidecar.shedding import excess
+from sidecar.node.container import Phase
+from sidecar.node.events import (
+    Answered,
+    Command,
+    Ended,
+    Granted,
+    Launch,
+    Outcome,
+    SessionUp,
+    Settled,
+    Targeted,
+    Tell,
+    Warn,
+)
+from sidecar.node.events import Tick as TickEvent
+from sidecar.node.node import Node
+from sidecar.node.report_view import containers, fill_report
+from sidecar.node.shedding import excess
+from sidecar.node.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
+from sidecar.node.waiting_queue import Waiting
 from tests.playbook import play
 from tests.sidecar.words import ATTEMPT, arrived, grant, node, told
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from policies.model import Resources
-from shell.messages import ContainerState, EventKind, Report
-from sidecar.entry import Phase
-from sidecar.events import (
+from quicksilver.common.messages import ContainerState, EventKind, Report
+from sidecar.node.container import Phase
+from sidecar.node.events import (
     Adopted,
     Answered,
     Command,
@@ -34,7 +34,7 @@ from sidecar.events import (
     Warn,
     Watch,
 )
-from sidecar.kept import (
+from sidecar.node.journal_records import (
     SEQ_SKIPPED,
     BadJournalError,
     Memory,
@@ -45,10 +45,10 @@ from sidecar.kept import (
     line_of,
     read,
 )
-from sidecar.nm_list import Listed, NmList, compare
-from sidecar.node import Node
-from sidecar.picture import fill_report
-from sidecar.takeover import Restored
+from sidecar.node.nm_reconcile import Listed, NmList, compare
+from sidecar.node.node import Node
+from sidecar.node.recovery import Restored
+from sidecar.node.report_view import fill_report
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hadoop_rpc.connection import Call, ClientConnection, Response, ServerConnection
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
-from sidecar.gate_events import Garbage, PassesThrough
-from sidecar.tracker import (
+from sidecar.gate.events import Garbage, PassesThrough
+from sidecar.tracker.relay import (
     TRACKER_PROTOCOL,
     FromNode,
     FromRm,

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from cluster.confdirs import overlay_root, read_overlay
-from shell.address import Address
-from shell.errors import QuicksilverError, SettingsError
-from shell.hadoop_conf import load_hadoop_conf
-from shell.settings_file import SettingsFileError
-from sidecar.tracker import Size
-from sidecar.tracker_cli import tracker
-from sidecar.tracker_config import Ends, RmEnds, TrackerPlace, TrackerSettings
+from quicksilver.cluster.confdirs import overlay_root, read_overlay
+from quicksilver.common.address import Address
+from quicksilver.common.errors import QuicksilverError, SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.settings.settings_file import SettingsFileError
+from sidecar.tracker.cli import tracker
+from sidecar.tracker.config import Ends, RmEnds, TrackerPlace, TrackerSettings
+from sidecar.tracker.relay import Size
 
 DOC = Path(__file__).parents[2] / "docs" / "tracker.md"
 OVERLAY = dict(read_overlay("tracker"))

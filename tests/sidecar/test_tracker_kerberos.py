@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import Cluster, ClusterSpec
-from cluster.kerberos import REALM
-from cluster.testing import free_base_port
-from shell.rest import rest_session
+from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.kerberos import REALM
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.common.http.rest import rest_session
 from tests.sidecar.test_tracker_real import NM_MEMORY_MB, NM_VCORES, RM_VCORES, Real
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]

@@ -20,17 +20,17 @@ import psutil
 import pytest
 import requests
 
-from cluster import Cluster, ClusterSpec, processes, state
-from cluster.daemons import node_states, yarn_daemons
-from cluster.spec import HostPort
-from cluster.testing import free_base_port
 from hadoop_rpc.connection import Call, Ping, ServerConnection, replace_body
 from hadoop_rpc.protos.yarn_server_pb2 import NodeHeartbeatRequestProto
-from shell.rest import rest_session
-from workloads import clients
-from workloads.clients import Client, Clients
-from workloads.distributed_shell import start_shell
-from workloads.environment import OWN_OPPORTUNISTIC
+from quicksilver.cluster import Cluster, ClusterSpec, processes, state
+from quicksilver.cluster.daemons import node_states, yarn_daemons
+from quicksilver.cluster.spec import HostPort
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.common.http.rest import rest_session
+from quicksilver.workloads import clients
+from quicksilver.workloads.clients import Client, Clients
+from quicksilver.workloads.distributed_shell import start_shell
+from quicksilver.workloads.environment import OWN_OPPORTUNISTIC
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(900)]
 

@@ -21,7 +21,7 @@ import pytest
 from hadoop_rpc.connection import Call, ClientConnection, Response, ServerConnection
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
-from sidecar.tracker import TRACKER_PROTOCOL
+from sidecar.tracker.relay import TRACKER_PROTOCOL
 
 SITE = """<configuration>
 <property><name>yarn.resourcemanager.hostname</name><value>127.0.0.1</value></property>

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from policies.common.victims import Killing
 from policies.model import ContainerView, Resources
-from policies.preempt_kill_newest import victims
-from policies.victims import Killing
-from shell.messages import ContainerEvent, EventKind, Grant
-from sidecar.entry import Rules
-from sidecar.events import Arrived, Start, Tell
-from sidecar.node import Node
+from policies.preempt.kill_newest import victims
+from quicksilver.common.messages import ContainerEvent, EventKind, Grant
+from sidecar.node.container import Rules
+from sidecar.node.events import Arrived, Start, Tell
+from sidecar.node.node import Node
 
 APP = "application_1_0001"
 ATTEMPT = "appattempt_1_0001_000001"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from pydantic import Field
 
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job, JobOutcome, SimResult
-from simulator.systems import SYSTEMS, SystemSettings
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.systems import SYSTEMS, SystemSettings
 
 
 class Settings(SystemSettings):

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.tokens import Tokens
-from simulator.apollo.process_node import ProcessNode
-from simulator.checks import wrong
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems.apollo import SYSTEM, ApolloSettings
+from policies.research.tokens import Tokens
+from quicksilver.simulator.apollo.process_node import ProcessNode
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems.apollo import SYSTEM, ApolloSettings
 
 
 def jobs_of(seed: int, jobs: int, gap_s: float, most_tasks: int = 12, mean_s: float = 20.0) -> list[Job]:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.class_shares import ClassShares, Klass, Use, free_slot_goes_to, long_slots, may_suspend
-from simulator.checks import wrong
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems.bigc import SYSTEM, BigCSettings
+from policies.research.class_shares import ClassShares, Klass, Use, free_slot_goes_to, long_slots, may_suspend
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems.bigc import SYSTEM, BigCSettings
 
 
 def run(jobs: list[Job], cluster: ClusterModel, **shares: float) -> SimResult:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policies.least_work import spread
-from simulator.systems.central import LATE_S, Central, Reported
+from policies.research.least_work import spread
+from quicksilver.simulator.systems.central import LATE_S, Central, Reported
 
 NODES = 12
 TASKS = st.integers(1, 30)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.checkpoint import CheckpointError, opened
+from quicksilver.simulator.checkpoint import CheckpointError, opened
 
 ABOUT = {"trace": "abc", "cluster": {"nodes": 4}, "cutoff_s": 1.5}
 

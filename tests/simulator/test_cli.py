@@ -14,11 +14,11 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
-from report.model import Estimate
-from simulator.cli import to_set
-from simulator.options import joined
-from simulator.sweep import Variant
-from simulator.tune import Verdict
+from quicksilver.report.model import Estimate
+from quicksilver.simulator.cli import to_set
+from quicksilver.simulator.options import joined
+from quicksilver.simulator.sweep import Variant
+from quicksilver.simulator.tune import Verdict
 from tests.simulator.queues import register, write_trace
 
 Run = Callable[..., Result]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.clock import Clock
+from quicksilver.simulator.clock import Clock
 
 
 def test_events_come_by_time_and_then_as_asked_for() -> None:

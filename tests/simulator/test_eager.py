@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from simulator.clock import Clock
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems import load
-from simulator.systems.mercury import MERCURY
+from quicksilver.simulator.clock import Clock
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.systems.mercury import MERCURY
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "mercury": {},

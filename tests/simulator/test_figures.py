@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.figures import GRID, Figures, behind, figures, sampled, thinned
-from simulator.model import ClusterModel, JobOutcome, SimResult
+from quicksilver.simulator.figures import GRID, Figures, behind, figures, sampled, thinned
+from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult
 
 CLUSTER = ClusterModel(nodes=2, slots=2)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from simulator.model import ClusterModel, Job
-from simulator.systems.kairos_slots import SYSTEM, KairosSlots
+from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.systems.kairos_slots import SYSTEM, KairosSlots
 
 pytestmark = pytest.mark.parametrize("production", [True, False], ids=["production", "fast"])
-"""`sidecar.las` with `policies.place_variance`, and what the simulation has in their place."""
+"""`sidecar.cpu_sharing.las` with `policies.place.variance`, and what the simulation has in their place."""
 
 
 def ends(

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.checks import wrong
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems import load
-from simulator.systems.kairos_slots import SYSTEM, KairosSlots
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.systems.kairos_slots import SYSTEM, KairosSlots
 
 TICK_S = 2.0**-6
 """Times are binary fractions, of which sums are exact: then equal decisions are equal figures."""

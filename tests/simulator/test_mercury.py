@@ -6,11 +6,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.checks import wrong
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems import load
-from simulator.systems.mercury import MERCURY
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.systems.mercury import MERCURY
 
 CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
 

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from report.model import Bars, Lines, Page, Table
-from simulator.figures import GRID, Figures
-from simulator.report import page
-from simulator.run import Row
+from quicksilver.report.model import Bars, Lines, Page, Table
+from quicksilver.simulator.figures import GRID, Figures
+from quicksilver.simulator.report import page
+from quicksilver.simulator.run import Row
 from tests.report.browser import MISSING, Browser, browser
 
 

@@ -10,11 +10,21 @@ from typing import Any
 
 import pytest
 
-from report.model import Estimate
-from shell.errors import QuicksilverError
-from simulator.figures import Figures
-from simulator.results import better, by_label, compared, metric, needs, summary, write_csv, write_json, write_parquet
-from simulator.run import Row
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.report.model import Estimate
+from quicksilver.simulator.figures import Figures
+from quicksilver.simulator.results import (
+    better,
+    by_label,
+    compared,
+    metric,
+    needs,
+    summary,
+    write_csv,
+    write_json,
+    write_parquet,
+)
+from quicksilver.simulator.run import Row
 
 ABOUT = {"trace": "abc"}
 

@@ -15,11 +15,11 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.run import Offer, Row, RunError, run_all
-from simulator.source import Trace
-from simulator.sweep import Case, Choice, Wanted, cases, variants
-from simulator.traces.source import Source
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.run import Offer, Row, RunError, run_all
+from quicksilver.simulator.source import Trace
+from quicksilver.simulator.sweep import Case, Choice, Wanted, cases, variants
+from quicksilver.simulator.traces.source import Source
 from tests.simulator.queues import SYSTEM, Settings, register, write_trace
 
 
@@ -134,7 +134,7 @@ def dying(self, cases, progress, done):
 
 if __name__ == "__main__":
     Runner.rows = dying
-    simulator.cli.simulate(sys.argv[1:])
+    quicksilver.simulator.cli.simulate(sys.argv[1:])
 """
 
 

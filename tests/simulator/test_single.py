@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from simulator.checks import wrong
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems import load
-from simulator.traces.generate import generate
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.traces.generate import generate
 
 NAMES = ("clwl", "dlwl", "dlwl_srpt", "eagle", "hawk", "sparrow")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.checks import wrong
-from simulator.model import ClusterModel, Job, JobOutcome, SimResult
-from simulator.systems import SYSTEMS, load
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.systems import SYSTEMS, load
 
 REAL = ("kairos", "mercury", "opportunistic", "quicksilver")
 """By the production machines, of which each virtual second costs."""

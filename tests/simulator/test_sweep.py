@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from simulator.errors import UnknownSystemError
-from simulator.sweep import Choice, StudyError, Wanted, cases, choice, split, value_of, variants
+from quicksilver.simulator.errors import UnknownSystemError
+from quicksilver.simulator.sweep import Choice, StudyError, Wanted, cases, choice, split, value_of, variants
 from tests.simulator.queues import register
 
 

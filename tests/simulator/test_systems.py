@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from simulator import systems
-from simulator.checks import wrong
-from simulator.errors import UnknownSystemError
-from simulator.model import ClusterModel, Job, JobOutcome, SimResult
-from simulator.systems import ABOUT, SYSTEMS, SystemSettings, load
+from quicksilver.simulator import systems
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.errors import UnknownSystemError
+from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
+from quicksilver.simulator.systems import ABOUT, SYSTEMS, SystemSettings, load
 
 JOB = Job(1, 5.0, (1.0, 3.0), estimate_s=2.0)
 CLUSTER = ClusterModel(nodes=1, slots=2)

@@ -7,10 +7,10 @@ from random import Random
 
 import pytest
 
-from simulator.figures import Figures
-from simulator.run import Row
-from simulator.sweep import Case, StudyError, Variant
-from simulator.tune import FRESH, Verdict, tune
+from quicksilver.simulator.figures import Figures
+from quicksilver.simulator.run import Row
+from quicksilver.simulator.sweep import Case, StudyError, Variant
+from quicksilver.simulator.tune import FRESH, Verdict, tune
 
 
 def variant(k: int) -> Variant:

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from simulator.checks import wrong
-from simulator.clock import Clock
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems import load
-from simulator.tally import Tally
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.clock import Clock
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.tally import Tally
 
 EXACT = {"node_beat_s": 1.0, "master_beat_s": 1.0, "start_s": 0.0, "end_beats": False}
 

@@ -7,12 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.checks import wrong
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job, SimResult
-from simulator.systems.zoe import SYSTEM, ZoeSettings
-from simulator.traces.zoe import ZoeMix, applications
-from simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, Application, of_job, room_of, workers
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems.zoe import SYSTEM, ZoeSettings
+from quicksilver.simulator.traces.zoe import ZoeMix, applications
+from quicksilver.simulator.zoe.model import (
+    BATCH_ELASTIC,
+    BATCH_RIGID,
+    INTERACTIVE,
+    Application,
+    of_job,
+    room_of,
+    workers,
+)
 
 TEN = ClusterModel(nodes=10)
 

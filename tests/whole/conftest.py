@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from bench.las.modes import las
-from cluster.cluster import Cluster
-from cluster.testing import free_base_port
+from quicksilver.bench.las.modes import las
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.testing import free_base_port
 from tests.whole.requester import SCALE
 
 

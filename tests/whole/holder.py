@@ -8,11 +8,11 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from bench.las.master import APP_TYPE, container_name, rows
-from bench.yarn_client import AmClient, NmClient
-from cluster import Cluster
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.bench.las.master import APP_TYPE, container_name, rows
+from quicksilver.bench.yarn_client import AmClient, NmClient
+from quicksilver.cluster import Cluster
 from tests.whole.requester import rm_client
 
 _HEARTBEAT_S = 0.2

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from bench.las.master import APP_TYPE, USER, container_name, unregister
-from bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
-from cluster import Cluster
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.bench.las.master import APP_TYPE, USER, container_name, unregister
+from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
+from quicksilver.cluster import Cluster
 
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2

@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 
 import requests
 
-from bench.las.jobs import Scale
-from bench.las.master import APP_TYPE, USER, container_name, rows
-from bench.yarn_client import AmClient, NmClient, RmClient, token_of_url
-from cluster import Cluster
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.bench.las.jobs import Scale
+from quicksilver.bench.las.master import APP_TYPE, USER, container_name, rows
+from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient, token_of_url
+from quicksilver.cluster import Cluster
 
 SCALE = Scale(2, 0.02, 0.0, 0.0)
 """Two cores, a quantum of one second."""

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 import requests
 
-from cluster import Cluster
-from cluster.spec import RmAddresses
-from quicksilver.stack import Stack
-from workloads import clients
-from workloads.clients import Client, Clients
-from workloads.distributed_shell import reported, start_shell
-from workloads.faults import checks
-from workloads.mapreduce import (
+from quicksilver.cluster import Cluster
+from quicksilver.cluster.spec import RmAddresses
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients
+from quicksilver.workloads.clients import Client, Clients
+from quicksilver.workloads.distributed_shell import reported, start_shell
+from quicksilver.workloads.faults import checks
+from quicksilver.workloads.mapreduce import (
     JobOptions,
     RunningJob,
     count_words,

@@ -12,10 +12,18 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from cluster.cluster import Cluster
 from quicksilver.cli import cli
-from quicksilver.stack import Stack
-from workloads.mapreduce import JobOptions, JobResult, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads.mapreduce import (
+    JobOptions,
+    JobResult,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)

@@ -17,12 +17,12 @@ import requests
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from cluster.cluster import Cluster
-from cluster.spec import NodeAddresses
-from cluster.testing import relaying
 from quicksilver.cli import cli
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import NodeAddresses
+from quicksilver.cluster.testing import relaying
 from quicksilver.doctor.site_edit import apply
-from quicksilver.stack import Stack
+from quicksilver.local_daemons import Stack
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"

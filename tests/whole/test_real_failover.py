@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster import Cluster, ClusterSpec
-from cluster.daemons import ha_state
-from cluster.testing import free_base_port
-from quicksilver.stack import Stack
+from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.daemons import ha_state
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
 from tests.whole.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, poll, states
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]

@@ -13,12 +13,12 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from cluster.cluster import Cluster
-from cluster.spec import HostPort
 from quicksilver.cli import cli
-from quicksilver.evidence import held_starts, measure
-from quicksilver.stack import Stack
-from workloads.mapreduce import (
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import HostPort
+from quicksilver.local_daemons import Stack
+from quicksilver.run_records import held_starts, measure
+from quicksilver.workloads.mapreduce import (
     JobOptions,
     JobResult,
     count_words,
@@ -27,7 +27,7 @@ from workloads.mapreduce import (
     read_counts,
     start_wordcount,
 )
-from workloads.records import Watch
+from quicksilver.workloads.records import Watch
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)

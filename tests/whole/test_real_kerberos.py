@@ -12,21 +12,29 @@ from typing import Any
 import pytest
 import requests
 
-from bench.las.master import container_name
-from bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
-from cluster.cluster import Cluster
-from cluster.confdirs import ConfDirs, overlay_root
-from cluster.siteconf import read_site
-from cluster.spec import ClusterSpec
-from cluster.testing import free_base_port
 from hadoop_rpc.errors import LocalProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from quicksilver.evidence import held_starts, measure
-from quicksilver.stack import Stack, running
+from quicksilver.bench.las.master import container_name
+from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.confdirs import ConfDirs, overlay_root
+from quicksilver.cluster.siteconf import read_site
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack, running
+from quicksilver.run_records import held_starts, measure
+from quicksilver.workloads.mapreduce import (
+    JobOptions,
+    JobResult,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver.workloads.records import Watch
 from tests.whole.holder import Holder, holder, written
-from workloads.mapreduce import JobOptions, JobResult, count_words, make_text, put_text, read_counts, start_wordcount
-from workloads.records import Watch
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
 TEXT = make_text(2000)

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import requests
 
-from bench.las.jobs import Scale
-from bench.las.modes import las
-from cluster.cluster import Cluster
-from cluster.testing import free_base_port
-from quicksilver.stack import Stack
-from sidecar.redirect import EXPIRES_S
+from quicksilver.bench.las.jobs import Scale
+from quicksilver.bench.las.modes import las
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
+from sidecar.connections.nftables import EXPIRES_S
 from tests.sidecar.test_redirect import own_network, rules
 from tests.whole.job import job
 

@@ -14,19 +14,19 @@ from typing import Any
 import pytest
 import requests
 
-from bench.yarn_client import AmClient, NmClient
-from cluster.cluster import Cluster
-from cluster.siteconf import read_site, write_site
-from cluster.spec import ClusterSpec
-from cluster.testing import free_base_port
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.stack import Stack
+from quicksilver.bench.yarn_client import AmClient, NmClient
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.siteconf import read_site, write_site
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients
+from quicksilver.workloads.distributed_shell import shell_arguments
+from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver.workloads.nm_log import read_lives
 from tests.whole.job import Job, Task, job
-from workloads import clients
-from workloads.distributed_shell import shell_arguments
-from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from workloads.nm_log import read_lives
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 NODES = 3

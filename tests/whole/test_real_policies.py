@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from cluster.cluster import Cluster
-from cluster.spec import ClusterSpec
-from cluster.testing import free_base_port
-from quicksilver.stack import Stack
-from rm_proxy.records import UseRecord
-from rm_proxy.store import Store
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
+from quicksilver.workloads.records import Watch, application_of
+from rm_proxy.domain.records import UseRecord
+from rm_proxy.store.store import Store
 from tests.whole.job import Task, job
-from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from workloads.nm_log import Life, most_at_once, read_lives
-from workloads.records import Watch, application_of
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 LONG = pytest.mark.long

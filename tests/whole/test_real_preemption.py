@@ -17,10 +17,10 @@ import psutil
 import pytest
 import requests
 
-from bench.las.modes import las_policies
-from cluster.cluster import Cluster
-from quicksilver.stack import Stack
-from rm_proxy.exit_codes import PREEMPTED
+from quicksilver.bench.las.modes import las_policies
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from rm_proxy.domain.exit_codes import PREEMPTED
 from sidecar.resizer.processes import groups_of
 from tests.sidecar.resizer.containers import needs_cgroup1
 from tests.whole.requester import SCALE, Requester, burner, python, requester

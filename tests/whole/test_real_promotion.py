@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import requests
 
-from cluster.cluster import Cluster
-from cluster.spec import ClusterSpec
-from cluster.testing import free_base_port
 from policies.model import Resources
-from quicksilver.stack import Stack
-from rm_proxy.yarn_rest import YarnRest
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients
+from quicksilver.workloads.distributed_shell import reported, start_shell
+from quicksilver.workloads.records import GUARANTEED, Watch
+from quicksilver.workloads.rest import get_json
+from rm_proxy.yarn.client import YarnRest
 from tests.whole.job import Task, job
-from workloads import clients
-from workloads.distributed_shell import reported, start_shell
-from workloads.records import GUARANTEED, Watch
-from workloads.rest import get_json
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 NODES, VCORES, TASK_MB = 2, 2, 256

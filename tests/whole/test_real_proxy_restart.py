@@ -11,11 +11,19 @@ from random import Random
 import pytest
 import requests
 
-from cluster.cluster import Cluster
-from quicksilver.evidence import measure
-from quicksilver.stack import Stack
-from workloads.mapreduce import JobOptions, RunningJob, count_words, make_text, put_text, read_counts, start_wordcount
-from workloads.records import Watch
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from quicksilver.run_records import measure
+from quicksilver.workloads.mapreduce import (
+    JobOptions,
+    RunningJob,
+    count_words,
+    make_text,
+    put_text,
+    read_counts,
+    start_wordcount,
+)
+from quicksilver.workloads.records import Watch
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)

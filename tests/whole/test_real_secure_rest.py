@@ -10,15 +10,15 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from cluster.cluster import Cluster
 from quicksilver.cli import cli
-from quicksilver.stack import Stack
-from shell.rest import RefusedError, RestClient, UnreachableError
-from shell.security import Credentials, client_context
-from shell.tokens import Role
-from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError
+from quicksilver.common.http.security import Credentials, client_context
+from quicksilver.common.http.tokens import Role
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 
-certs = pytest.importorskip("shell.certs", reason="needs cryptography: `make setup` installs it")
+certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})

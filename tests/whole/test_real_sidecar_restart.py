@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import requests
 
-from bench.las.modes import las_policies
-from cluster.cluster import Cluster
-from quicksilver.evidence import measure
-from quicksilver.stack import Stack
+from quicksilver.bench.las.modes import las_policies
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from quicksilver.run_records import measure
+from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
+from quicksilver.workloads.records import Watch
 from tests.sidecar.resizer.containers import needs_cgroup1
 from tests.whole.job import SYSTEM, Job, job
 from tests.whole.requester import SCALE, burner, requester
 from tests.whole.test_real_preemption import Node, until
-from workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
-from workloads.records import Watch
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)

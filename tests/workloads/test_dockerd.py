@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from workloads.dockerd import BUSYBOX_IMAGE, Dockerd, missing, running_dockerd
-from workloads.errors import WorkloadError
+from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd, missing, running_dockerd
+from quicksilver.workloads.errors import WorkloadError
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120), pytest.mark.skipif(missing() != "", reason=missing())]
 

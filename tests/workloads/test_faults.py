@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
-from cluster.spec import HostPort
-from workloads.clients import Client
-from workloads.errors import JobFailedError
-from workloads.faults import causes, checks, jobs, plan
-from workloads.faults.jobs import Jobs, Lane, Outcome, started
-from workloads.faults.toxic import Between, Toxics
+from quicksilver.cluster.spec import HostPort
+from quicksilver.workloads.clients import Client
+from quicksilver.workloads.errors import JobFailedError
+from quicksilver.workloads.faults import causes, checks, jobs, plan
+from quicksilver.workloads.faults.jobs import Jobs, Lane, Outcome, started
+from quicksilver.workloads.faults.toxic import Between, Toxics
 
 NODES, LINKS = ["node1", "node2"], ["AM-proxy", "proxy-RM"]
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from workloads.errors import OutputError
-from workloads.gridmix import Plan, gridmix_arguments
-from workloads.gridmix_summary import finished_jobs, parse_summary, seconds
+from quicksilver.workloads.errors import OutputError
+from quicksilver.workloads.gridmix import Plan, gridmix_arguments
+from quicksilver.workloads.gridmix_summary import finished_jobs, parse_summary, seconds
 
 OUTPUT = (Path(__file__).parents[1] / "data" / "workloads" / "gridmix.txt").read_text()
 

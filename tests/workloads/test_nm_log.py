@@ -1,6 +1,6 @@
 """Reading a NodeManager's log: lines as Hadoop 3.4.2 writes them."""
 
-from workloads.nm_log import Life, lives, most_at_once
+from quicksilver.workloads.nm_log import Life, lives, most_at_once
 
 LINE = (
     "2026-11-21 14:00:0{at},500 INFO org.apache.hadoop...ContainerImpl: Container {cid} transitioned from {a} to {b}\n"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from workloads import clients, distributed_shell, mapreduce
-from workloads.errors import OutputError
-from workloads.history import (
+from quicksilver.workloads import clients, distributed_shell, mapreduce
+from quicksilver.workloads.errors import OutputError
+from quicksilver.workloads.history import (
     JOB_COUNTERS,
     page_text,
     parse_attempts,
@@ -16,8 +16,17 @@ from workloads.history import (
     parse_job,
     parse_log_links,
 )
-from workloads.records import GUARANTEED, OPPORTUNISTIC, Grants, Seen, application_of, grants, is_master, tally
-from workloads.rumen import read_trace
+from quicksilver.workloads.records import (
+    GUARANTEED,
+    OPPORTUNISTIC,
+    Grants,
+    Seen,
+    application_of,
+    grants,
+    is_master,
+    tally,
+)
+from quicksilver.workloads.rumen import read_trace
 
 DATA = Path(__file__).parents[1] / "data" / "workloads"
 

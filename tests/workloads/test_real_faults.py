@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.testing import free_base_port
-from workloads.faults import plan
-from workloads.faults.__main__ import Options, noticed, run
-from workloads.faults.jobs import MAPREDUCE, SHELL
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.workloads.faults import plan
+from quicksilver.workloads.faults.__main__ import Options, noticed, run
+from quicksilver.workloads.faults.jobs import MAPREDUCE, SHELL
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.timeout(590)]
 FAULTS = 15

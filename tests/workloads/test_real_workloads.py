@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cluster.cluster import Cluster
-from quicksilver.stack import Stack
-from workloads import clients, mapreduce, spark
-from workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
-from workloads.environment import ROUTES, Environment, Where
-from workloads.gridmix import Plan, run_gridmix
-from workloads.history import JOB_COUNTERS, History
-from workloads.mapreduce import JobOptions, JobResult
-from workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
-from workloads.rest import get_json
-from workloads.rumen import make_trace
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients, mapreduce, spark
+from quicksilver.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
+from quicksilver.workloads.environment import ROUTES, Environment, Where
+from quicksilver.workloads.gridmix import Plan, run_gridmix
+from quicksilver.workloads.history import JOB_COUNTERS, History
+from quicksilver.workloads.mapreduce import JobOptions, JobResult
+from quicksilver.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
+from quicksilver.workloads.rest import get_json
+from quicksilver.workloads.rumen import make_trace
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
 TEXT = mapreduce.make_text(500)

@@ -15,14 +15,14 @@ import pytest
 import requests
 from click.testing import CliRunner
 
-from workloads import environment, spark
-from workloads.clients import Client, Clients
-from workloads.distributed_shell import ShellResult, shell_is_right
-from workloads.environment import Where, finish, one_line_errors, running
-from workloads.errors import JobFailedError, OutputError, WorkloadError
-from workloads.records import GUARANTEED, OPPORTUNISTIC, Tally
-from workloads.rest import eventually
-from workloads.spark import Outcome, is_right
+from quicksilver.workloads import environment, spark
+from quicksilver.workloads.clients import Client, Clients
+from quicksilver.workloads.distributed_shell import ShellResult, shell_is_right
+from quicksilver.workloads.environment import Where, finish, one_line_errors, running
+from quicksilver.workloads.errors import JobFailedError, OutputError, WorkloadError
+from quicksilver.workloads.records import GUARANTEED, OPPORTUNISTIC, Tally
+from quicksilver.workloads.rest import eventually
+from quicksilver.workloads.spark import Outcome, is_right
 
 MODULES = ("wordcount", "gridmix", "spark", "distributed_shell")
 

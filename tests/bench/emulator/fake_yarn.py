@@ -12,14 +12,14 @@ from typing import Any, cast
 
 from google.protobuf.message import Message
 
-from bench.emulator.links import Address
-from bench.emulator.model import Umbilical
 from hadoop_rpc.connection import Call, SaslFrame, ServerConnection
 from hadoop_rpc.protos import yarn_client_pb2 as c
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.sasl import DigestMd5Client, parse_directives
-from rm_proxy.ids import container_id_text
+from quicksilver.bench.emulator.masters.links import Address
+from quicksilver.bench.emulator.model import Umbilical
+from rm_proxy.domain.ids import container_id_text
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 PASSWORD = b"pw"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bench.emulator.am import AmSettings, Command, Launch, MapReduceAm, Stop
-from bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.ids import container_id_proto
+from quicksilver.bench.emulator.masters.am import AmSettings, Command, Launch, MapReduceAm, Stop
+from quicksilver.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
+from rm_proxy.domain.ids import container_id_proto
 
 RACK = "/default-rack"
 

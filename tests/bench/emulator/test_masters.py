@@ -9,11 +9,11 @@ from itertools import count
 
 import pytest
 
-from bench.emulator import masters as masters_module
-from bench.emulator import session
-from bench.emulator.am import AmSettings
-from bench.emulator.masters import Masters, MastersSettings
-from bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
+from quicksilver.bench.emulator.masters import masters as masters_module
+from quicksilver.bench.emulator.masters import session
+from quicksilver.bench.emulator.masters.am import AmSettings
+from quicksilver.bench.emulator.masters.masters import Masters, MastersSettings
+from quicksilver.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
 from tests.bench.emulator.fake_yarn import FakeYarn, fake_yarn
 
 BEAT_S = 0.01

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.emulator.am import AmSettings
-from bench.emulator.masters import Masters, MastersSettings
-from bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
-from bench.emulator.nodes import Nodes, NodeSettings, host_of
-from bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
-from cluster.testing import free_base_port
+from quicksilver.bench.emulator.masters.am import AmSettings
+from quicksilver.bench.emulator.masters.masters import Masters, MastersSettings
+from quicksilver.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
+from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
+from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
+from quicksilver.cluster.testing import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 

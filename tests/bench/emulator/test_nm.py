@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator.nm import NodeManager, Phase
-from bench.emulator.nm_events import (
+from quicksilver.bench.emulator.nodes.nm import NodeManager, Phase
+from quicksilver.bench.emulator.nodes.nm_events import (
     BY_APPMASTER,
     KILLED_AFTER_APP_COMPLETION,
     KILLED_BY_APPMASTER,

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from bench.emulator.nm import NodeManager
-from bench.emulator.nm_events import Size
-from bench.emulator.node import Delays, EmulatedNode, Tally
-from bench.emulator.node_login import signature
-from bench.emulator.pipe import join
-from bench.emulator.rm_link import Answered
-from bench.emulator.tracker import HEARTBEAT, REGISTER, TurnedAwayError
-from bench.yarn_client import ContainerRefusedError, NmClient
 from hadoop_rpc.errors import LoginRefusedError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos import yarn_server_pb2 as s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from sidecar.starts import container_id, container_proto
+from quicksilver.bench.emulator.nodes.nm import NodeManager
+from quicksilver.bench.emulator.nodes.nm_events import Size
+from quicksilver.bench.emulator.nodes.node import Delays, EmulatedNode, Tally
+from quicksilver.bench.emulator.nodes.node_login import signature
+from quicksilver.bench.emulator.nodes.rm_link import Answered
+from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, TurnedAwayError
+from quicksilver.bench.emulator.pipe import join
+from quicksilver.bench.yarn_client import ContainerRefusedError, NmClient
+from sidecar.gate.start_messages import container_id, container_proto
 
 KEY, NM_KEY = b"container key", b"nm key"
 NAME = "container_1700000000000_0007_01_000001"

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator.nm import Counts
-from bench.emulator.nodes import NodeFailedError, Nodes, NodeSettings, host_of
+from quicksilver.bench.emulator.nodes.nm import Counts
+from quicksilver.bench.emulator.nodes.nodes import NodeFailedError, Nodes, NodeSettings, host_of
 
 
 @given(st.lists(st.integers(0, 100_000), unique=True))

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.emulator.nm import Counts
-from bench.emulator.nodes import Nodes, NodeSettings
-from bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, Running, resource_manager, until_running
-from bench.yarn_client import AmClient, NmClient, RmClient
-from cluster.testing import free_base_port
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
-from sidecar.starts import container_id
+from quicksilver.bench.emulator.nodes.nm import Counts
+from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings
+from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, Running, resource_manager, until_running
+from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
+from quicksilver.cluster.testing import free_base_port
+from sidecar.gate.start_messages import container_id
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 

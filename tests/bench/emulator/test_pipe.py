@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from bench.emulator.pipe import Pipe, join
+from quicksilver.bench.emulator.pipe import Pipe, join
 
 
 class End(asyncio.Protocol):

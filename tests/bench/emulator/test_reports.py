@@ -10,10 +10,10 @@ import pytest
 import requests
 import uvloop
 
-from bench.emulator.reports import NodeRest, ProxyLine, Traffic
-from shell.errors import QuicksilverError
-from shell.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
-from shell.rest import RefusedError, RestClient, UnreachableError, bound_socket, serve
+from quicksilver.bench.emulator.reports import NodeRest, ProxyLine, Traffic
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError, bound_socket, serve
+from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
 from tests.sidecar.fakes import FakeProxy
 
 REPORT = Report(

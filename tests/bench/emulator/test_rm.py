@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, cancelled_by_sigterm, spec
+from quicksilver.bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, cancelled_by_sigterm, spec
 
 
 def test_the_stock_one_knows_nothing_of_quicksilver_nor_of_opportunistic_containers() -> None:

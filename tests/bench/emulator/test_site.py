@@ -11,15 +11,15 @@ from typing import Any
 
 import uvloop
 
-from bench.emulator.reports import Traffic
-from bench.emulator.site import Site, Slow, Wiring
+from policies.config.policy_set import Policies
 from policies.model import Resources
-from policies.settings import Policies
-from shell.messages import Grant, Grants
-from shell.rest import RestClient, bound_socket, serve
+from quicksilver.bench.emulator.reports import Traffic
+from quicksilver.bench.emulator.site import Site, Slow, Wiring
+from quicksilver.common.http.rest import RestClient, bound_socket, serve
+from quicksilver.common.messages import Grant, Grants
 from sidecar.config import SidecarSettings
+from sidecar.gate.start_messages import container_id
 from sidecar.metrics import SidecarMetrics
-from sidecar.starts import container_id
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeNm, FakeProxy, cid, start_request
 
 

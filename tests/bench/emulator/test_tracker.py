@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator.nm import NodeManager
-from bench.emulator.nm_events import (
+from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.protos import yarn_server_pb2 as s
+from quicksilver.bench.emulator.nodes.nm import NodeManager
+from quicksilver.bench.emulator.nodes.nm_events import (
     KILLED_BY_RESOURCEMANAGER,
     AppOver,
     Asked,
@@ -18,10 +20,8 @@ from bench.emulator.nm_events import (
     Start,
     Stop,
 )
-from bench.emulator.tracker import Relay, Tracker, TurnedAwayError
-from hadoop_rpc.protos import yarn_pb2 as y
-from hadoop_rpc.protos import yarn_server_pb2 as s
-from sidecar.starts import application_id, container_id, container_proto
+from quicksilver.bench.emulator.nodes.tracker import Relay, Tracker, TurnedAwayError
+from sidecar.gate.start_messages import application_id, container_id, container_proto
 
 APP = application_id(1700000000000, 7)
 A, B, C = (f"container_1700000000000_0007_01_00000{number}" for number in (1, 2, 3))

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator import workloads
-from bench.emulator.jobs import Scaling, scaled, shape
-from bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
-from bench.emulator.workloads import draw
-from simulator.traces import draws
-from simulator.traces.mercury import BLOCK, WORKLOADS, Kind, Workload
+from quicksilver.bench.emulator import workloads
+from quicksilver.bench.emulator.jobs import Scaling, scaled, shape
+from quicksilver.bench.emulator.model import MAP, REDUCE, JobSpec, TaskSpec
+from quicksilver.bench.emulator.workloads import draw
+from quicksilver.simulator.traces import draws
+from quicksilver.simulator.traces.mercury import BLOCK, WORKLOADS, Kind, Workload
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

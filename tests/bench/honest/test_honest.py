@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.emulator.model import JobRecord, TaskRecord
-from bench.honest.figures import compared, figures
-from bench.honest.plan import Plan, draw, spec
-from bench.honest.run import order
+from quicksilver.bench.emulator.model import JobRecord, TaskRecord
+from quicksilver.bench.emulator_validation.figures import compared, figures
+from quicksilver.bench.emulator_validation.plan import Plan, draw, spec
+from quicksilver.bench.emulator_validation.run import order
 
 
 def job(*tasks: tuple[float | None, float | None], submitted_s: float = 0.0) -> JobRecord:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from bench.mercury.compare import GOALS
-from bench.mercury.competitors import ALL
-from bench.mercury.figures import METRICS
-from simulator.traces.mercury import WORKLOADS
+from quicksilver.bench.mercury.compare import GOALS
+from quicksilver.bench.mercury.competitors import ALL
+from quicksilver.bench.mercury.figures import METRICS
+from quicksilver.simulator.traces.mercury import WORKLOADS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "benchmarks.md").read_text()
 SECTION = PAGE.partition("## bench-mercury")[2].partition("\n## ")[0]

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
-from bench.mercury import compare, plan
-from bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
-from bench.mercury.figures import Window, figures, summary
-from bench.mercury.phases import idle_ratios, phases
-from bench.mercury.raw import packed, unpacked
-from policies.settings import Policies
+from policies.config.policy_set import Policies
+from quicksilver.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver.bench.mercury import compare, plan
+from quicksilver.bench.mercury.competitors import ALL, BY_NAME, OWN_OPPORTUNISTIC, Competitor
+from quicksilver.bench.mercury.figures import Window, figures, summary
+from quicksilver.bench.mercury.phases import idle_ratios, phases
+from quicksilver.bench.mercury.raw import packed, unpacked
 
 
 def run_of(competitor: str, ends_s: list[float], seed: int = 1, workload: str = compare.FIXED) -> RunResult:

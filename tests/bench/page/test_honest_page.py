@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from bench.emulator.model import JobRecord, TaskRecord
-from bench.page.pages import page_of
-from report.model import Lines, Table
+from quicksilver.bench.emulator.model import JobRecord, TaskRecord
+from quicksilver.bench.page.pages import page_of
+from quicksilver.report.model import Lines, Table
 
 
 def run(place: str, through: bool, wait_s: float) -> dict[str, object]:

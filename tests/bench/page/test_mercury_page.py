@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
-from bench.mercury.compare import FIXED, result
-from bench.mercury.raw import packed
-from bench.page import curves, mercury, plain
-from bench.page.__main__ import main
-from bench.page.pages import beside, page_of
-from report.model import Bars, Estimate, Lines, Prose, Table
-from shell.errors import QuicksilverError
+from quicksilver.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver.bench.mercury.compare import FIXED, result
+from quicksilver.bench.mercury.raw import packed
+from quicksilver.bench.page import curves, mercury, plain
+from quicksilver.bench.page.__main__ import main
+from quicksilver.bench.page.pages import beside, page_of
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.report.model import Bars, Estimate, Lines, Prose, Table
 
 MACHINE = {"cpu": "AMD", "cores": 2, "memory_mb": 24105, "kernel": "6.18", "python": "3.11.7", "load_at_start": 0.5}
 
@@ -130,11 +130,11 @@ def test_facts_name_machine_commit_and_command_but_not_where_it_lies() -> None:
     assert plain.facts(mercury_result()) == [
         ("machine", "AMD, 2 cores, 24,105 MB, kernel 6.18, Python 3.11.7, load 0.5 at the start"),
         ("commit", "`abc`"),
-        ("command", "`python -m bench.mercury --quick`"),
+        ("command", "`python -m quicksilver.bench.mercury --quick`"),
         ("settings", "lanes 2"),
     ]
     assert plain.command(["/x/.venv/bin/quicksilver", "bench", "las"]) == "quicksilver bench las"
-    assert plain.command(["/x/bench/recovery.py"]) == "python -m bench.recovery"
+    assert plain.command(["/x/quicksilver/bench/recovery.py"]) == "python -m quicksilver.bench.recovery"
 
 
 def test_any_result_is_tables() -> None:

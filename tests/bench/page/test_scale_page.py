@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from bench.page.pages import page_of
-from report.model import Lines, Table
+from quicksilver.bench.page.pages import page_of
+from quicksilver.report.model import Lines, Table
 
 
 def result(**more: Any) -> dict[str, Any]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.mercury.raw import packed
-from bench.page.pages import page_of
-from bench.trace import ratios, summary
-from report.model import Bars, Lines, Table
+from quicksilver.bench.mercury.raw import packed
+from quicksilver.bench.page.pages import page_of
+from quicksilver.bench.trace import ratios, summary
+from quicksilver.report.model import Bars, Lines, Table
 from tests.bench.page.test_mercury_page import run_of
 
 

@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-from bench.child import ChildError
-from bench.loadgen import LoadProcess, Phase
-from bench.scale.field import FieldProcess, Plot
+from quicksilver.bench.child_process import ChildError
+from quicksilver.bench.loadgen import LoadProcess, Phase
+from quicksilver.bench.scale.field import FieldProcess, Plot
 
 NOWHERE = ("127.0.0.1", 1)
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.scale.field import TASK_MB, endless, stream
-from bench.scale.figures import exponent, growth, headline, heartbeat_cpu_ms, per_unit
+from quicksilver.bench.scale.field import TASK_MB, endless, stream
+from quicksilver.bench.scale.figures import exponent, growth, headline, heartbeat_cpu_ms, per_unit
 
 
 @given(st.floats(0.1, 3), st.floats(0.001, 1000))

@@ -7,14 +7,14 @@ import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from bench.policies import real
-from bench.sim.replay import POLICIES, Replayed, Shuffling, compared, kept, main, rumen
 from policies.model import Kind, Resources
-from rm_proxy.records import AppRecord, GrantRecord
-from rm_proxy.rows import NodeEvent
-from rm_proxy.store import Store
-from shell.messages import ContainerEvent, EventKind
-from simulator.traces.formats import read
+from quicksilver.bench.policies import real
+from quicksilver.bench.sim.replay import POLICIES, Replayed, Shuffling, compared, kept, main, rumen
+from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.simulator.traces.formats import read
+from rm_proxy.domain.records import AppRecord, GrantRecord
+from rm_proxy.store.rows import NodeEvent
+from rm_proxy.store.store import Store
 
 
 def ran(folder: Path, policy: str, number: int, end_s: float) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.sim import reproduce
-from bench.sim.papers import NO_GIANTS, PARTS, YAHOO, Variant
-from bench.sim.reproduce import Ran, beside, jobs_of, main, offered, once
-from simulator.figures import ALL, LONG, SHORT
-from simulator.model import Job
-from simulator.systems import load
-from simulator.traces.generate import generate
+from quicksilver.bench.sim import reproduce
+from quicksilver.bench.sim.papers import NO_GIANTS, PARTS, YAHOO, Variant
+from quicksilver.bench.sim.reproduce import Ran, beside, jobs_of, main, offered, once
+from quicksilver.simulator.figures import ALL, LONG, SHORT
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.systems import load
+from quicksilver.simulator.traces.generate import generate
 
 
 def ran(*completion_s: float) -> Ran:

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from bench.sim.apollo import PAIRS, RUNS, apollo, figures, measure, oracle_s
-from bench.sim.matching import soonest
-from simulator.model import Job, JobOutcome, SimResult
+from quicksilver.bench.sim.apollo import PAIRS, RUNS, apollo, figures, measure, oracle_s
+from quicksilver.bench.sim.matching import soonest
+from quicksilver.simulator.model import Job, JobOutcome, SimResult
 
 
 def test_an_oracle_never_waits_for_a_slot() -> None:
@@ -46,8 +46,8 @@ def test_a_small_measurement_has_all_runs() -> None:
 
 
 def test_matching_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.sim.apollo.write", lambda *_: "nowhere")
-    monkeypatch.setattr("bench.sim.apollo.MATCHING", ((20, 10.0),))
+    monkeypatch.setattr("quicksilver.bench.sim.apollo.write", lambda *_: "nowhere")
+    monkeypatch.setattr("quicksilver.bench.sim.apollo.MATCHING", ((20, 10.0),))
     result = CliRunner().invoke(apollo, ["--part", "matching", "--draws", "2"])
     row = json.loads(result.stdout)["matching"][0]
     assert (row["tasks"], row["draws"]) == (20, 2) and row["greedy"] >= row["stable"] >= 1

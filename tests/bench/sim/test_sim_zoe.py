@@ -3,9 +3,9 @@
 import pytest
 from click.testing import CliRunner
 
-from bench.sim.zoe import figures, measure, on_servers, ratios, runs, zoe
-from simulator.model import JobOutcome, SimResult
-from simulator.zoe.model import BATCH_RIGID, INTERACTIVE
+from quicksilver.bench.sim.zoe import figures, measure, on_servers, ratios, runs, zoe
+from quicksilver.simulator.model import JobOutcome, SimResult
+from quicksilver.simulator.zoe.model import BATCH_RIGID, INTERACTIVE
 
 
 def test_parts_share_no_run_and_make_their_own_ratios() -> None:

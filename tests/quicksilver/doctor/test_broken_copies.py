@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.confdirs import overlay_root
+from quicksilver.cluster.confdirs import overlay_root
+from quicksilver.common.hadoop.xml import read_properties
 from quicksilver.doctor.codes import CODES
 from quicksilver.doctor.site_edit import apply
-from shell.hadoop_xml import read_properties
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, cure, serious
 
 _RM = "yarn.resourcemanager"

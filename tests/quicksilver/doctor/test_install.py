@@ -9,13 +9,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cluster.confdirs import overlay_root
 from quicksilver.cli import cli
+from quicksilver.cluster.confdirs import overlay_root
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.doctor.install import BEGIN, END, install, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
 from quicksilver.doctor.site_edit import apply, layout
-from shell.errors import SettingsError
-from shell.hadoop_conf import load_hadoop_conf
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, serious
 
 ROLES: tuple[Role, ...] = (RM, NM, CLIENT)

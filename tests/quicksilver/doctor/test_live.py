@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from quicksilver.common.process.version import version
 from quicksilver.doctor import live
 from quicksilver.doctor.checks_live import numbers
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.diagnose import diagnose
 from quicksilver.doctor.live import ask_daemons
 from quicksilver.doctor.model import Facts, Finding, Live, Proxy, Severity
-from shell.version import version
 from tests.quicksilver.doctor.words import ALL_Q, Copy, copy_of
 
 NODE = "127.0.0.1:{port}"

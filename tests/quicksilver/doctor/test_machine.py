@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policies.settings import Policies
+from policies.config.policy_set import Policies
 from quicksilver.doctor.checks_machine import check
 from quicksilver.doctor.collect import Where, read_files
 from quicksilver.doctor.local import look_here

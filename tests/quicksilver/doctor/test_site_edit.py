@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.defaults import DEFAULTS
+from quicksilver.common.hadoop.xml import read_properties
 from quicksilver.doctor.site_edit import EMPTY, apply, layout
 from quicksilver.doctor.spelling import distance, known_names, nearest
-from shell.errors import SettingsError
-from shell.hadoop_defaults import DEFAULTS
-from shell.hadoop_xml import read_properties
 
 FILE = Path("yarn-site.xml")
 NAMES = st.sampled_from(["a.b", "a.c", "x.y.z"])

@@ -9,10 +9,10 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from cluster import ClusterSpec
-from cluster.confdirs import ConfDirs
-from cluster.jars import Jars
 from quicksilver.cli import cli
+from quicksilver.cluster import ClusterSpec
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.jars import Jars
 from quicksilver.doctor.site_edit import EMPTY, apply
 
 ALL_Q = "policies: {queues: '*', routes: [{policy: only_q}]}\nproxy: {upstream: '127.0.0.1:18035'}\n"

@@ -10,8 +10,8 @@ import subprocess
 from pathlib import Path
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from sidecar.gate.start_messages import container_id
 from sidecar.resizer.processes import scan
-from sidecar.starts import container_id
 from tests.sidecar.fakes import APP, FakeNm
 
 _KILL_AFTER_S = 0.25

@@ -18,9 +18,9 @@ import pytest
 import requests
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from shell.messages import Grant, Grants
-from shell.rest import bound_socket, serve
-from sidecar.starts import container_proto
+from quicksilver.common.http.rest import bound_socket, serve
+from quicksilver.common.messages import Grant, Grants
+from sidecar.gate.start_messages import container_proto
 from tests.sidecar.fakes import APP, ATTEMPT, FakeAm, FakeProxy, cid, nm_web, start_request
 from tests.sidecar.faults.real_nm import ProcessNm
 from tests.sidecar.faults.watcher import MOUNTS, GroupWatcher

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.resizer.base import Leader, ResizeRefusedError
-from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import groups_of, leader_of, scan
 
 BURNER = "(while :; do :; done) & wait"

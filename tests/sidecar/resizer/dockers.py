@@ -11,10 +11,10 @@ from typing import Protocol
 import psutil
 import pytest
 
+from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Leader, ResizeRefusedError
-from sidecar.resizer.docker_group import Group, group_of
-from sidecar.resizer.files import keyed
-from workloads.dockerd import BUSYBOX_IMAGE, Dockerd
+from sidecar.resizer.cgroup.files import keyed
+from sidecar.resizer.docker.group import Group, group_of
 
 BURN = "while :; do :; done"
 _numbers = itertools.count(1)

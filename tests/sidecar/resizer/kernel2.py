@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from sidecar.resizer import files
 from sidecar.resizer.base import Leader
+from sidecar.resizer.cgroup import files
 from sidecar.resizer.processes import leader_of
 
 _ALWAYS: Final = {

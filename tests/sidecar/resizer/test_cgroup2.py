@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from sidecar.resizer import cgroup2, give_back2
 from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
-from sidecar.resizer.cgroup2 import Cgroup2, undo_cgroup2
-from sidecar.resizer.leftovers2 import clean_cgroup2
+from sidecar.resizer.cgroup import v2, v2_restore
+from sidecar.resizer.cgroup.v2 import Cgroup2, undo_cgroup2
+from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
 from tests.sidecar.resizer.kernel2 import Kernel2
 
 CID: Final = "container_1700000000000_0001_01_000002"
@@ -236,7 +236,7 @@ def test_endless_forking_is_refused_and_given_back(
 ) -> None:
     before = kernel.groups()
     pids = iter(range(1000, 9999))
-    monkeypatch.setattr(cgroup2, "_ROUNDS", 5)
+    monkeypatch.setattr(v2, "_ROUNDS", 5)
     ours = resizer(kernel)
     forked: set[int] = set()
 
@@ -418,7 +418,7 @@ def test_refusal_does_not_keep_the_rest_from_being_given_back(kernel: Kernel2, l
 
 
 def test_processes_that_do_not_leave_are_told(kernel: Kernel2, leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(give_back2, "_EMPTY_WITHIN_S", 0.0)
+    monkeypatch.setattr(v2_restore, "_EMPTY_WITHIN_S", 0.0)
     ours = resizer(kernel)
     ours.attach(CID, leader)
     with pytest.raises(ResizeRefusedError, match="3 processes do not leave it"):

@@ -12,8 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Usage
-from sidecar.resizer.docker import DockerResizer, undo_docker
+from sidecar.resizer.docker.resizer import DockerResizer, undo_docker
 from tests.dockerd import dockerd
 from tests.sidecar.resizer.dockers import (
     BURN,
@@ -28,7 +29,6 @@ from tests.sidecar.resizer.dockers import (
     refusal,
     throttled,
 )
-from workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 
 __all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]

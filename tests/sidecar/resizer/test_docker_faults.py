@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sidecar.resizer.docker import DockerResizer, undo_all, undo_docker
+from quicksilver.workloads.dockerd import Dockerd
+from sidecar.resizer.docker.resizer import DockerResizer, undo_all, undo_docker
 from tests.dockerd import dockerd, private_dockerd
 from tests.sidecar.resizer.dockers import (
     Run,
@@ -23,7 +24,6 @@ from tests.sidecar.resizer.dockers import (
     in_force,
     refusal,
 )
-from workloads.dockerd import Dockerd
 
 __all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
@@ -103,7 +103,7 @@ def test_a_killed_sidecar_leaves_what_to_give_back(
         undo_docker({"resizer": "docker", "record": str(record)})
     elif heir == "guardian's process":
         line = json.dumps({"put": cid, "undo": {"resizer": "docker", "record": str(record)}}) + "\n"
-        command = [sys.executable, "-m", "sidecar.guardian", "test"]
+        command = [sys.executable, "-m", "sidecar.service.guardian", "test"]
         subprocess.run(command, input=line, text=True, cwd=_ROOT, timeout=60, check=True)
     elif heir == "start":
         assert undo_all(records) == []
@@ -200,5 +200,5 @@ def test_a_record_that_was_never_finished_is_no_record(resizer: DockerResizer, r
 
 
 def test_the_sdk_is_not_loaded_before_it_is_used() -> None:
-    code = "import sys, sidecar.resizer.docker as d; d.DockerResizer(); sys.exit('docker' in sys.modules)"
+    code = "import sys, sidecar.resizer.docker.resizer as d; d.DockerResizer(); sys.exit('docker' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, timeout=60).returncode == 0

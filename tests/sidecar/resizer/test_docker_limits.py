@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidecar.resizer.docker_engine import Limits
-from sidecar.resizer.docker_group import Group, group_of
-from sidecar.resizer.docker_limits import full, period_us, quota_us, shrunk
+from sidecar.resizer.docker.engine import Limits
+from sidecar.resizer.docker.group import Group, group_of
+from sidecar.resizer.docker.limits import full, period_us, quota_us, shrunk
 
 LIMITS = st.one_of(
     st.builds(Limits, st.integers(10_000_000, 64 * 10**9), st.just(0), st.just(0), st.integers(0, 4096)),

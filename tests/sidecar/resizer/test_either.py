@@ -12,16 +12,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Leader, Usage
-from sidecar.resizer.cgroup1 import Cgroup1
-from sidecar.resizer.docker import DockerResizer
-from sidecar.resizer.either import DockerOr
+from sidecar.resizer.cgroup.v1 import Cgroup1
+from sidecar.resizer.composite import DockerOr
+from sidecar.resizer.docker.resizer import DockerResizer
 from sidecar.resizer.fake import Fake
 from sidecar.resizer.processes import groups_of
 from tests.dockerd import dockerd
 from tests.sidecar.resizer.containers import PARENT, needs_cgroup1
 from tests.sidecar.resizer.dockers import Run, begin, beginning, eventually, group, leader_of, new_name, refusal
-from workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 
 __all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from shell.hadoop_conf import HadoopConf, load_hadoop_conf
-from sidecar.resizer import files
+from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from sidecar.resizer.base import Leader, ResizeRefusedError
-from sidecar.resizer.cgroup1 import Cgroup1
-from sidecar.resizer.hierarchies import hierarchies
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1 import Cgroup1
+from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.probe import WANTED, choose, nm_groups
 from sidecar.resizer.processes import family, look, scan
 from tests.sidecar.resizer.containers import NAME, PARENT, groups_left, needs_cgroup1

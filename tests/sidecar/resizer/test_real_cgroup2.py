@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from sidecar.resizer import cgroup2, files
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.resizer.cgroup2 import Cgroup2
-from sidecar.resizer.leftovers2 import clean_cgroup2
+from sidecar.resizer.cgroup import files, v2
+from sidecar.resizer.cgroup.v2 import Cgroup2
+from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
+from sidecar.resizer.cgroup.v2_mount import unified
 from sidecar.resizer.processes import groups_of, leader_of, scan
-from sidecar.resizer.unified import unified
 
 pytestmark = pytest.mark.cgroup
 CID: Final = "container_1700000000000_0001_01_000002"
@@ -41,7 +41,7 @@ def mount() -> Path:
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """An emulated processor needs its time; the bound has a test of its own."""
-    monkeypatch.setattr(cgroup2, "_FROZEN_WITHIN_S", 20.0)
+    monkeypatch.setattr(v2, "_FROZEN_WITHIN_S", 20.0)
 
 
 @pytest.fixture
@@ -285,7 +285,8 @@ from sidecar.resizer.cgroup2 import Cgroup2
 from sidecar.resizer.processes import leader_of
 resizer = Cgroup2("{TOP}/node1")
 resizer.attach("{CID}", leader_of({burner.pid}))
-guardian = subprocess.Popen([sys.executable, "-m", "sidecar.guardian", "{TOP}"], stdin=subprocess.PIPE, text=True)
+command = [sys.executable, "-m", "sidecar.service.guardian", "{TOP}"]
+guardian = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
 for line in ({{"put": "{CID}", "undo": resizer.undo("{CID}")}}, {{"clean": resizer.parents()}}):
     print(json.dumps(line), file=guardian.stdin, flush=True)
 resizer.shrink("{CID}", 0.05)

@@ -15,13 +15,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from simulator.model import Job
-from simulator.traces.dynoyarn import dump_dynoyarn
-from simulator.traces.formats import FORMATS, format_of, read, read_specs
-from simulator.traces.hawk import dump_hawk, read_hawk
-from simulator.traces.jobs import dump_jobs, read_jobs
-from simulator.traces.lines import Mistakes, TraceError, in_order
-from simulator.traces.spec import REDUCE, JobSpec, TaskSpec, job_of, spec_of
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
+from quicksilver.simulator.traces.formats import FORMATS, format_of, read, read_specs
+from quicksilver.simulator.traces.hawk import dump_hawk, read_hawk
+from quicksilver.simulator.traces.jobs import dump_jobs, read_jobs
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, in_order
+from quicksilver.simulator.traces.spec import REDUCE, JobSpec, TaskSpec, job_of, spec_of
 
 DATA = Path(__file__).parents[2] / "data" / "workloads"
 SECONDS = st.floats(0, 1e9, allow_nan=False)

@@ -10,11 +10,11 @@ from statistics import fmean, pstdev
 
 import pytest
 
-from simulator.traces import draws
-from simulator.traces.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
-from simulator.traces.generate import GENERATORS, NoSuchGeneratorError, generate, generator
-from simulator.traces.google import KINDS, Google
-from simulator.traces.shaping import measured
+from quicksilver.simulator.traces import draws
+from quicksilver.simulator.traces.clusters import CLOUDERA, FACEBOOK, YAHOO, Clustered
+from quicksilver.simulator.traces.generate import GENERATORS, NoSuchGeneratorError, generate, generator
+from quicksilver.simulator.traces.google import KINDS, Google
+from quicksilver.simulator.traces.shaping import measured
 
 
 @pytest.mark.parametrize("name", GENERATORS)

@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from policies.model import Kind, Resources
-from rm_proxy.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
-from rm_proxy.rows import NodeEvent, Row
-from rm_proxy.store import Store
-from shell.messages import ContainerEvent, EventKind
-from simulator import systems
-from simulator.checks import wrong
-from simulator.errors import SimulatorError
-from simulator.model import ClusterModel, Job
-from simulator.systems.recorded import SYSTEM, RecordedSettings
-from simulator.traces.formats import format_of, read
-from simulator.traces.lines import Mistakes, TraceError
-from simulator.traces.recorded import RecordedTask, by_stage, read_recorded
-from simulator.traces.source import Source
-from workloads.postgres import Postgres
+from quicksilver.common.messages import ContainerEvent, EventKind
+from quicksilver.simulator import systems
+from quicksilver.simulator.checks import wrong
+from quicksilver.simulator.errors import SimulatorError
+from quicksilver.simulator.model import ClusterModel, Job
+from quicksilver.simulator.systems.recorded import SYSTEM, RecordedSettings
+from quicksilver.simulator.traces.formats import format_of, read
+from quicksilver.simulator.traces.lines import Mistakes, TraceError
+from quicksilver.simulator.traces.recorded import RecordedTask, by_stage, read_recorded
+from quicksilver.simulator.traces.source import Source
+from quicksilver.workloads.postgres import Postgres
+from rm_proxy.domain.records import AppRecord, CompletionRecord, DecisionRecord, GrantRecord
+from rm_proxy.store.rows import NodeEvent, Row
+from rm_proxy.store.store import Store
 
 ANN = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", (), 0, 990.0)
 

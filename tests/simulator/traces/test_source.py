@@ -14,14 +14,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.model import Job
-from simulator.traces.cli import WRITERS, trace
-from simulator.traces.formats import read
-from simulator.traces.generate import generate
-from simulator.traces.lines import Mistakes, TraceError
-from simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
-from simulator.traces.source import Source
-from simulator.traces.zoe import ZoeMix, applications
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.cli import WRITERS, trace
+from quicksilver.simulator.traces.formats import read
+from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.lines import Mistakes, TraceError
+from quicksilver.simulator.traces.shaping import Errors, faster, head, measured, misestimated, speed_for
+from quicksilver.simulator.traces.source import Source
+from quicksilver.simulator.traces.zoe import ZoeMix, applications
 
 JOBS = [Job(n, 10.0 * n, (float(n), 2.0 * n), 1.5 * n) for n in range(1, 51)]
 HAWK = "1 2 15 10 20\n3 1 5 5\n7 1 8 9\n"
@@ -190,6 +190,9 @@ def test_generators_are_listed() -> None:
 
 
 def test_a_simulation_of_a_file_imports_no_database() -> None:
-    code = "import sys, simulator.cli; print([name for name in ('sqlalchemy', 'structlog') if name in sys.modules])"
+    code = (
+        "import sys, quicksilver.simulator.cli\n"
+        "print([name for name in ('sqlalchemy', 'structlog') if name in sys.modules])"
+    )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

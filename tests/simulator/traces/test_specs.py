@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from simulator.traces.durations import read_durations
-from simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
-from simulator.traces.lines import TraceError
-from simulator.traces.rumen import read_rumen
-from simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
-from simulator.traces.swim import SwimModel, read_swim
+from quicksilver.simulator.traces.durations import read_durations
+from quicksilver.simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
+from quicksilver.simulator.traces.lines import TraceError
+from quicksilver.simulator.traces.rumen import read_rumen
+from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+from quicksilver.simulator.traces.swim import SwimModel, read_swim
 
 DATA = Path(__file__).parents[2] / "data" / "workloads"
 MB = 2**20

@@ -1,0 +1,1 @@
+"""Calculations that policies of several slots share."""

@@ -1,0 +1,121 @@
+"""Binds a `policies:` section: names become policies with checked settings, and alternatives are laid over the base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from policies.config.registry import Bound, Registry
+from policies.config.schema import PoliciesSection, PolicySet
+from policies.config.validation import Path, validate
+from policies.errors import Mistake, PolicyError, SettingsError, close_to
+
+CHOICES: Final = ("place", "order", "preempt", "headroom", "shed", "steal", "correct", "police", "promote")
+"""Slots that one policy fills."""
+_OWN: Final = ("alternatives", "rollout", "windows", "time_zone", "shadow")
+"""Keys of the section that an alternative does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A section with everything it names, ready to be called."""
+
+    section: PolicySet
+    choices: Mapping[str, Bound]
+    routes: tuple[Bound, ...]
+    quotas: tuple[Bound, ...]
+
+
+def bind(
+    model: type[PolicySet], raw: Mapping[str, Any], registry: Registry, path: Path
+) -> tuple[Parts | None, list[Mistake]]:
+    """Return the parts of a section that stands at `path`, or None and all mistakes in it."""
+    section, mistakes = validate(model, raw, path)
+    defaults = PoliciesSection()
+    choices = {
+        slot: _bind(registry, slot, raw[slot], (*path, slot), mistakes)
+        if slot in raw
+        else registry.bind(slot, getattr(defaults, slot).policy)
+        for slot in CHOICES
+    }
+    rules = raw.get("routes")
+    routes = [
+        _bind(registry, "route", rule, (*path, "routes", number), mistakes)
+        for number, rule in enumerate(rules if isinstance(rules, list) else [])
+    ]
+    quotas = _bind_quotas(registry, raw.get("quota"), (*path, "quota"), mistakes)
+    if mistakes or section is None:
+        return None, mistakes
+    bound = {slot: choice for slot, choice in choices.items() if choice is not None}
+    return Parts(section, bound, tuple(route for route in routes if route is not None), tuple(quotas)), []
+
+
+def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) -> tuple[dict[str, Parts], list[Mistake]]:
+    """Return each alternative of a section as the base with its keys replaced; mistakes of the base are left out."""
+    found: dict[str, Parts] = {}
+    mistakes: list[Mistake] = []
+    given = raw.get("alternatives")
+    base = {key: value for key, value in raw.items() if key not in _OWN}
+    for name, own in given.items() if isinstance(given, Mapping) else ():
+        if not isinstance(own, Mapping):
+            continue
+        at = (*path, "alternatives", str(name))
+        parts, wrong = bind(PolicySet, {**base, **own}, registry, at)
+        keys = {str(key) for key in own}
+        mistakes += [mistake for mistake in wrong if mistake.path[len(at)] in keys]
+        if parts is not None:
+            found[str(name)] = parts
+    return found, mistakes
+
+
+def misnamed(raw: Mapping[str, Any], section: PoliciesSection, path: Path) -> list[Mistake]:
+    """Return the mistakes of rollout, windows and shadow: unknown alternatives, and names that are there twice."""
+    known = list(section.alternatives)
+    uses: list[tuple[Path, str]] = [(("rollout", n, "use"), entry.use) for n, entry in enumerate(section.rollout)]
+    uses += [(("windows", n, "use"), window.use) for n, window in enumerate(section.windows)]
+    uses += [(("shadow", n), name) for n, name in enumerate(section.shadow)]
+    mistakes = [
+        Mistake((*path, *where), f"unknown alternative '{name}'; {close_to(name, known)}")
+        for where, name in uses
+        if name not in section.alternatives
+    ]
+    names = [window.name for window in section.windows]
+    mistakes += [
+        Mistake((*path, "windows", n, "name"), f"another window is called '{name}' too; choose another name")
+        for n, name in enumerate(names)
+        if name in names[:n]
+    ]
+    mistakes += [
+        Mistake((*path, "shadow", n), f"'{name}' is there twice; keep one")
+        for n, name in enumerate(section.shadow)
+        if name in section.shadow[:n]
+    ]
+    return mistakes
+
+
+def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list[Mistake]) -> Bound | None:
+    """Bind one choice; add to `mistakes` what is wrong with its name and settings (its shape is checked elsewhere)."""
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("policy"), str):
+        return None
+    settings = raw.get("settings")
+    try:
+        return registry.bind(
+            slot, raw["policy"], settings if isinstance(settings, Mapping) else {}, (*path, "settings")
+        )
+    except SettingsError as error:
+        mistakes.extend(error.mistakes)
+    except PolicyError as error:
+        mistakes.append(Mistake((*path, "policy"), str(error)))
+    return None
+
+
+def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
+    """Bind one quota policy or a list of them."""
+    if isinstance(raw, list):
+        found = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
+        return [bound for bound in found if bound is not None]
+    if raw is not None:
+        bound = _bind(registry, "quota", raw, path, mistakes)
+        return [bound] if bound is not None else []
+    return [registry.bind("quota", choice.policy) for choice in PoliciesSection().quota]

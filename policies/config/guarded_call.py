@@ -1,0 +1,21 @@
+"""Calls a bound policy: what it raises, or answers out of form, becomes a fault that names it."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from policies.config.registry import Bound
+from policies.errors import PolicyFaultError
+
+T = TypeVar("T")
+
+
+def call(bound: Bound, wanted: type[T], *arguments: object) -> T:
+    """Return the answer of a policy. Raises PolicyFaultError."""
+    try:
+        answer = bound.decide(*arguments)
+    except Exception as error:
+        raise PolicyFaultError(f"{bound}: {type(error).__name__}: {error}") from error
+    if not isinstance(answer, wanted):
+        raise PolicyFaultError(f"{bound}: answered {answer!r}, a {type(answer).__name__}")
+    return answer

@@ -1,0 +1,182 @@
+"""Finds policies by slot and name among the entry points of all installed packages, and checks their settings.
+
+A package offers a policy by `[project.entry-points."policies.SLOT"] name = "module:POLICY"`. Nothing is imported before
+it is asked for, so that a broken package disturbs only those who use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from inspect import Parameter, getmodule, signature
+from typing import Any, Final
+
+from policies import signatures
+from policies.base import SLOTS, Policy, PolicyConfig
+from policies.config.validation import Path, shorten, validate
+from policies.errors import (
+    AmbiguousPolicyError,
+    BrokenPolicyError,
+    Mistake,
+    PolicyError,
+    SettingsError,
+    UnknownPolicyError,
+    close_to,
+)
+
+_FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "route": signatures.RouteFunction.__call__,
+    "place": signatures.PlaceFunction.__call__,
+    "order": signatures.OrderFunction.__call__,
+    "preempt": signatures.PreemptFunction.__call__,
+    "headroom": signatures.HeadroomFunction.__call__,
+    "quota": signatures.QuotaFunction.__call__,
+    "shed": signatures.ShedFunction.__call__,
+    "steal": signatures.StealFunction.__call__,
+    "correct": signatures.CorrectFunction.__call__,
+    "police": signatures.PoliceFunction.__call__,
+    "promote": signatures.PromoteFunction.__call__,
+}
+PARAMETERS: Final = {slot: tuple(signature(call).parameters)[1:] for slot, call in _FUNCTIONS.items()}
+"""By slot: the parameters that a policy's function takes, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A policy with checked settings, ready to be called with the arguments of its slot and `cfg` among them."""
+
+    slot: str
+    name: str
+    package: str
+    cfg: PolicyConfig
+    decide: Callable[..., Any]
+    steady: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.slot} policy {self.name} of {self.package}"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A policy as a package offers it, not imported yet."""
+
+    slot: str
+    name: str
+    package: str
+    """Name and version of the package."""
+    value: str
+    """Where the policy is, as `module:POLICY`."""
+    entry: EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.slot} policy '{self.name}' of package {self.package}"
+
+
+def _offer(slot: str, entry: EntryPoint) -> Offer:
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
+    return Offer(slot, entry.name, package, entry.value, entry)
+
+
+class Registry:
+    """The policies of all installed packages, as found when the registry was made."""
+
+    def __init__(self, entries: Iterable[EntryPoint] | None = None) -> None:
+        if entries is None:
+            entries = [entry for slot in SLOTS for entry in entry_points(group=f"quicksilver.{slot}")]
+        offers = {
+            _offer(e.group.removeprefix("quicksilver."), e) for e in entries if e.group.startswith("quicksilver.")
+        }
+        self._offers = {
+            slot: sorted((o for o in offers if o.slot == slot), key=lambda o: (o.name, o.package)) for slot in SLOTS
+        }
+
+    def offers(self, slot: str) -> list[Offer]:
+        """Return all offers of a slot, by name and package; a name may occur more than once."""
+        return list(self._offers[slot])
+
+    def names(self, slot: str) -> list[str]:
+        """Return the names of a slot's policies, sorted."""
+        return sorted({offer.name for offer in self._offers[slot]})
+
+    def find(self, slot: str, name: str) -> Offer:
+        """Return the one offer of this slot and name.
+
+        Raises UnknownPolicyError or AmbiguousPolicyError.
+        """
+        if slot not in SLOTS:
+            raise UnknownPolicyError(f"unknown slot '{slot}'; {close_to(slot, SLOTS)}")
+        found = [offer for offer in self._offers[slot] if offer.name == name]
+        if not found:
+            elsewhere = [other for other in SLOTS if name in self.names(other)]
+            hint = f" ('{name}' is a policy for {' and '.join(elsewhere)})" if elsewhere else ""
+            raise UnknownPolicyError(f"unknown {slot} policy '{name}'{hint}; {close_to(name, self.names(slot))}")
+        if len(found) > 1:
+            packages = " and ".join(f"{offer.package} ({offer.value})" for offer in found)
+            raise AmbiguousPolicyError(f"{slot} policy '{name}' is offered by {packages}; uninstall one of them")
+        return found[0]
+
+    def get(self, slot: str, name: str) -> Policy:
+        """Return a policy. Raises UnknownPolicyError, AmbiguousPolicyError or BrokenPolicyError."""
+        return load_offer(self.find(slot, name))
+
+    def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> Bound:
+        """Return a policy with its settings checked.
+
+        Raises what `get` does, and SettingsError for `settings` that stand at `path`.
+        """
+        offer = self.find(slot, name)
+        policy = load_offer(offer)
+        if not isinstance(settings, Mapping | None):
+            raise SettingsError([Mistake(path, f"must be a mapping (key: value), got {shorten(settings)}")])
+        cfg, mistakes = validate(policy.config, settings, path, name)
+        if cfg is None:
+            raise SettingsError(mistakes)
+        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady)
+
+
+def load_offer(offer: Offer) -> Policy:
+    """Import the policy that a package offers, and check that it fits the slot. Raises BrokenPolicyError."""
+    try:
+        policy = offer.entry.load()
+    except Exception as error:
+        why = f"'{offer.value}' cannot be imported: {type(error).__name__}: {error}"
+        raise BrokenPolicyError(f"{offer}: {why}; repair or uninstall the package") from error
+    if not isinstance(policy, Policy):
+        kind = type(policy).__name__
+        raise BrokenPolicyError(
+            f"{offer}: '{offer.value}' is a {kind}, not a policies.base.Policy; name the POLICY object"
+        )
+    problem = _misfit(offer.slot, offer.name, policy)
+    if problem:
+        raise BrokenPolicyError(f"{offer}: {problem}")
+    return policy
+
+
+def _misfit(slot: str, name: str, policy: Policy) -> str:
+    if policy.name != name:
+        return f"the object calls itself '{policy.name}'; give both the same name"
+    if not (isinstance(policy.config, type) and issubclass(policy.config, PolicyConfig)):
+        return f"its config is {policy.config!r}, not a subclass of policies.base.PolicyConfig"
+    if not callable(policy.decide):
+        return f"its decide is a {type(policy.decide).__name__}, not a function"
+    named = [p.name for p in signature(policy.decide).parameters.values() if p.kind is not Parameter.VAR_POSITIONAL]
+    if tuple(named) == PARAMETERS[slot]:
+        return ""
+    fits = [other for other, wanted in PARAMETERS.items() if tuple(named) == wanted]
+    hint = f"; it fits the group quicksilver.{fits[0]}" if fits else ""
+    return f"its function takes ({', '.join(named)}), but {slot} takes ({', '.join(PARAMETERS[slot])}){hint}"
+
+
+def doc_of(policy: Policy) -> str:
+    """Return the first line of the docstring of the policy's module."""
+    module = getmodule(policy.decide)
+    return ((module.__doc__ if module else "") or policy.decide.__doc__ or "").strip().split("\n")[0]
+
+
+def summary(registry: Registry, offer: Offer) -> tuple[str, bool]:
+    """Return a line about a policy, and whether it can be used; for a broken one the line says why not."""
+    try:
+        return doc_of(registry.get(offer.slot, offer.name)), True
+    except PolicyError as error:
+        return str(error), False

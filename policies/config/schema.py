@@ -1,0 +1,305 @@
+"""The `policies:` section of quicksilver.yaml: its shape, checked. `policies.config.policy_set.Policies` is what comes
+of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from fnmatch import translate
+from hashlib import blake2b
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+
+from policies.model import AppView
+
+Mode = Literal["active", "shadow", "bypass"]
+Test = Callable[[AppView, int], bool]
+"""Tells whether an application and a request priority match."""
+
+
+class Section(BaseModel):
+    """Base of the settings here: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def full_queue(name: str, known: Collection[str] = ()) -> str:
+    """Return the full path of a YARN queue, `root.` and all.
+
+    The ResourceManager gives some names as full paths and some as leaf names. Of the `known` full paths, the only one
+    that ends in the leaf name is taken; without one, the queue is taken to be right below root.
+    """
+    name = name.strip() or "default"
+    if name == "root" or name.startswith("root."):
+        return name
+    leaves = [path for path in known if path.endswith(f".{name}")]
+    return leaves[0] if len(leaves) == 1 else f"root.{name}"
+
+
+def queue_test(patterns: Collection[str]) -> Callable[[str], bool]:
+    """Return a test of queue names: equal to one of the glob patterns, or a queue below it. `*` is all queues."""
+    full = [p if p.startswith("*") else full_queue(p) for p in patterns]
+    compiled = re.compile("|".join(f"(?:{translate(p)})|(?:{translate(p + '.*')})" for p in full) if full else r"(?!)")
+    return lambda name: compiled.match(full_queue(name)) is not None
+
+
+def _listed(value: object) -> object:
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else value
+
+
+class Priorities(Section):
+    """Request priorities: those listed, or those from min to max."""
+
+    among: tuple[StrictInt, ...] = ()
+    """Those that fit; with them min and max count for nothing."""
+    min: StrictInt | None = None
+    """The least that fits."""
+    max: StrictInt | None = None
+    """The greatest that fits."""
+
+    def __contains__(self, priority: int) -> bool:
+        if self.among:
+            return priority in self.among
+        return (self.min is None or priority >= self.min) and (self.max is None or priority <= self.max)
+
+
+def _priorities(value: object) -> Priorities:
+    if isinstance(value, Priorities):
+        return value
+    given = value if isinstance(value, Mapping) and value else {"among": value if isinstance(value, list) else [value]}
+    try:
+        return Priorities.model_validate(given)
+    except ValidationError:
+        raise ValueError("must be a whole number, a list of them, or {min: .., max: ..}") from None
+
+
+Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Match(Section):
+    """What a rule applies to: all that is named must fit; a list fits when one of it does."""
+
+    queue: Globs = ()
+    """YARN queues, as globs; a queue stands for those below it too."""
+    user: Globs = ()
+    """Users, as globs."""
+    type: Globs = ()
+    """YARN application types (MAPREDUCE, SPARK, TEZ, YARN), as globs; upper and lower case are alike."""
+    name: Globs = ()
+    """Application names, as globs."""
+    tag: Globs = ()
+    """Application tags, as globs; one of the application's tags must fit."""
+    priority: Annotated[Priorities, BeforeValidator(_priorities)] = Priorities()
+    """Request priorities as YARN has them (MapReduce: 5 failed maps, 10 reduces, 20 maps)."""
+
+    def __str__(self) -> str:
+        parts = [f"{name} {'|'.join(globs)}" for name in _NAMES if (globs := getattr(self, name))]
+        if self.priority.among:
+            parts.append(f"priority {'|'.join(map(str, self.priority.among))}")
+        elif self.priority != Priorities():
+            low, high = self.priority.min, self.priority.max
+            parts.append(f"priority {'' if low is None else low}..{'' if high is None else high}")
+        return ", ".join(parts) or "everything"
+
+
+_NAMES = ("queue", "user", "type", "name", "tag")
+
+
+def _glob_test(globs: Collection[str]) -> Callable[[str], bool]:
+    compiled = re.compile("|".join(f"(?:{translate(glob)})" for glob in globs))
+    return lambda text: compiled.match(text) is not None
+
+
+def match_test(match: Match) -> Test:
+    """Return a ready test for a match; globs are compiled once."""
+    tests: list[Test] = []
+    if match.queue:
+        in_queue = queue_test(match.queue)
+        tests.append(lambda app, _: in_queue(app.queue))
+    if match.user:
+        of_user = _glob_test(match.user)
+        tests.append(lambda app, _: of_user(app.user))
+    if match.type:
+        of_type = _glob_test([glob.upper() for glob in match.type])
+        tests.append(lambda app, _: of_type(app.type.upper()))
+    if match.name:
+        named = _glob_test(match.name)
+        tests.append(lambda app, _: named(app.name))
+    if match.tag:
+        tagged = _glob_test(match.tag)
+        tests.append(lambda app, _: any(tagged(tag) for tag in app.tags))
+    if match.priority != Priorities():
+        tests.append(lambda _, priority: priority in match.priority)
+    return lambda app, priority: all(test(app, priority) for test in tests)
+
+
+class Choice(Section):
+    """A policy by name, and its settings."""
+
+    policy: str
+    """Name of the policy (`quicksilver policy list` shows all)."""
+    settings: dict[str, Any] = {}
+    """Settings of the policy (`quicksilver policy show NAME` explains them)."""
+
+
+def _choices(value: object) -> object:
+    """Return one choice as a list of one."""
+    if isinstance(value, Mapping | Choice):
+        return (value,)
+    if isinstance(value, list) and not value:
+        raise ValueError("must name at least one policy (`none` for no limit)")
+    if not isinstance(value, list | tuple):
+        raise ValueError("must be a policy ({policy: NAME}), or a list of them")
+    return tuple(value)
+
+
+class RouteRule(Choice):
+    """A route policy for what matches."""
+
+    match: Match = Match()
+    """What the rule applies to."""
+
+
+class ModeRule(Section):
+    """A mode for the applications of some queues, or for a part of them."""
+
+    queue: Globs = ("*",)
+    """YARN queues, as globs; a queue stands for those below it too."""
+    mode: Mode
+    """Active, shadow (decide and record, change nothing) or bypass (bytes pass as they are)."""
+    percent: float = Field(100.0, ge=0, le=100)
+    """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
+
+    def takes(self, app_id: str) -> bool:
+        """Tell whether an application is in this rule's part; raising `percent` keeps those that were."""
+        return _drawn(f"{self.mode} {' '.join(self.queue)} {app_id}") < self.percent
+
+
+def _drawn(key: str) -> float:
+    """Return a percentage below 100 that depends on the key alone."""
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2**64 * 100
+
+
+class Hint(Section):
+    """How long what matches is expected to run, by its admin's knowledge."""
+
+    match: Match = Match()
+    """What the hint applies to."""
+    expected_s: float = Field(gt=0, allow_inf_nan=False)
+    """Expected duration of a task."""
+
+
+class Estimate(Section):
+    """Expected durations of tasks: what is believed before their like completed, and how much that counts then."""
+
+    default_s: float = Field(10.0, gt=0, allow_inf_nan=False)
+    """Expected duration of a task about which nothing is known."""
+    rules: tuple[Hint, ...] = ()
+    """Hints; the first that matches counts."""
+    tags: bool = True
+    """Whether applications may name durations in their tags (`expected_s:12`), which count before the rules."""
+    prior_weight: float = Field(3.0, ge=0, le=1000, json_schema_extra={"unit": "tasks"})
+    """How many completed siblings a hint, or what earlier jobs of the name took, counts as (own)."""
+    history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
+    """What is remembered of a job name counts as this many tasks at most, so that old ones fade (own)."""
+    node_tasks: int = Field(32, ge=0, le=10_000, json_schema_extra={"unit": "tasks"})
+    """How many ended tasks tell how slow a node is compared with the others, which its waits and run times are
+    multiplied by; 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
+
+
+class PolicySet(Section):
+    """Policies that go together: the `policies:` section without its alternatives, or one of those."""
+
+    queues: Globs = ()
+    """YARN queues whose containers may be queueable, as globs; an empty list for none, "*" for all."""
+    mode: Mode = "active"
+    """Mode of the applications that no entry of modes takes."""
+    modes: tuple[ModeRule, ...] = ()
+    """Modes by queue and percent of applications; the first that takes an application counts."""
+    routes: tuple[RouteRule, ...] = ()
+    """Route policies; the first that matches counts, and what none matches is guaranteed."""
+    place: Choice = Choice(policy="topk_wait")
+    """Where a queueable container waits."""
+    order: Choice = Choice(policy="job_submission")
+    """Which waiting container starts first."""
+    preempt: Choice = Choice(policy="kill_newest")
+    """Which queueable containers make room for a guaranteed one."""
+    headroom: Choice = Choice(policy="by_framework")
+    """The headroom that applications are told."""
+    quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)
+    """How many queueable containers there may be: one policy or a list of them, of which each has to allow it."""
+    shed: Choice = Choice(policy="none")
+    """How much may wait at a node; what exceeds it is asked for again."""
+    steal: Choice = Choice(policy="none")
+    """What an idle node takes over from the queues of others."""
+    correct: Choice = Choice(policy="none")
+    """When a waiting container moves to a better node."""
+    police: Choice = Choice(policy="none")
+    """What queueable containers may use of a node."""
+    promote: Choice = Choice(policy="none")
+    """When a running queueable container becomes guaranteed."""
+    estimate: Estimate = Estimate()
+    """Expected durations of tasks."""
+    retries_to_g: int = Field(3, ge=0)
+    """A task whose queueable containers were shed or killed more often than this is asked for as guaranteed."""
+
+
+_NAME: Final = r"^[A-Za-z][A-Za-z0-9_.-]{0,59}$"
+Name = Annotated[str, Field(pattern=_NAME)]
+"""A letter, then letters, digits, `_`, `.` or `-`; 60 characters at most."""
+MAX_ALTERNATIVES: Final = 20
+
+
+class Rollout(Section):
+    """An alternative for the applications of some queues, or for a part of them."""
+
+    queue: Globs = ("*",)
+    """YARN queues, as globs; a queue stands for those below it too."""
+    percent: float = Field(100.0, ge=0, le=100)
+    """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
+    use: str
+    """Name of the alternative (a key of policies.alternatives)."""
+
+    def takes(self, app_id: str) -> bool:
+        """Tell whether an application is in this part; raising `percent` keeps those that were."""
+        return _drawn(f"rollout {self.use} {' '.join(self.queue)} {app_id}") < self.percent
+
+
+def _cron(value: object) -> object:
+    if isinstance(value, str) and len(value.split()) != 5:
+        raise ValueError("must have five fields (minute hour day month weekday), such as '0 20 * * mon-fri'")
+    return value
+
+
+class Window(Section):
+    """A time in which an alternative is in force."""
+
+    name: Name
+    """What records and metrics call it."""
+    cron: Annotated[str, BeforeValidator(_cron)]
+    """When it begins, as crontab has it: minute, hour, day, month, weekday (0 and 7 are Sunday, or mon to sun)."""
+    length_s: float = Field(gt=0, le=366 * 86400.0)
+    """How long it lasts; a begin within it prolongs it."""
+    drain_s: float = Field(0.0, ge=0, le=86400.0)
+    """So long ahead of its begin and of its end, nothing becomes queueable that what follows would not allow."""
+    queue: Globs = ("*",)
+    """YARN queues, as globs; choices that concern a node as a whole change only in a window of all queues (`*`)."""
+    use: str
+    """Name of the alternative (a key of policies.alternatives)."""
+
+
+class PoliciesSection(PolicySet):
+    """The `policies:` section."""
+
+    alternatives: dict[Name, dict[str, Any]] = Field({}, max_length=MAX_ALTERNATIVES)
+    """By name: keys of this section that replace those of the base; used by rollout, windows and shadow."""
+    rollout: tuple[Rollout, ...] = ()
+    """Alternatives for some applications; the first entry that takes an application counts."""
+    windows: tuple[Window, ...] = ()
+    """Alternatives for some times; of those that are open, the first that has the application's queue counts."""
+    time_zone: str = ""
+    """Time zone of the windows, such as Europe/Berlin; empty for the machine's own."""
+    shadow: tuple[str, ...] = ()
+    """Alternatives whose decisions are computed beside the real ones, which they never change."""

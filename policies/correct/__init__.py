@@ -1,0 +1,1 @@
+"""Placements that turned out badly are made again."""

@@ -1,0 +1,1 @@
+"""The headroom that an application master is shown."""

@@ -1,0 +1,1 @@
+"""The order in which containers that wait at a node start."""

@@ -1,0 +1,63 @@
+"""Place a queueable container where the fewest are, ties to the least varied service (Kairos, thesis §4.3.3, Alg. 3).
+
+The thesis fills the nodes in rounds: all nodes with i containers get one each, i = 0, 1, ... up to N + Q - 1. Asks come
+one by one here, and own placements count, so a round is the least number of containers first. A node is full at its
+slots; what no node takes waits at the proxy, as in the central queue of Kairos.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import nsmallest
+from random import Random
+
+from pydantic import Field
+
+from policies.base import Policy, PolicyConfig
+from policies.common.node_candidates import SHOWN, by_tier, nearest, nowhere
+from policies.model import Ask, NodeView, Placement, Resources
+
+
+class Variance(PolicyConfig):
+    """Settings of variance; how many containers a node takes is the sidecar's to say (`extra`)."""
+
+    locality_containers: int = Field(1, ge=0, json_schema_extra={"unit": "containers", "source": "own"})
+    """How many more containers may be at a nearer node than at the best node farther away."""
+
+
+def count(node: NodeView) -> float:
+    """Return how many containers run or wait at the node."""
+    return float(node.containers)
+
+
+def spread_s(node: NodeView) -> float:
+    """Return the standard deviation of the service that they have attained, in seconds: Kairos' var, as its root."""
+    return node.attained_sd_s
+
+
+def admits(node: NodeView, resources: Resources) -> bool:
+    """Tell whether the node takes one more: below its slots and within its memory, which a shrunk container keeps.
+
+    A node whose sidecar tells no slots takes what starts at once.
+    """
+    return node.has_room(resources) and (node.slots > 0 or node.queue_length == 0)
+
+
+def place(ask: Ask, nodes: Sequence[NodeView], cfg: Variance, rng: Random) -> Placement:
+    """Choose the node with the fewest containers of the nearest tier that is worth it, or let `ask` wait.
+
+    Ties go to the least spread of attained service, then by node id. Scores are numbers of containers.
+    """
+    admitting = [node for node in nodes if admits(node, ask.resources)]
+    candidates, tier = nearest(by_tier(ask, admitting, count, spread_s), cfg.locality_containers)
+    if not candidates:
+        full = sum(ask.tier(node) is not None for node in nodes)
+        reason = f"variance: all {full} nodes that may take it are full"
+        return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
+    best = nsmallest(SHOWN, candidates)
+    least, spread, chosen = best[0]
+    reason = f"variance: {tier}, {len(candidates)} candidates, {least:.0f} containers, spread {spread:.1f} s"
+    return Placement(chosen, tuple((node, score) for score, _, node in best), "containers", reason)
+
+
+POLICY = Policy("variance", Variance, place)

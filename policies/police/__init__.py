@@ -1,0 +1,1 @@
+"""How much of a node queueable containers may use at which time."""

@@ -1,0 +1,1 @@
+"""How a node makes room for a container."""

@@ -1,0 +1,1 @@
+"""Running queueable containers that become guaranteed."""

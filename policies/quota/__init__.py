@@ -1,0 +1,1 @@
+"""How many queueable containers a queue, user or application may have."""

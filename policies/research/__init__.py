@@ -1,0 +1,1 @@
+"""Algorithms of the papers that only the simulator runs so far."""

@@ -1,0 +1,107 @@
+"""Which applications run, and with how many elastic components: what the disciplines of Zoe (§2.2, §3) share.
+
+A discipline (`admit_rigid`, `admit_malleable`, `admit_flexible`, `admit_preemptive`) is a machine: requests arrive and
+depart, and each call returns what changes. It never looks at all who wait, only at the first of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from policies.research.request_order import Line, Order
+from policies.research.requests import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is to share."""
+
+    millicores: int
+    memory_mb: int = 0
+    """0: not counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """From now on the application has its core and so many elastic components; the first one starts it."""
+
+    id: int
+    elastic: int
+
+
+class NeverFitsError(Exception):
+    """A request that an empty cluster could not serve: it would hold up the line for ever."""
+
+    def __init__(self, request: Request, millicores: int, memory_mb: int, room: Room) -> None:
+        """Say what it asks for at once, and what there is."""
+        super().__init__(
+            f"application {request.id} needs {millicores / 1000:g} cores and {memory_mb} MB at once, the cluster has "
+            f"{room.millicores / 1000:g} cores and {room.memory_mb or 'uncounted'} MB: "
+            "make the cluster larger, or the application smaller"
+        )
+
+
+class Admission(Protocol):
+    """A discipline: a machine that is told of arrivals and departures, and tells what changes."""
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+
+    def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
+        """Take in those that arrive at one time. Raises NeverFitsError before any is taken in."""
+
+    def depart(self, number: int, now_s: float) -> list[Grant]:
+        """Give back what an application in service had. Raises KeyError when it is not in service."""
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """One in service. `granted` is -1 until it is told for the first time."""
+
+    request: Request
+    granted: int = -1
+    entered_s: float = 0.0
+
+
+class Desk:
+    """What every discipline has: a room, a line, those in service and what is free; never less than nothing."""
+
+    def __init__(self, room: Room, order: Order) -> None:
+        """Begin empty."""
+        if room.millicores < 1 or room.memory_mb < 0:
+            raise ValueError(f"{room}: nothing to share")
+        self.room = room
+        self.order = order
+        self.line: Line = order.line()
+        self.serving: dict[int, Served] = {}
+        self.free_millicores = room.millicores
+        self.free_mb = room.memory_mb if room.memory_mb else 1 << 62
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self.line)
+
+    def check(self, request: Request, whole: bool) -> None:
+        """Raise NeverFitsError when what it needs at once, its core or the whole, is more than the room."""
+        millicores = request.whole_millicores if whole else request.core_millicores
+        memory_mb = request.whole_mb if whole else request.core_mb
+        if millicores > self.room.millicores or (self.room.memory_mb and memory_mb > self.room.memory_mb):
+            raise NeverFitsError(request, millicores, memory_mb, self.room)
+
+    def take(self, millicores: int, memory_mb: int) -> None:
+        """Take from what is free; negative amounts are given back."""
+        self.free_millicores -= millicores
+        self.free_mb -= memory_mb
+
+    def core_fits(self, request: Request) -> bool:
+        """Whether its core fits into what is free."""
+        return request.core_millicores <= self.free_millicores and request.core_mb <= self.free_mb
+
+
+def nothing_done(number: int) -> float:
+    """Return that all of its work is left."""
+    return 1.0

@@ -1,0 +1,1 @@
+"""Guaranteed or queueable: the kind of each container."""

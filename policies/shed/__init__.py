@@ -1,0 +1,1 @@
+"""How many containers may wait at a node, and for how long."""

@@ -1,0 +1,1 @@
+"""Nodes with room take over containers that wait elsewhere."""

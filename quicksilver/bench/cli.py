@@ -1,0 +1,89 @@
+"""`quicksilver bench`: the measurements, each imported when it is run."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from typing import Final, NamedTuple
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+
+class Command(NamedTuple):
+    """Where a command is, and the line that `--help` and `list` show for it."""
+
+    place: str
+    what: str
+
+
+BENCHMARKS: Final = {
+    "relay": Command("quicksilver.bench.relay:relay", "Empty allocates direct and through the proxy."),
+    "las": Command(
+        "quicksilver.bench.las.run:las",
+        "Jobs of five classes on one node: FIFO, opportunistic, least attained service.",
+    ),
+    "resize": Command("quicksilver.bench.resize.run:resize", "Resizing a container, and a sidecar with 200 of them."),
+    "policies": Command("quicksilver.bench.policies.run:policies", "Each policy alone and all together against none."),
+    "scale": Command("quicksilver.bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
+    "mercury": Command("quicksilver.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
+    "trace": Command(
+        "quicksilver.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
+    ),
+    "honest": Command(
+        "quicksilver.bench.emulator_validation.run:honest", "The same jobs on a real and on an emulated cluster."
+    ),
+    "reloads": Command("quicksilver.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."),
+    "recovery": Command("quicksilver.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."),
+    "upgrades": Command(
+        "quicksilver.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
+    ),
+    "overload": Command("quicksilver.bench.overload:overload", "Thousands of idle connections at the proxy."),
+    "fuzz": Command("quicksilver.bench.fuzz.__main__:main", "Bytes out of form for the wire and the relays."),
+}
+_COMMANDS: Final = BENCHMARKS | {"page": Command("quicksilver.bench.page.__main__:main", "A result as one HTML page.")}
+
+
+class Benchmarks(click.Group):
+    """Finds its commands in BENCHMARKS, beside those that it was given."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of BENCHMARKS."""
+        return [*super().list_commands(ctx), *_COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command."""
+        found = _COMMANDS.get(cmd_name)
+        if found is None:
+            return super().get_command(ctx, cmd_name)
+        module, _, attribute = found.place.partition(":")
+        command = getattr(importlib.import_module(module), attribute)
+        assert isinstance(command, click.Command), f"{found.place} is no command"
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands' lines without importing them."""
+        own = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl([*own, *((name, found.what) for name, found in _COMMANDS.items())])
+
+
+@click.group(cls=Benchmarks)
+def bench() -> None:
+    """Measurements; each prints one JSON object as its last line and keeps it in bench/results."""
+
+
+@bench.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As JSON: what is measured, by name.")
+def list_command(as_json: bool) -> None:
+    """What can be measured."""
+    if as_json:
+        click.echo(json.dumps({name: found.what for name, found in BENCHMARKS.items()}))
+        return
+    table = Table(box=None)
+    for column in ("benchmark", "what is measured"):
+        table.add_column(column)
+    for name, found in BENCHMARKS.items():
+        table.add_row(name, found.what)
+    Console().print(table)

@@ -1,0 +1,48 @@
+"""From a result to its page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from quicksilver.bench.page import emulator_validation, mercury, plain, scale, trace
+from quicksilver.report import files
+from quicksilver.report.model import Page
+
+READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
+    "honest": emulator_validation.read,
+    "mercury": mercury.read,
+    "scale": scale.read,
+    "trace": trace.read,
+}
+"""By a result's `benchmark`; all others are shown by `plain`."""
+
+
+def load(path: Path) -> Mapping[str, Any]:
+    """Return a result's file. Raises ValueError for what is none, OSError."""
+    content = json.loads(path.read_text())
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    return content
+
+
+def page_of(result: Mapping[str, Any]) -> Page:
+    """Return a result's page. Raises ValueError when something in it is not as its benchmark writes it."""
+    try:
+        return READERS.get(result.get("benchmark", ""), plain.read)(result)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"{type(error).__name__}: {error}: not as bench-{result.get('benchmark')} writes it"
+        ) from error
+
+
+def write(page: Page, path: Path) -> Path:
+    """Write a page; return its path. Raises OSError, QuicksilverError where matplotlib is missing."""
+    return files.write(page, path, "quicksilver bench page RESULT")
+
+
+def beside(path: Path) -> Path:
+    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, as `write`."""
+    return write(page_of(load(path)), path.with_suffix(".html"))

@@ -1,0 +1,349 @@
+"""A real Hadoop cluster on this machine: started, restarted with or without the overlay, used, stopped."""
+
+import getpass
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+from requests.auth import AuthBase
+
+from quicksilver.cluster import daemons, processes, state
+from quicksilver.cluster.baseconf import rm_state_dir, zookeeper_dir
+from quicksilver.cluster.commands import Launcher
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.daemons import JOBHISTORY, NODEMANAGER, Daemon
+from quicksilver.cluster.errors import DaemonFailedError, StateError
+from quicksilver.cluster.jars import Jars, hadoop_jars
+from quicksilver.cluster.java import Java, find_java
+from quicksilver.cluster.kerberos import Kerberos, jvm_options, web_auth
+from quicksilver.cluster.native import hadoop_native
+from quicksilver.cluster.ports import check_free
+from quicksilver.cluster.spec import ClusterSpec, RmAddresses
+
+Progress = Callable[[str], None]
+_POLL_S = 0.25
+_GRACE_S = 10.0
+_TURN_S = 30.0
+"""How long one daemon's restart waits for that of another, which writes the same file."""
+_LOG_TAIL_LINES = 12
+
+
+def _silent(message: str) -> None:
+    """Take no notice of progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonStatus:
+    """One daemon: does its process run, and does it answer?"""
+
+    name: str
+    pid: int
+    alive: bool
+    up: bool
+    log: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterStatus:
+    """A cluster as it is now; `node_states` as the RM tells them, by NodeId."""
+
+    spec: ClusterSpec
+    daemons: tuple[DaemonStatus, ...]
+    node_states: dict[str, str]
+    containers: int
+    """Processes of containers on this machine."""
+
+    @property
+    def running(self) -> bool:
+        """Whether all daemons are up."""
+        return bool(self.daemons) and all(daemon.up for daemon in self.daemons)
+
+
+class Cluster:
+    """One cluster in one folder. Daemons outlive this object; another one for the same folder finds them again."""
+
+    def __init__(self, spec: ClusterSpec) -> None:
+        """Prepare; nothing is started or written yet."""
+        self.spec = spec.model_copy(update={"workdir": spec.workdir.absolute()})
+        self.conf = ConfDirs(self.spec)
+        self._launcher: Launcher | None = None
+
+    @classmethod
+    def attach(cls, workdir: Path) -> Self:
+        """Return the cluster that was started in `workdir`. Raises StateError when there is none."""
+        saved = state.load(workdir.absolute())
+        if saved is None:
+            raise StateError(
+                f"{workdir}: no cluster was started here. Start one with: quicksilver cluster start --dir {workdir}"
+            )
+        return cls(saved.spec)
+
+    @property
+    def conf_dir(self) -> Path:
+        """HADOOP_CONF_DIR of clients; the same with and without overlay."""
+        return self.conf.client
+
+    @property
+    def rm_conf_dir(self) -> Path:
+        """HADOOP_CONF_DIR of the ResourceManager, the first one with high availability."""
+        return self.conf.resourcemanager
+
+    @property
+    def rm_conf_dirs(self) -> tuple[Path, ...]:
+        """HADOOP_CONF_DIR of each ResourceManager."""
+        return self.conf.resourcemanagers
+
+    @property
+    def node_conf_dirs(self) -> tuple[Path, ...]:
+        """HADOOP_CONF_DIR of each NodeManager, node 1 first; a sidecar reads its node's."""
+        return self.conf.nodemanagers
+
+    @property
+    def rm_rest(self) -> str:
+        """Base URL of the RM's REST, to which /ws/v1/cluster is added; with high availability the active one's."""
+        return daemons.active_rm(self.spec).web.url
+
+    def active_rm(self) -> RmAddresses:
+        """Return the RM that is active now; the first one while none is."""
+        return daemons.active_rm(self.spec)
+
+    @property
+    def kerberos(self) -> Kerberos:
+        """The realm of a secure cluster."""
+        return Kerberos(self.spec)
+
+    @property
+    def web_auth(self) -> AuthBase | None:
+        """A login at the web servers of a secure cluster, as who runs this; None for others."""
+        return web_auth(self.spec)
+
+    def log(self, name: str) -> Path:
+        """Return the log file of a daemon."""
+        return self.spec.workdir / "logs" / f"{name}.log"
+
+    def local_dir(self, node: int) -> Path:
+        """Return the local dir of a NodeManager (yarn.nodemanager.local-dirs), nodes counted from 0."""
+        return self.spec.workdir / "local" / self.spec.node_addresses[node].name
+
+    def start(self, progress: Progress = _silent) -> None:
+        """Start everything and return when it is up; HDFS keeps what an earlier start in this folder left.
+
+        Raises MissingToolError, DownloadError, PortInUseError, StateError; DaemonFailedError, all being stopped then.
+        """
+        with state.exclusive(self.spec.workdir):
+            if self._alive():
+                raise StateError(
+                    f"{self.spec.workdir}: this cluster is running. Stop it first: quicksilver cluster stop"
+                )
+            launcher = self._prepare(progress)
+            hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
+            history = daemons.history_daemons(self.spec, self.conf)
+            kdc = daemons.kdc_daemons(self.spec, self.conf)
+            self._check_ports([*kdc, *hdfs, *history, *yarn])
+            try:
+                self._spawn(kdc, progress)
+                self._wait(kdc, progress)
+                self._spawn(yarn, progress)
+                if hdfs:
+                    self._format_hdfs(launcher, progress)
+                self._spawn(hdfs, progress)
+                self._wait(hdfs, progress)
+                self._spawn(history, progress)
+                self._wait([*history, *yarn], progress)
+                if hdfs:
+                    daemons.make_hdfs_folders(self.spec, getpass.getuser())
+            except BaseException:
+                self._stop_all()
+                raise
+
+    def restart_yarn(self, overlay: bool, progress: Progress = _silent) -> None:
+        """Restart RM and NodeManagers with or without the overlay; HDFS and JobHistoryServer go on, applications end.
+
+        Raises as `start`; when YARN does not come up, HDFS stays.
+        """
+        with state.exclusive(self.spec.workdir):
+            if not self._alive():
+                raise StateError(f"{self.spec.workdir}: this cluster is not running. Start it first.")
+            self._stop([daemon.name for daemon in daemons.yarn_daemons(self.spec, self.conf)])
+            self.spec = self.spec.model_copy(update={"overlay": overlay})
+            self.conf = ConfDirs(self.spec)
+            self._prepare(progress)
+            yarn = daemons.yarn_daemons(self.spec, self.conf)
+            self._check_ports(yarn)
+            try:
+                self._spawn(yarn, progress)
+                self._wait(yarn, progress)
+            except BaseException:
+                self._stop([daemon.name for daemon in yarn])
+                raise
+
+    def kill(self, name: str) -> None:
+        """End a daemon by SIGKILL, as a crash would, and return when it is gone; its containers and files stay.
+
+        Raises StateError when no daemon of that name was started.
+        """
+        processes.kill(self._process(name))
+
+    def terminate(self, name: str) -> None:
+        """End a daemon by SIGTERM, after 10 s by SIGKILL; what it does not end itself stays. Raises as `kill`."""
+        processes.stop([self._process(name)], _GRACE_S)
+
+    def restart(self, name: str, wait: bool = True, progress: Progress = _silent) -> None:
+        """Start a daemon again with the configuration and the local dirs that it had; one that runs is ended before.
+
+        wait: return when it is up; a NodeManager then has sent a heartbeat since. What it left running goes on.
+        Raises StateError, PortInUseError and DaemonFailedError.
+        """
+        self.terminate(name)
+        daemon = self._daemons()[name]
+        self._check_ports([daemon])
+        since_s = time.time()
+        with state.exclusive(self.spec.workdir, wait_s=_TURN_S):
+            self._spawn([daemon], progress)
+        if wait:
+            self._wait([daemons.up_since(self.spec, daemon, since_s)], progress)
+
+    def stop(self, progress: Progress = _silent) -> None:
+        """Stop all daemons and containers of this cluster; nothing of it is left then. Files stay."""
+        with state.exclusive(self.spec.workdir):
+            progress(f"stopping {len(self._alive())} daemons")
+            self._stop_all()
+
+    def status(self) -> ClusterStatus:
+        """Ask every daemon how it is."""
+        known, alive, found = self._daemons(), self._alive(), []
+        for name, process in self._saved().daemons.items():
+            up = name in alive and name in known and known[name].is_up()
+            found.append(DaemonStatus(name, process.pid, name in alive, up, self.log(name)))
+        containers = len(processes.containers_below(self.spec.workdir / "local"))
+        return ClusterStatus(self.spec, tuple(found), daemons.node_states(self.spec) if alive else {}, containers)
+
+    def hadoop(
+        self, command: str, *args: str, user: str | None = None, timeout_s: float = 600.0, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a client program: a name in commands.MAIN_CLASSES, such as fs, jar, examples, job, or a class name.
+
+        user: act as that HDFS and YARN user; on a secure cluster with a ticket of his own. Raises CommandFailedError
+        on a timeout and, if `check`, on failure.
+        """
+        return self.launcher.run(command, args, self.conf_dir, user, timeout_s, check)
+
+    def popen(
+        self, command: str, *args: str, user: str | None = None, output: IO[str] | int = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start a client program and return at once, for jobs side by side; the caller waits for it."""
+        return self.launcher.popen(command, args, self.conf_dir, user, output)
+
+    def artifact(self, name: str) -> Path:
+        """Return one of Hadoop's jars, such as "hadoop-mapreduce-examples"."""
+        return self.launcher.jars.artifact(name)
+
+    @property
+    def launcher(self) -> Launcher:
+        """Java, jars and hosts file; the jars are downloaded when they are not there yet."""
+        if self._launcher is None:
+            java = find_java()
+            self._launcher = self._new_launcher(java, hadoop_jars(java))
+        return self._launcher
+
+    def _new_launcher(self, java: Java, jars: Jars) -> Launcher:
+        spec = self.spec
+        opts = (*jars.sharing, *jvm_options(spec, jars.native), *spec.jvm_opts)
+        tickets = Kerberos(spec).client_env if spec.kerberos else None
+        return Launcher(java, jars, self.conf.hosts_file, spec.workdir / "tmp", opts, tickets)
+
+    def _prepare(self, progress: Progress) -> Launcher:
+        java = find_java()
+        self._launcher = launcher = self._new_launcher(java, hadoop_jars(java, progress))
+        if self.spec.kerberos:
+            hadoop_native(java, launcher.jars, progress)
+            Kerberos(self.spec).prepare()
+        self.conf.write(launcher.jars)
+        self._end_containers()  # left by a NodeManager that was killed from outside
+        for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
+            shutil.rmtree(left, ignore_errors=True)
+        (self.spec.workdir / "logs").mkdir(exist_ok=True)
+        state.save(self._saved().model_copy(update={"spec": self.spec}))
+        return launcher
+
+    def _format_hdfs(self, launcher: Launcher, progress: Progress) -> None:
+        if (self.spec.workdir / "hdfs" / "name" / "current" / "VERSION").exists():
+            return
+        progress("formatting HDFS")
+        main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
+        launcher.run(main, ["-format", "-nonInteractive"], self.conf_dir, None, self.spec.start_timeout_s, check=True)
+
+    def _check_ports(self, wanted: Iterable[Daemon]) -> None:
+        low, high = self.spec.base_port, self.spec.last_port
+        check_free(
+            (listen for daemon in wanted for listen in daemon.listens),
+            f"Stop that process, or choose another --base-port (this cluster takes {low} to {high}).",
+        )
+
+    def _spawn(self, wanted: Sequence[Daemon], progress: Progress) -> None:
+        saved = self._saved()
+        for daemon in wanted:
+            opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
+            java = self.launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
+            argv, env = daemon.argv or java, self.launcher.env(daemon.conf_dir) | dict(daemon.env or {})
+            saved.daemons[daemon.name] = processes.spawn(argv, self.spec.workdir, env, self.log(daemon.name))
+            state.save(saved)
+            progress(f"{daemon.name}: starting")
+
+    def _wait(self, wanted: Sequence[Daemon], progress: Progress) -> None:
+        started, waiting = time.monotonic(), list(wanted)
+        while waiting:
+            for daemon in list(waiting):
+                if daemon.is_up():
+                    waiting.remove(daemon)
+                    progress(f"{daemon.name}: up after {time.monotonic() - started:.1f} s")
+            dead = [daemon for daemon in wanted if daemon.name not in self._alive()]
+            if dead:
+                raise self._failed(dead[0], "ended while starting")
+            if waiting and time.monotonic() - started > self.spec.start_timeout_s:
+                raise self._failed(waiting[0], f"not up after {self.spec.start_timeout_s:g} s")
+            time.sleep(_POLL_S if waiting else 0)
+
+    def _failed(self, daemon: Daemon, what: str) -> DaemonFailedError:
+        log = self.log(daemon.name)
+        lines = log.read_text(errors="replace").splitlines()
+        tail = "\n".join(f"  {line}" for line in lines[-_LOG_TAIL_LINES:])
+        return DaemonFailedError(f"{daemon.name}: {what}. Its log is {log}; the end of it:\n{tail}")
+
+    def _daemons(self) -> dict[str, Daemon]:
+        hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
+        others = [*daemons.kdc_daemons(self.spec, self.conf), *daemons.history_daemons(self.spec, self.conf)]
+        return {daemon.name: daemon for daemon in [*others, *hdfs, *yarn]}
+
+    def _process(self, name: str) -> processes.ProcessId:
+        saved = self._saved().daemons
+        if name not in saved:
+            raise StateError(f"{self.spec.workdir}: no daemon {name} was started. Take one of: {', '.join(saved)}.")
+        return saved[name]
+
+    def _saved(self) -> state.State:
+        return state.load(self.spec.workdir) or state.State(spec=self.spec)
+
+    def _alive(self) -> dict[str, processes.ProcessId]:
+        return {name: process for name, process in self._saved().daemons.items() if processes.is_alive(process)}
+
+    def _stop_all(self) -> None:
+        self._stop(list(self._saved().daemons))
+
+    def _stop(self, names: Sequence[str]) -> None:
+        saved = self._saved()
+        first = [name for name in names if name.startswith((NODEMANAGER, JOBHISTORY))]
+        for batch in (first, names):  # a NodeManager whose heartbeat meets no RM takes 10 s longer to end
+            processes.stop([saved.daemons[name] for name in batch if name in saved.daemons], _GRACE_S)
+        self._end_containers()
+        for name in names:
+            saved.daemons.pop(name, None)
+        state.save(saved)
+
+    def _end_containers(self) -> None:
+        while left := processes.containers_below(self.spec.workdir / "local"):
+            processes.stop(left, grace_s=0.5)

@@ -1,0 +1,1 @@
+"""REST on both sides: servers, clients, who may call, certificates and tokens."""

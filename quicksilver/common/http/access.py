@@ -1,0 +1,179 @@
+"""Who may call which REST route: the check before every call, and what is told of those that were refused."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from quicksilver.common.http.rest import NAMES, ApiError, envelope
+from quicksilver.common.http.security import Security
+from quicksilver.common.http.tokens import Role, Tokens
+from quicksilver.common.process.logs import get_logger
+
+log = get_logger(__name__)
+_REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/report")
+_BEARER: Final = "bearer "
+_MAX_TOKEN: Final = 1000
+_REMIND_S: Final = 60.0
+_MAX_PEERS: Final = 1000
+
+Names = frozenset[str]
+"""Of the peer's certificate; empty without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call is refused, and how it is answered."""
+
+    status: int
+    code: str
+    message: str
+    reason: str
+    """For the metric: none, token, role, node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What a server makes of its callers; the proxy and the sidecars differ in it."""
+
+    proxy: bool
+    """Whether it is the proxy."""
+    certificates: bool
+    """Whether peers are known by certificates; then no token makes a node or a proxy."""
+    proxy_names: Names = frozenset()
+    """At a sidecar: what the certificate of a proxy names."""
+    metrics_open: bool = False
+
+    def may(self, method: str, path: str) -> frozenset[Role]:
+        """Return the roles that may do this; unknown paths too, so that strangers do not learn which there are."""
+        if method in ("GET", "HEAD"):
+            return frozenset([Role.READ, Role.ADMIN] if self.proxy else [Role.READ, Role.ADMIN, Role.PROXY])
+        if self.proxy:
+            return frozenset([Role.NODE if _REPORT.fullmatch(path) else Role.ADMIN])
+        return frozenset([Role.PROXY] if path == "/v1/grants" else [Role.ADMIN, Role.PROXY])
+
+    def roles(self, names: Names, token: str | None, tokens: Tokens) -> frozenset[Role]:
+        """Return what a caller is, by certificate and token."""
+        found = tokens.roles(token) if token is not None else frozenset()
+        if not self.certificates:
+            return found
+        found -= {Role.NODE, Role.PROXY}
+        if self.proxy:
+            return found | {Role.NODE} if names else found
+        return found | {Role.PROXY} if names & self.proxy_names else found
+
+    def judge(self, method: str, path: str, names: Names, authorization: str | None, tokens: Tokens) -> Refusal | None:
+        """Return why a call is refused, None when it may go on."""
+        if self.metrics_open and path == "/metrics" and method in ("GET", "HEAD"):
+            return None
+        token = _bearer(authorization)
+        wanted, given = self.may(method, path), self.roles(names, token, tokens)
+        if not given & wanted:
+            return _refusal(wanted, known=bool(given or names), tried=authorization is not None)
+        report = _REPORT.fullmatch(path)
+        if self.certificates and wanted == {Role.NODE} and report and host_of(report["node"]) not in names:
+            message = f"the certificate names {', '.join(sorted(names))}, not the host of {report['node']}"
+            return Refusal(403, "other-node", message, "node")
+        return None
+
+
+class Access:
+    """ASGI middleware: calls that may not be are answered with 401 or 403 and their bodies are not read."""
+
+    def __init__(self, app: ASGIApp, *, security: Security, side: Side, failures: Failures) -> None:
+        self._app, self._security, self._side, self._failures = app, security, side, failures
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Judge the call, then pass it on or answer it."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)  # there is no other kind: the server has websockets off
+            return
+        given = [value for key, value in scope["headers"] if key == b"authorization"]
+        authorization = given[0].decode("latin-1") if given else None
+        names: Names = scope.setdefault(NAMES, frozenset())
+        refusal = self._side.judge(scope["method"], scope["path"], names, authorization, self._security.tokens)
+        if refusal is None:
+            await self._app(scope, receive, send)
+            return
+        peer = (scope.get("client") or ("unknown",))[0]
+        self._failures.refused(str(peer), refusal.reason, refusal.message)
+        response = envelope(refusal.status, refusal.code, refusal.message)
+        if refusal.status == 401:
+            response.headers["WWW-Authenticate"] = "Bearer"
+        await response(scope, receive, send)
+
+
+class Failures:
+    """Counts refused callers, and logs them at most once a minute for each peer, of bounded many peers."""
+
+    def __init__(self, count: Callable[[str], None], clock_s: Callable[[], float] = time.monotonic) -> None:
+        """`count` gets the reason of each."""
+        self._count, self._clock_s = count, clock_s
+        self._last: OrderedDict[str, float] = OrderedDict()
+        self._unsaid = 0
+
+    def refused(self, peer: str, reason: str, why: str) -> None:
+        """Tell of one."""
+        self._count(reason)
+        now_s = self._clock_s()
+        while self._last and now_s - next(iter(self._last.values())) >= _REMIND_S:
+            self._last.popitem(last=False)
+        if peer in self._last or len(self._last) >= _MAX_PEERS:
+            self._unsaid += 1
+            return
+        self._last[peer] = now_s
+        log.warning("a REST call was refused", peer=peer, reason=reason, why=why, others_since=self._unsaid)
+        self._unsaid = 0
+
+    def bad_handshake(self, why: str) -> None:
+        """Tell of a TLS handshake that failed; whose it was is not known."""
+        self.refused("unknown", "tls", why)
+
+
+def protect(app: FastAPI, security: Security, side: Side, count: Callable[[str], None]) -> None:
+    """Have `app` refuse who may not call; nothing without security. Add it after all other middleware."""
+    if not security.on:
+        return
+    failures = Failures(count)
+    security.on_bad_handshake(failures.bad_handshake)
+    app.add_middleware(Access, security=security, side=side, failures=failures)
+
+
+def check_url(url: str, node_id: str, names: Collection[str]) -> None:
+    """Check that a sidecar names its own REST, so that what the proxy sends there does not go elsewhere.
+
+    Raises ApiError.
+    """
+    host = (urlsplit(url).hostname or "").lower()
+    if host != host_of(node_id) and host not in names:
+        raise ApiError(403, "other-host", f"sidecar_url {url} is not of the host of {node_id}")
+
+
+def host_of(node_id: str) -> str:
+    """Return the host of `host:port`, in lower case."""
+    return node_id.rpartition(":")[0].removeprefix("[").removesuffix("]").lower()
+
+
+def _bearer(authorization: str | None) -> str | None:
+    """Return the token of an Authorization header; "" where it has none, which is no token's."""
+    if authorization is None:
+        return None
+    is_token = authorization[: len(_BEARER)].lower() == _BEARER
+    return authorization[len(_BEARER) :].strip()[:_MAX_TOKEN] if is_token else ""
+
+
+def _refusal(wanted: Collection[Role], *, known: bool, tried: bool) -> Refusal:
+    need = " or ".join(role.value for role in Role if role in wanted)
+    if known:
+        return Refusal(403, "forbidden", f"this needs the role {need}", "role")
+    if tried:
+        return Refusal(401, "unauthenticated", "the token is unknown, or not for this server", "token")
+    return Refusal(401, "unauthenticated", f"send a bearer token of the role {need}, or a certificate", "none")

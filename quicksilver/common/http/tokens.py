@@ -1,0 +1,150 @@
+"""Token files: who may do what over REST, by bearer tokens.
+
+A line each: a role and a token, or the SHA-256 of one, which lets check a token but not use it. Several lines of a role
+let tokens be rolled without a gap: servers take all of them, clients send the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.process.masking import hide
+
+_DIGEST: Final = "sha256:"
+_SHORTEST: Final = 32
+_FORM: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+_MAX_BYTES: Final = 1 << 16
+_OTHERS: Final = 0o077
+_MAKE: Final = "make one with `quicksilver certs token ROLE FILE`"
+
+
+class Role(StrEnum):
+    """What a caller may do."""
+
+    READ = "read"
+    """GET."""
+    ADMIN = "admin"
+    """GET, and whatever changes something: reload, drain."""
+    NODE = "node"
+    """A sidecar: reports."""
+    PROXY = "proxy"
+    """The proxy, at sidecars: grants, reloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One line of a token file."""
+
+    role: Role
+    digest: bytes
+    """SHA-256 of the token."""
+    text: str | None = field(default=None, repr=False)
+    """The token itself; None where the file has the digest alone."""
+
+
+class Tokens:
+    """The tokens of one file."""
+
+    def __init__(self, tokens: Iterable[Token] = ()) -> None:
+        self._tokens = tuple(tokens)
+
+    def roles(self, text: str) -> frozenset[Role]:
+        """Return the roles of a token that somebody sent; none when it is unknown. Takes as long for all of them."""
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+        return frozenset([token.role for token in self._tokens if hmac.compare_digest(token.digest, digest)])
+
+    def first(self, roles: Iterable[Role]) -> str | None:
+        """Return the token to send: the first of the first of these roles that has one."""
+        for role in roles:
+            for token in self._tokens:
+                if token.role is role and token.text is not None:
+                    return token.text
+        return None
+
+    def __len__(self) -> int:
+        return len(self._tokens)
+
+
+def read_tokens(path: Path, place: str) -> Tokens:
+    """Read a token file. Raises SettingsError naming `place` (the setting) and the line; never with a token."""
+    text = read_private(path, place)
+    tokens = []
+    for number, line in enumerate(text.splitlines(), 1):
+        bare = line.partition("#")[0].split()
+        if bare:
+            tokens.append(_token(bare, f"{path}:{number}"))
+    if not tokens:
+        raise SettingsError("has no tokens", place=f"{place}: {path}", remedy=_MAKE)
+    for token in tokens:
+        if token.text is not None:
+            hide(token.text)
+    return Tokens(tokens)
+
+
+def read_private(path: Path, place: str) -> str:
+    """Read a small file that only its owner may read. Raises SettingsError."""
+    where = f"{place}: {path}"
+    try:
+        with path.open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        remedy = "name a file that this process may read"
+        raise SettingsError(f"cannot be read: {error.strerror}", place=where, remedy=remedy) from error
+    if mode & _OTHERS and stat.S_ISREG(mode):
+        what = f"others than its owner may use it (mode {stat.S_IMODE(mode):04o})"
+        raise SettingsError(what, place=where, remedy=f"chmod 600 {path}")
+    if len(content) > _MAX_BYTES:
+        raise SettingsError(f"has more than {_MAX_BYTES} bytes", place=where, remedy="name the right file")
+    return content.decode("utf-8", "replace")
+
+
+def add_token(path: Path, role: Role) -> str:
+    """Append a new random token to a file (made with mode 0600) and return it. Raises SettingsError."""
+    if path.exists():
+        before = read_private(path, "token file")
+        gap = "" if before.endswith("\n") or not before else "\n"
+    else:
+        gap = ""
+    text = secrets.token_urlsafe(32)
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(f"{gap}{role.value} {text}\n")
+    except OSError as error:
+        what, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
+        raise SettingsError(what, place=str(path), remedy=remedy) from error
+    hide(text)
+    return text
+
+
+def _token(words: list[str], place: str) -> Token:
+    known = ", ".join(role.value for role in Role)
+    if len(words) != 2:
+        raise SettingsError("is not a role and a token", place=place, remedy=f"write `ROLE TOKEN`; roles: {known}")
+    name, text = words
+    if name not in {role.value for role in Role}:
+        raise SettingsError("does not begin with a role", place=place, remedy=f"take one of {known}")
+    if text.startswith(_DIGEST):
+        try:
+            digest = bytes.fromhex(text.removeprefix(_DIGEST))
+        except ValueError:
+            digest = b""
+        if len(digest) != hashlib.sha256().digest_size:
+            raise SettingsError("has a broken SHA-256", place=place, remedy="write sha256: and 64 hexadecimal digits")
+        return Token(Role(name), digest)
+    if len(text) < _SHORTEST or _FORM.fullmatch(text) is None:
+        what = f"has a token shorter than {_SHORTEST} characters, or with characters that HTTP does not take"
+        raise SettingsError(what, place=place, remedy=_MAKE)
+    return Token(Role(name), hashlib.sha256(text.encode()).digest(), text)

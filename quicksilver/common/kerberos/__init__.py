@@ -1,0 +1,1 @@
+"""Kerberos for clients: a login from a keytab, and SPNEGO."""

@@ -1,0 +1,59 @@
+"""Bounds of a process: open files, and log lines that would repeat."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from quicksilver.common.process.logs import get_logger
+
+SELDOM_S: Final = 60.0
+OTHER_FILES: Final = 200
+"""Files that a process needs beside its connections: store, logs, threads' connections, libraries."""
+_ENOUGH: Final = 1 << 20
+log = get_logger(__name__)
+
+
+def raise_open_files(connections: int, what: str) -> int:
+    """Raise the limit of open files to what the kernel lets this process have; return it.
+
+    connections: sockets that the settings allow; what: these settings, for the log when the limit is too low for them.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    best = _ENOUGH if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH)
+    if soft == resource.RLIM_INFINITY or soft > best:
+        best = _ENOUGH if soft == resource.RLIM_INFINITY else soft
+    else:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (best, hard))
+    wanted = connections + OTHER_FILES
+    if best < wanted:
+        log.warning(
+            "too few open files are allowed for what the settings allow",
+            allowed=best,
+            wanted=wanted,
+            settings=what,
+            remedy=f"set LimitNOFILE={wanted} in the systemd unit (or `ulimit -Hn`), or lower the settings",
+        )
+    return best
+
+
+class Seldom:
+    """Log lines of one kind, at most one in SELDOM_S; the next one tells how many there were meanwhile."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._last_s: dict[str, float] = {}
+        self._more: dict[str, int] = {}
+
+    def warning(self, event: str, **keys: Any) -> None:
+        """Log a warning, unless one of the same words was logged lately."""
+        now_s = self._now()
+        last_s = self._last_s.get(event)
+        if last_s is not None and now_s - last_s < SELDOM_S:
+            self._more[event] = self._more.get(event, 0) + 1
+            return
+        self._last_s[event] = now_s
+        more = self._more.pop(event, 0)
+        log.warning(event, **keys, **({"more_since_the_last_line": more} if more else {}))

@@ -1,0 +1,1 @@
+"""quicksilver.yaml: read, checked, and read again while a daemon runs."""

@@ -1,0 +1,214 @@
+"""Settings that are read anew while a daemon runs, and windows that open and close: whole, or not at all.
+
+The file is read and checked in a thread; the loop then makes one assignment. A file with a mistake changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel
+
+from policies.config.diff import Change, changes
+from policies.config.policy_set import Policies
+from policies.config.windows import Hours
+from policies.errors import PolicyError
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.security import OPEN, SECTION, Security, SecuritySettings
+from quicksilver.common.messages import ReloadAnswer, SettingChange
+from quicksilver.common.process.logs import get_logger
+from quicksilver.common.settings.calendar import Calendar
+from quicksilver.common.settings.settings_file import Settings, find_settings, read_settings
+
+log = get_logger(__name__)
+How = Literal["start", "sighup", "rest", "command", "window"]
+_STARTED: Final = "needs a restart, the old value stays"
+
+
+class ReloadRefusedError(Exception):
+    """The settings were not taken; nothing changed. A line for each mistake."""
+
+    def __init__(self, lines: tuple[str, ...]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """A change of the settings in force, or a refused one, for the record; times are Unix seconds."""
+
+    at_s: float
+    who: str
+    how: How
+    before: str
+    """Version."""
+    after: str
+    """Version; that of before when it was refused."""
+    changes: tuple[Change, ...] = ()
+    error: str = ""
+
+
+class Reloader:
+    """The settings of one daemon; `begin` once, then `tick` each second.
+
+    `use` takes policies over in one go; it returns those that hold now, and what of the new ones cannot be taken over
+    while the daemon runs, each with the reason.
+    """
+
+    def __init__(
+        self,
+        source: Path | None,
+        section: tuple[str, BaseModel],
+        policies: Policies,
+        use: Callable[[Policies, float], tuple[Policies, list[str]]],
+        audit: Callable[[Audit], None],
+        security: Security = OPEN,
+    ) -> None:
+        """Prepare. `source`: the file that was read; `section`: the daemon's own, by name, which stays as it is.
+
+        security: tokens and certificates, whose files are read anew too.
+        """
+        self.source, self._security = source, security
+        self._section, self._use, self._audit = section, use, audit
+        self.policies = policies
+        """Those in force, with their windows."""
+        self._calendar = Calendar(policies.windows, policies.time_zone)
+        self._one_at_a_time = asyncio.Lock()
+        self._blind = False
+        """Whether the calendar failed last time."""
+
+    @property
+    def version(self) -> str:
+        """The version of the settings in force."""
+        return self.policies.version
+
+    def begin(self, now_s: float) -> None:
+        """Put the policies in force, with the windows that are open now, and record what they are."""
+        self.policies, _ = self._use(self.policies.at(self._calendar.hours(now_s)), now_s)
+        found = changes({}, self.policies.describe())
+        self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(found)))
+
+    def tick(self, now_s: float) -> None:
+        """Open and close windows; to be called each second."""
+        try:
+            hours = self._calendar.hours(now_s)
+        except (ValueError, LookupError, OverflowError, OSError) as error:
+            hours = self.policies.hours
+            if not self._blind:
+                log.error("the calendar cannot be read: windows stay as they are", why=str(error))
+            self._blind = True
+        else:
+            self._blind = False
+        if hours == self.policies.hours:
+            return
+        before, was = self.version, self.policies.hours
+        self.policies, kept = self._use(self.policies.at(hours), now_s)
+        for what in kept:
+            log.warning("a window cannot change all", kept=what)
+        for coming in hours.coming:
+            if coming not in was.coming:
+                log.info("draining", ahead_of=str(coming), seconds=round(coming.at_s - now_s))
+        if hours.open != was.open:
+            log.info("windows", open=list(hours.open), before=list(was.open))
+            self._audit(Audit(now_s, "calendar", "window", before, self.version, (_opened(was, hours),)))
+
+    async def reload(self, who: str, how: How, file: str = "") -> ReloadAnswer:
+        """Read the settings anew and take them over. Raises ReloadRefusedError; then nothing changed."""
+        async with self._one_at_a_time:
+            before = self.version
+            try:
+                path = self._path(file)
+                models: dict[str, type[BaseModel]] = {
+                    self._section[0]: type(self._section[1]),
+                    SECTION: SecuritySettings,
+                }
+                settings = await asyncio.to_thread(read_settings, path, models)
+                self._security.reload()
+            except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
+                lines = tuple(str(error).splitlines())
+                self._audit(Audit(time.time(), who, how, before, before, error="\n".join(lines)))
+                log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
+                raise ReloadRefusedError(lines) from error
+            return self._take(settings, who, how)
+
+    def _path(self, file: str) -> Path | None:
+        if not file:
+            return self.source or find_settings()
+        base = (self.source or Path("quicksilver.yaml")).resolve().parent
+        path = Path(os.path.normpath(base / file))
+        if path.parent != base:
+            raise ReloadRefusedError((f"{file}: lies outside of {base}, from where settings are taken; put it there",))
+        if path.suffix not in (".yaml", ".yml"):  # mistakes quote the file: none of tokens or keys
+            raise ReloadRefusedError((f"{file}: is no settings file; name one that ends in .yaml",))
+        return path
+
+    def _take(self, settings: Settings, who: str, how: How) -> ReloadAnswer:
+        now_s = time.time()
+        old, was = self.policies, self.policies.describe()
+        wanted = settings.policies.numbered(old.number + 1)
+        calendar = Calendar(wanted.windows, wanted.time_zone)
+        new, kept = self._use(wanted.at(calendar.hours(now_s)), now_s)
+        self.policies, self._calendar = new, calendar
+        self.source = settings.path
+        found = changes(was, new.describe())
+        self._audit(Audit(now_s, who, how, old.version, new.version, tuple(found)))
+        log.info("settings taken", who=who, how=how, version=new.version, changes=len(found), kept=kept)
+        return ReloadAnswer(
+            file=str(settings.path or ""),
+            version=new.version,
+            before=old.version,
+            changes=[SettingChange(path=c.path, before=c.before, after=c.after) for c in found],
+            kept=[
+                *kept,
+                *_stays(*self._section, settings.sections),
+                *_stays(SECTION, self._security.settings, settings.sections),
+            ],
+            notes=new.notes(),
+        )
+
+
+def _stays(name: str, mine: BaseModel, sections: Mapping[str, BaseModel]) -> list[str]:
+    """Return the daemon's own settings that the file has otherwise; without values, which may be secret."""
+    found = changes(mine.model_dump(), sections[name].model_dump(), name)  # secrets too, by value
+    return [f"{change.path} changed in the file: {_STARTED}" for change in found]
+
+
+def _opened(was: Hours, now: Hours) -> Change:
+    return Change("policies.windows", json.dumps(was.open), json.dumps(now.open))
+
+
+def on_hangup(loop: asyncio.AbstractEventLoop, reload: Callable[[str, How], Awaitable[object]]) -> None:
+    """Read the settings anew at each SIGHUP; a refusal was logged and recorded by then."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def read_anew() -> None:
+        with suppress(ReloadRefusedError):
+            await reload(process_user(), "sighup")
+
+    def hung_up() -> None:
+        task = loop.create_task(read_anew())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, hung_up)
+
+
+def process_user() -> str:
+    """Return whom the process runs as, for the record."""
+    return f"uid {os.geteuid()}"
+
+
+def said_by(user: str, peer: str) -> str:
+    """Return who gave a command, for the record: `user` is what the caller said, `peer` its address."""
+    clean = re.sub(r"[^\w.@\\-]", "?", user)[:100]
+    return f"{clean or 'unknown'}@{peer}"

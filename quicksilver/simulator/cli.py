@@ -1,0 +1,260 @@
+"""`quicksilver simulate` and `quicksilver tune`: a trace's jobs under one system or several, and what to set."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from ruamel.yaml import YAML
+
+from policies.config.schema import full_queue
+from quicksilver.report import files
+from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
+from quicksilver.simulator.options import Comparing, show, study_options, systems_option
+from quicksilver.simulator.report import classes_of, page
+from quicksilver.simulator.results import WRITERS, by_label, metric, needs, summary
+from quicksilver.simulator.run import Row
+from quicksilver.simulator.study import Asked, Runner, Study, runner, study
+from quicksilver.simulator.sweep import POLICIES, Case, StudyError, Variant, cases, choice, variants
+from quicksilver.simulator.tune import Round, Verdict, goal_of, has, tune
+
+FORMATS: Final = (*WRITERS, "html")
+_FILES: Final = {"json": "result.json", "csv": "runs.csv", "parquet": "runs.parquet", "html": "report.html"}
+_FIGURES: Final = ("mean", "p50", "p95", "p99", "wait")
+
+
+def _formats(_context: click.Context, _parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    wanted = tuple(dict.fromkeys(part.strip() for part in value.split(",")))
+    unknown = set(wanted) - set(FORMATS)
+    if unknown:
+        raise click.BadParameter(f"{', '.join(sorted(unknown))}: not one of {', '.join(FORMATS)}")
+    return wanted
+
+
+formats_option = click.option(
+    "--formats",
+    default="json,csv,html",
+    show_default=True,
+    callback=_formats,
+    help="Of results, parquet too; in --out.",
+)
+
+
+@click.command(cls=Comparing)
+@study_options
+@systems_option("--compare", "several", metavar="SYSTEM...", help="Several, against the first one.")
+@click.option("--sweep", "swept", multiple=True, metavar="KEY=A,B,C", help="Try each value, with each of other sweeps.")
+@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Runs of each: seeds 1, 2, ...")
+@formats_option
+def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool) -> None:
+    """Run the jobs of TRACE under a virtual clock.
+
+    --list shows the systems, --describe SYSTEM the settings of one.
+    """
+    _ready(asked, formats)
+    choices = [choice(text, "--sweep") for text in swept]
+    made = _study(asked)
+    found = variants(made.wanted(choices))
+    wanted = cases(found, range(1, seeds + 1))
+    with runner(made) as does, _progress(made, does, wanted) as step:
+        rows = does.rows(wanted, *step)
+    about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts())}
+    places = _write(asked.out, formats, about, rows, page(_facts(made), rows, _title(made)))
+    if as_json:
+        click.echo(json.dumps(summary(about, rows)))
+    else:
+        _print(made, rows, places)
+    _warn(made, rows)
+
+
+@click.command("tune")
+@study_options
+@click.option(
+    "--goal", default="p95_short", show_default=True, help="mean, throughput, p95_short, or any other figure."
+)
+@click.option("--param", "swept", multiple=True, required=True, metavar="KEY=A,B,C", help="Values to try; repeatable.")
+@click.option("--seeds", type=click.IntRange(2), default=8, show_default=True, help="Of the comparison at the end.")
+@formats_option
+def tune_command(
+    asked: Asked, goal: str, swept: tuple[str, ...], seeds: int, formats: tuple[str, ...], as_json: bool
+) -> None:
+    """Search the settings that are best for a goal on TRACE, and say how sure that is."""
+    _ready(asked, formats)
+    if len(asked.systems) > 1:
+        raise StudyError("one system at a time can be tuned", place="--system", remedy="name one")
+    choices = [choice(text, "--param") for text in swept]
+    figure = goal_of(goal)
+    made = _study(asked)
+    present, *_ = variants(made.wanted())
+    with runner(made) as does:
+        candidates = variants(made.wanted(choices, "--param"))
+        has(_batch(made, does, [Case(present, 1)])[0], figure)  # before a round of runs, not after it
+        verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(made, does, wanted))
+    about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts()), **_found(verdict)}
+    rows = list(verdict.rows)
+    _warn(made, rows)
+    places = _write(asked.out, formats, about, rows, _evidence(made, verdict))
+    if as_json:
+        click.echo(json.dumps(about))
+        return
+    for found in verdict.rounds:
+        show(_round(found, verdict.goal))
+    click.echo(verdict.words())
+    if verdict.significant:
+        click.echo(to_set(verdict))
+    _say(places)
+
+
+def _ready(asked: Asked, formats: Sequence[str]) -> None:
+    """Raises QuicksilverError for what would fail only after the runs."""
+    if asked.out is not None:
+        needs(formats, asked.out)
+
+
+def _study(asked: Asked) -> Study:
+    """Return the study, and say what was left out of its trace."""
+    made = study(asked)
+    for line in made.survey.mistakes:
+        click.echo(f"left out: {line}", err=True)
+    return made
+
+
+def _warn(made: Study, rows: Sequence[Row]) -> None:
+    """Say of a settings file under which nothing was queueable that it did nothing."""
+    queues = ", ".join(map(full_queue, made.survey.queues))
+    for label, same in by_label(rows if made.policies is not None else ()).items():
+        counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
+        if counts.get("granted G") and not counts.get("granted Q"):
+            what = f"{label}: no container was queueable, so its policies changed nothing"
+            remedy = f"look at queues, routes and mode: the jobs are of {queues}, of type {app_type}"
+            click.echo(f"quicksilver: warning: {what}; {remedy}", err=True)
+
+
+def _batch(made: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:
+    with _progress(made, does, wanted) as step:
+        return does.rows(wanted, *step)
+
+
+@contextmanager
+def _progress(made: Study, does: Runner, wanted: Sequence[Case]) -> Iterator[tuple[Any, Any]]:
+    """Show on a terminal how many jobs of all runs arrived and how many runs ended."""
+    missing = len(wanted) - does.done(wanted)
+    console = Console(stderr=True)
+    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
+        jobs = round(made.survey.jobs * made.offer.trace.sample_ratio)
+        arrived = bar.add_task("jobs", total=jobs * missing)
+        runs = bar.add_task("runs", total=len(wanted), completed=len(wanted) - missing)
+        yield (lambda count: bar.advance(arrived, count)), (lambda _: bar.advance(runs))
+
+
+def _title(made: Study) -> str:
+    return f"Simulation of {made.offer.trace.name}"
+
+
+def _facts(made: Study) -> list[tuple[str, str]]:
+    return [*made.facts(), ("command", f"`quicksilver {shlex.join(sys.argv[1:])}`")]
+
+
+def _write(
+    folder: Path | None, formats: Sequence[str], about: Mapping[str, Any], rows: Sequence[Row], found: Page
+) -> list[Path]:
+    """Write the results of a study to its folder; return their paths."""
+    places = []
+    for name in formats if folder else ():
+        assert folder is not None
+        path = folder / _FILES[name]
+        if name in WRITERS:
+            WRITERS[name](path, about, rows)
+        else:
+            files.write(found, path, "the same command, which does no run again")
+        places.append(path)
+    return places
+
+
+def _print(made: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
+    for name, value in made.facts():
+        click.echo(f"{name}: {value}")
+    found = by_label(rows)
+    for klass in classes_of(found):
+        table: list[list[Value]] = [
+            [label, metric(same, f"jobs_{klass}"), *(metric(same, f"{kind}_{klass}") for kind in _FIGURES)]
+            for label, same in found.items()
+        ]
+        show(Table(["system", "jobs", *_FIGURES], table, f"\n{klass} jobs: completion and wait, s"))
+    whole = [
+        [label, len(same), metric(same, "utilisation"), metric(same, "throughput")] for label, same in found.items()
+    ]
+    show(Table(["system", "seeds", "utilisation", "tasks/s"], whole, "\ncluster"))
+    _say(places)
+
+
+def _say(places: Sequence[Path]) -> None:
+    for path in places:
+        click.echo(f"written to {path}")
+
+
+def _found(verdict: Verdict) -> dict[str, Any]:
+    ratio = verdict.ratio
+    shown = {"value": ratio.value, "ci_low": ratio.low, "ci_high": ratio.high} if isinstance(ratio, Estimate) else ratio
+    return {
+        "goal": verdict.goal,
+        "verdict": verdict.words(),
+        "significant": verdict.significant,
+        "proposed": dict(verdict.best.varied) if verdict.significant else {},
+        "best": _variant(verdict.best),
+        "present": _variant(verdict.present),
+        "ratio": shown,
+        "fresh_seeds": verdict.seeds,
+        "rounds": [
+            {"seeds": one.seeds, "standings": [[s.label, s.value, s.kept] for s in one.standings]}
+            for one in verdict.rounds
+        ],
+    }
+
+
+def to_set(verdict: Verdict) -> str:
+    """Return the proposal as options, and as quicksilver.yaml has it where policies are in it."""
+    best, present = verdict.best, verdict.present
+    options = " ".join(shlex.quote(f"--set={name}={_value(value)}") for name, value in best.varied.items())
+    old, new = (one.settings.get(POLICIES) or {} for one in (present, best))
+    changed = {slot: section for slot, section in new.items() if section != old.get(slot)}
+    if not changed:
+        return f"To simulate it: {options}"
+    text = StringIO()
+    YAML(typ="safe", pure=True).dump({POLICIES: changed}, text)
+    return f"To simulate it: {options}\nIn quicksilver.yaml:\n{text.getvalue().rstrip()}"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _variant(found: Variant) -> dict[str, Any]:
+    return {"label": found.label, "varied": dict(found.varied), "settings": dict(found.settings)}
+
+
+def _round(found: Round, goal: str) -> Table:
+    rows: list[list[Value]] = [[one.label, one.value, "goes on" if one.kept else ""] for one in found.standings]
+    return Table(["settings", f"{goal}, mean", ""], rows, f"{found.seeds} seeds")
+
+
+def _evidence(made: Study, verdict: Verdict) -> Page:
+    """Return the page of a search: what to do, how it was found, and the comparison at the end."""
+    rounds = [_round(one, verdict.goal) for one in verdict.rounds]
+    facts = [*_facts(made), ("goal", verdict.goal)]
+    title = f"Tuning {verdict.present.system} on {made.offer.trace.name}"
+    told = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
+    if not verdict.rows:
+        return Page(title, facts, told)
+    compared = page(facts, verdict.rows, title)
+    return Page(title, facts, [*told, *compared.sections])

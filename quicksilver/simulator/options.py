@@ -1,0 +1,230 @@
+"""The options that `simulate` and `tune` share, made into what a study is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from functools import wraps
+from importlib import import_module
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+import click
+from click.shell_completion import CompletionItem
+from rich.console import Console
+from rich.table import Table as RichTable
+from rich.text import Text
+
+from policies.config.validation import setting_rows
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.report.cells import shown
+from quicksilver.report.model import Table
+from quicksilver.simulator.errors import SimulatorError, UnknownSystemError
+from quicksilver.simulator.source import Trace
+from quicksilver.simulator.study import Asked
+from quicksilver.simulator.sweep import choice
+from quicksilver.simulator.systems import ABOUT, SYSTEMS, load
+from quicksilver.simulator.traces.formats import FORMATS
+from quicksilver.simulator.traces.generate import GENERATORS
+from quicksilver.simulator.traces.shaping import Errors
+from quicksilver.simulator.traces.source import GENERATED, Source
+from quicksilver.simulator.traces.spec import Stages
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Finite(click.FloatRange):
+    """Neither infinity nor what is no number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number within the range, or fail."""
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is no finite number.", param, ctx)
+        return number
+
+
+SECONDS: Final = Finite(0)
+ABOVE_0: Final = Finite(0, min_open=True)
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """Return the names of systems between commas."""
+    names = tuple(name.strip() for name in (value or "").split(",") if name.strip())
+    for name in names:
+        if name not in SYSTEMS:
+            raise click.BadParameter(str(UnknownSystemError(name, SYSTEMS)))
+    return names
+
+
+def _complete(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the systems that begin so, for the shell."""
+    return [CompletionItem(name) for name in SYSTEMS if name.startswith(incomplete)]
+
+
+def _traces(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return generators that begin so, or let the shell complete files."""
+    named = [f"{GENERATED}{name}" for name in GENERATORS]
+    found = [CompletionItem(name) for name in named if incomplete and name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="file")]
+
+
+def systems_option(*names: str, metavar: str, help: str) -> Callable[[C], C]:
+    """Return an option that takes names of systems."""
+    return click.option(*names, metavar=metavar, help=help, callback=_names, shell_complete=_complete)
+
+
+class Comparing(click.Command):
+    """Lets several words follow `--compare`, until the next option or a file."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Join the words with commas."""
+        return super().parse_args(ctx, joined(args, "--compare"))
+
+
+def joined(args: list[str], option: str) -> list[str]:
+    """Return a command line in which the words after an option are one, with commas; a system is no file."""
+    found: list[str] = []
+    taking = False
+    for arg in args:
+        if arg == option or arg.startswith(("-", GENERATED)) or (arg not in SYSTEMS and Path(arg).exists()):
+            taking = arg == option
+            found.append(arg)
+        elif taking and found[-1] != option:
+            found[-1] += f",{arg}"
+        else:
+            found.append(arg)
+    return found
+
+
+def _describe(ctx: click.Context, _parameter: click.Parameter, name: str | None) -> None:
+    """Print a system's settings."""
+    if name is None or ctx.resilient_parsing:
+        return
+    if name not in SYSTEMS:
+        raise click.BadParameter(str(UnknownSystemError(name, SYSTEMS)))
+    rows = setting_rows(load(name).Settings)
+    cells = [[row["name"], row["type"], json.dumps(row["default"]), row["range"], row["doc"]] for row in rows]
+    show(Table(["setting", "type", "default", "range", "meaning"], cells))
+    ctx.exit()
+
+
+def _list(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    """Print the systems."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    show(Table(["system", "what it is"], [[name, _about(name)] for name in SYSTEMS]))
+    ctx.exit()
+
+
+def _about(name: str) -> str:
+    """Return a system's line; of one that was added to `SYSTEMS`, the first paragraph of its module's docstring."""
+    if name in ABOUT:
+        return ABOUT[name]
+    said = import_module(SYSTEMS[name].partition(":")[0]).__doc__ or ""
+    return " ".join(said.strip().split("\n\n")[0].split())
+
+
+_OPTIONS: Final = (
+    click.argument("trace", shell_complete=_traces),
+    systems_option("--system", "one", metavar="SYSTEM", help="What schedules the jobs."),
+    click.option("--format", "fmt", type=click.Choice(FORMATS), help="Of the trace.  [default: as it begins]"),
+    click.option("--nodes", type=click.IntRange(1), help="Equal ones."),
+    click.option(
+        "--load",
+        type=ABOVE_0,
+        help="Work by slots: chooses the nodes, or with --nodes the speed.",
+    ),
+    click.option("--slots", type=click.IntRange(1), default=1, show_default=True, help="Tasks a node runs at once."),
+    click.option("--memory-mb", type=click.IntRange(0), default=0, help="Of a node.  [default: not counted]"),
+    click.option("--delay-s", type=SECONDS, default=0.0005, show_default=True, help="Of the network, one way."),
+    click.option("--cutoff-s", type=SECONDS, help="Jobs with longer tasks are long.  [default: one job in ten is]"),
+    click.option("--config", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="quicksilver.yaml."),
+    click.option("--set", "fixed", multiple=True, metavar="KEY=VALUE", help="A setting of the systems; repeatable."),
+    click.option("--first", type=click.IntRange(1), help="Only so many jobs of the trace."),
+    click.option("--speed", type=ABOVE_0, default=1.0, show_default=True, help="Jobs arrive so many times as fast."),
+    click.option("--stages", type=click.Choice(get_args(Stages)), default="all", show_default=True, help="That count."),
+    click.option("--as-eagle", is_flag=True, help="Read Hawk's text as Eagle's public simulator does."),
+    click.option("--error", type=Finite(0, 1), default=0.0, help="Estimates are wrong by up to this share."),
+    click.option("--errors", type=click.Choice(get_args(Errors)), default="both", show_default=True, help="Which way."),
+    click.option(
+        "--sample",
+        type=Finite(0, 1, min_open=True),
+        default=1.0,
+        show_default=True,
+        help="Each seed has another share of the jobs, at the same load.",
+    ),
+    click.option("--skip", is_flag=True, help="Leave out jobs of the trace that are broken, and count them."),
+    click.option("--processes", type=click.IntRange(1), help="[default: one for each core]"),
+    click.option("--out", type=click.Path(path_type=Path), help="Folder of results; runs in it are not done again."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="Show the systems."),
+    click.option(
+        "--describe",
+        metavar="SYSTEM",
+        is_eager=True,
+        expose_value=False,
+        callback=_describe,
+        help="Show a system's settings.",
+    ),
+)
+
+
+def study_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a click command the shared options, passed to it as `asked` and `as_json`."""
+
+    @wraps(command)
+    def wrapped(as_json: bool, one: tuple[str, ...], several: tuple[str, ...] = (), **options: Any) -> None:
+        systems = tuple(dict.fromkeys((*one, *several)))
+        if not systems:
+            raise click.UsageError("name a system: --system NAME; --list shows them")
+        shared = {name: options.pop(name) for name in _SHARED}
+        try:
+            command(asked=_asked(systems, shared), as_json=as_json, **options)
+        except QuicksilverError as error:
+            raise click.ClickException(str(error)) from error
+        except (SimulatorError, OSError) as error:
+            raise click.ClickException(str(error)) from error
+
+    decorated = wrapped
+    for option in reversed(_OPTIONS):
+        decorated = option(decorated)
+    return decorated
+
+
+_SHARED: Final = (
+    *("trace", "fmt", "nodes", "load", "slots", "memory_mb", "delay_s", "cutoff_s", "config", "fixed", "first"),
+    *("speed", "stages", "as_eagle", "error", "errors", "sample", "skip", "processes", "out"),
+)
+
+
+def _asked(systems: tuple[str, ...], given: Mapping[str, Any]) -> Asked:
+    names = ("fmt", "stages", "skip", "as_eagle", "speed")
+    source = Source(given["trace"], **{name: given[name] for name in names}, jobs=given["first"])
+    return Asked(
+        Trace(source, given["sample"], given["error"], given["errors"]),
+        systems,
+        tuple(choice(text, "--set", several=False) for text in given["fixed"]),
+        given["config"],
+        given["nodes"],
+        given["load"],
+        given["slots"],
+        given["memory_mb"],
+        given["delay_s"],
+        given["cutoff_s"],
+        given["processes"] or len(os.sched_getaffinity(0)),
+        given["out"],
+    )
+
+
+def show(table: Table) -> None:
+    """Print a table to a terminal; numbers stand to the right."""
+    made = RichTable(title=table.title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for at, column in enumerate(table.columns):
+        right = all(not isinstance(row[at], str) for row in table.rows)
+        made.add_column(column, justify="right" if right else "left", overflow="fold", no_wrap=at == 0)
+    for row in table.rows:
+        made.add_row(*(Text(shown(cell)) for cell in row))
+    Console(width=None if Console().is_terminal else 200).print(made)

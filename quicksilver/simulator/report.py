@@ -1,0 +1,216 @@
+"""A study as a page: figures with their confidence, completions by class, utilisation, who waited behind whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+from quicksilver.report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from quicksilver.simulator.figures import ALL, GRID, sampled
+from quicksilver.simulator.results import better, by_label, compared, estimate, metric
+from quicksilver.simulator.run import Row
+
+_MOST_LINES: Final = 16
+_POINTS: Final = 200
+_MAIN: Final = ("mean", "p50", "p95", "p99", "wait")
+_WHOLE: Final = (("utilisation", "utilisation"), ("throughput", "tasks/s"), ("makespan", "makespan, s"))
+_VERDICTS: Final = {True: "better", False: "worse", None: "not told apart"}
+
+
+def page(facts: Sequence[tuple[str, str]], rows: Sequence[Row], title: str = "Simulation") -> Page:
+    """Return the page of a study. facts: what the figures depend on."""
+    variants = by_label(rows)
+    sections = [_figures(variants), _against(variants), *_sweeps(variants), _cdfs(variants), _busy(variants)]
+    sections += [_behind(variants), _counts(variants), _settings(variants)]
+    return Page(title, facts, [section for section in sections if section.blocks])
+
+
+def classes_of(variants: Mapping[str, Sequence[Row]]) -> list[str]:
+    """Return `all`, and the classes where there are several."""
+    names = sorted({name for rows in variants.values() for row in rows for name in row.figures.completion_s} - {ALL})
+    return [ALL, *names] if len(names) > 1 else [ALL]
+
+
+def _figures(variants: Mapping[str, Sequence[Row]]) -> Section:
+    found: list[Block] = [
+        Prose(
+            "Job completion, from arrival to the end of the last task, and the mean wait of a task, in seconds; means "
+            "over the seeds with 95 % confidence intervals."
+        )
+    ]
+    for klass in classes_of(variants):
+        table = [
+            [label, metric(rows, f"jobs_{klass}"), *(metric(rows, f"{kind}_{klass}") for kind in _MAIN)]
+            for label, rows in variants.items()
+        ]
+        found.append(Table(["system", "jobs", *_MAIN], table, f"{klass} jobs"))
+    whole = [[label, len(rows), *(metric(rows, name) for name, _ in _WHOLE)] for label, rows in variants.items()]
+    found.append(Table(["system", "seeds", *(shown for _, shown in _WHOLE)], whole, "cluster"))
+    return Section("Figures", found)
+
+
+def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
+    base, *others = variants
+    if not others:
+        return Section("", [])
+    names = [f"{kind}_{klass}" for klass in classes_of(variants) for kind in ("mean", "p50", "p95", "p99")]
+    table: list[list[Value]] = []
+    for label in others:
+        ratios = [compared(variants[base], variants[label], name) for name in names]
+        table.append([label, *ratios])
+    verdicts: list[list[Value]] = [
+        [label, *(_VERDICTS[better(name, compared(variants[base], variants[label], name))] for name in names)]
+        for label in others
+    ]
+    told = (
+        f"Ratios to `{base}`, paired by seed: below 1 is faster. Where the interval has 1 in it, or there is one seed, "
+        "the two are not told apart."
+    )
+    columns = ["system", *(name.replace("_", " ") for name in names)]
+    found: list[Block] = [Prose(told), Table(columns, table, "ratios"), Table(columns, verdicts, "verdicts")]
+    if len(others) <= 2 * _MOST_LINES:
+        bars = [(name.replace("_", " "), _column(table, at + 1)) for at, name in enumerate(names) if "p95" in name]
+        found.append(Bars(f"p95 of job completion, ratio to {base}", Axis("ratio"), list(others), bars, 1.0))
+    return Section(f"Against {base}", found)
+
+
+def _column(table: Sequence[Sequence[Value]], at: int) -> list[float | Estimate | None]:
+    return [cell if isinstance(cell := row[at], (float, int, Estimate)) else None for row in table]
+
+
+def _sweeps(variants: Mapping[str, Sequence[Row]]) -> list[Section]:
+    """Return a section for each setting that is swept by numbers: its figures over it, all else equal."""
+    names = dict.fromkeys(name for rows in variants.values() for name in rows[0].varied)
+    return [Section(f"Over {name}", blocks) for name in names if (blocks := _over(name, variants))]
+
+
+def _over(name: str, variants: Mapping[str, Sequence[Row]]) -> list[Block]:
+    lines: dict[str, list[tuple[float, Sequence[Row]]]] = {}
+    for rows in variants.values():
+        value = rows[0].varied.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            others = " ".join(f"{key}={one}" for key, one in rows[0].varied.items() if key != name)
+            lines.setdefault(f"{rows[0].system} {others}".strip(), []).append((float(value), rows))
+    lines = {label: sorted(points, key=lambda point: point[0]) for label, points in lines.items() if len(points) > 1}
+    if not lines or len(lines) > _MOST_LINES:
+        return []
+    found: list[Block] = []
+    for klass in classes_of(variants):
+        for kind in ("mean", "p95"):
+            series = [_curve(label, points, f"{kind}_{klass}") for label, points in lines.items()]
+            drawn = [one for one in series if one is not None]
+            if drawn:
+                title = f"{kind} of job completion, {klass} jobs"
+                found.append(Lines(title, Axis(name), Axis("s"), drawn, marks=True))
+    return found
+
+
+def _curve(label: str, points: Sequence[tuple[float, Sequence[Row]]], name: str) -> Series | None:
+    cells = [(x, cell) for x, rows in points if (cell := metric(rows, name)) is not None]
+    spread = [(x, cell if isinstance(cell, Estimate) else Estimate(cell, cell, cell)) for x, cell in cells]
+    if not spread:
+        return None
+    middle, low, high = ([getattr(cell, which) for _, cell in spread] for which in ("value", "low", "high"))
+    return Series(label, [x for x, _ in spread], middle, low, high)
+
+
+def _cdfs(variants: Mapping[str, Sequence[Row]]) -> Section:
+    blocks: list[Block] = []
+    for klass in classes_of(variants):
+        series = [cdf for label, rows in _few(variants) if (cdf := _cdf(label, rows, klass)) is not None]
+        if series:
+            log = min(min(one.x) for one in series) > 0
+            share = Axis("share of the jobs", most=1.0)
+            blocks.append(Lines(f"{klass} jobs", Axis("job completion, s", log=log), share, series))
+    return Section("Job completion", [*_left_out(variants), *blocks] if blocks else [])
+
+
+def _few(variants: Mapping[str, Sequence[Row]]) -> list[tuple[str, Sequence[Row]]]:
+    return list(variants.items())[:_MOST_LINES]
+
+
+def _left_out(variants: Mapping[str, Sequence[Row]]) -> list[Block]:
+    more = len(variants) - _MOST_LINES
+    return [Prose(f"The first {_MOST_LINES} are drawn, {more} more are in the tables.")] if more > 0 else []
+
+
+def _cdf(label: str, rows: Sequence[Row], klass: str) -> Series | None:
+    """Return the share of the jobs that take no longer, each percentile the mean over the seeds."""
+    runs = [row.figures.completion_s[klass] for row in rows if klass in row.figures.completion_s]
+    if not runs:
+        return None
+    return Series(label, [fmean(column) for column in zip(*runs, strict=True)], [q / 100 for q in GRID])
+
+
+def _busy(variants: Mapping[str, Sequence[Row]]) -> Section:
+    drawn = [
+        (label, runs) for label, rows in _few(variants) if (runs := [r.figures.busy for r in rows if r.figures.busy])
+    ]
+    if not drawn:
+        return Section("", [])
+    begins_s = min(run[0][0] for _, runs in drawn for run in runs)
+    ends_s = max(run[-1][0] for _, runs in drawn for run in runs)
+    times_s = [begins_s + (ends_s - begins_s) * at / _POINTS for at in range(_POINTS + 1)]
+    series = []
+    for label, runs in drawn:
+        columns = list(zip(*(sampled(run, times_s) for run in runs), strict=True))
+        low, high = ([pick(column) for column in columns] if len(runs) > 1 else [] for pick in (min, max))
+        series.append(Series(label, times_s, [fmean(column) for column in columns], low, high))
+    told = Prose("Share of the slots that is busy; mean over the seeds, in the shade the lowest and the highest.")
+    time, share = Axis("time, s"), Axis("share of the slots", most=1.0)
+    return Section("Utilisation", [told, *_left_out(variants), Lines("utilisation", time, share, series, step=True)])
+
+
+def _behind(variants: Mapping[str, Sequence[Row]]) -> Section:
+    pairs = sorted({pair for rows in variants.values() for row in rows for pair in row.figures.behind})
+    if not pairs:
+        return Section("", [])
+    silent = [label for label, rows in variants.items() if not any(row.figures.behind for row in rows)]
+    cells: list[list[Value]] = []
+    for label, rows in variants.items():
+        if label not in silent:
+            cells.append([label, *(_count(rows, pair) for pair in pairs)])
+    note = f" Not counted by {', '.join(silent)}." if silent else ""
+    bars = [(pair, _column(cells, at + 1)) for at, pair in enumerate(pairs)]
+    return Section(
+        "Who waited behind whom",
+        [
+            Prose(
+                f"Tasks or probes of one class that met a task of another at their node, as the systems count.{note}"
+            ),
+            Table(["system", *pairs], cells, "tasks"),
+            Bars("tasks that waited", Axis("tasks"), [str(row[0]) for row in cells], bars),
+        ],
+    )
+
+
+def _count(rows: Sequence[Row], pair: str) -> float | Estimate | None:
+    values = [float(row.figures.behind[pair]) for row in rows if pair in row.figures.behind]
+    return estimate(values) if len(values) == len(rows) else None
+
+
+def _counts(variants: Mapping[str, Sequence[Row]]) -> Section:
+    blocks: list[Block] = []
+    for title, which in (("counts", "counts"), ("figures of the systems' own", "extra")):
+        names = list(
+            dict.fromkeys(name for rows in variants.values() for row in rows for name in getattr(row.figures, which))
+        )
+        if names:
+            table = [[label, *(_own(rows, which, name) for name in names)] for label, rows in variants.items()]
+            blocks.append(Table(["system", *names], table, title))
+    return Section("Counts", blocks)
+
+
+def _own(rows: Sequence[Row], which: str, name: str) -> float | Estimate | None:
+    values = [getattr(row.figures, which).get(name) for row in rows]
+    return None if None in values else estimate(values)
+
+
+def _settings(variants: Mapping[str, Sequence[Row]]) -> Section:
+    found = [Prose(f"`{label}`: {_said(rows[0])}") for label, rows in variants.items()]
+    return Section("Settings", found)
+
+
+def _said(row: Row) -> str:
+    return ", ".join(f"{name} {value}" for name, value in row.settings.items()) or "none"

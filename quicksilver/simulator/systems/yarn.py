@@ -1,0 +1,97 @@
+"""Stock YARN, first come first served (`yarn_fifo`) or by queues (`yarn_capacity`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from quicksilver.simulator.clock import Clock
+from quicksilver.simulator.model import ClusterModel, Job, SimResult
+from quicksilver.simulator.systems import SystemSettings
+from quicksilver.simulator.tally import SAMPLE_S, Tally
+from quicksilver.simulator.world.resource_manager import ResourceManager, Times
+from quicksilver.simulator.world.scheduler import Share
+
+
+class Yarn(SystemSettings):
+    """Settings of stock YARN; the defaults are Hadoop 3's."""
+
+    node_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of a NodeManager (Mercury §7.1 has 3 s)."""
+    end_beats: bool = True
+    """Whether a NodeManager heartbeats as well when a container has ended, as Hadoop 3.4's does."""
+    master_beat_s: float = Field(1.0, gt=0)
+    """Between heartbeats of an application master."""
+    start_s: float = Field(0.1, ge=0)
+    """From a start to the task's begin: the NodeManager and the process."""
+    off_switch: int = Field(1, ge=1)
+    """Containers without locality that a node is given in one heartbeat (maximum-offswitch-assignments)."""
+    slow_start_ratio: float = Field(0.05, ge=0, le=1)
+    """Share of a stage's tasks that have ended when the next stage is asked for, if none of them waits for a container
+    (mapreduce.job.reduce.slowstart.completedmaps). Containers of the next stage hold their slots until all have ended;
+    1: they come after that."""
+    sample_s: float = Field(SAMPLE_S, gt=0)
+    """Between samples of how many slots are busy."""
+
+    @property
+    def times(self) -> Times:
+        """What things take."""
+        return Times(self.node_beat_s, self.master_beat_s, self.start_s, self.slow_start_ratio, self.end_beats)
+
+
+class Queue(BaseModel):
+    """A queue of the Capacity Scheduler."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    capacity: float = Field(gt=0, le=1)
+    """Its share of the cluster."""
+    maximum: float = Field(1.0, gt=0, le=1)
+    """The most that it may use of the cluster."""
+
+
+class Capacity(Yarn):
+    """Settings of YARN with the Capacity Scheduler."""
+
+    queues: dict[str, Queue] = Field(default_factory=lambda: {"default": Queue(capacity=1.0)})
+    """Leaf queues by the names that jobs have."""
+
+
+class _Fifo:
+    """One line for all."""
+
+    name: Final = "yarn_fifo"
+    Settings: Final = Yarn
+
+    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Yarn, seed: int) -> SimResult:
+        """Run all jobs."""
+        return _run(self.name, jobs, cluster, settings, seed, None)
+
+
+class _Capacity:
+    """A line for each queue."""
+
+    name: Final = "yarn_capacity"
+    Settings: Final = Capacity
+
+    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: Capacity, seed: int) -> SimResult:
+        """Run all jobs. Raises SimulatorError for one of a queue that is not there."""
+        shares = {name: Share(queue.capacity, queue.maximum) for name, queue in settings.queues.items()}
+        return _run(self.name, jobs, cluster, settings, seed, shares)
+
+
+def _run(
+    name: str, jobs: Iterable[Job], cluster: ClusterModel, settings: Yarn, seed: int, queues: dict[str, Share] | None
+) -> SimResult:
+    clock = Clock()
+    tally = Tally(name, seed, clock, cluster, settings.sample_s)
+    manager = ResourceManager(clock, tally, cluster, settings.times, seed, queues, settings.off_switch)
+    tally.feed(jobs, manager.submit)
+    clock.run()
+    return tally.result()
+
+
+FIFO: Final = _Fifo()
+CAPACITY: Final = _Capacity()

@@ -1,0 +1,186 @@
+"""`quicksilver trace generate|convert|show|generators`: traces of jobs for the simulator."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import IO, Any, Final, cast, get_args
+
+import click
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
+from quicksilver.simulator.traces.formats import FORMATS
+from quicksilver.simulator.traces.generate import GENERATORS, generate, generator
+from quicksilver.simulator.traces.hawk import dump_hawk
+from quicksilver.simulator.traces.jobs import dump_jobs
+from quicksilver.simulator.traces.lines import Mistakes
+from quicksilver.simulator.traces.shaping import Errors, Measure, measured
+from quicksilver.simulator.traces.source import Source
+from quicksilver.simulator.traces.spec import Stages, spec_of
+from quicksilver.simulator.traces.zoe import ZoeMix, applications
+
+WRITERS: Final[dict[str, Callable[[Iterable[Job], IO[str]], int]]] = {
+    "hawk": dump_hawk,
+    "jobs": dump_jobs,
+    "dynoyarn": lambda jobs, file: dump_dynoyarn(map(spec_of, jobs), file),
+}
+Command = Callable[..., None]
+_LOAD: Final = "Share of the paper's cluster, 100 nodes of 32 cores and 128 GB, that they ask for."
+
+
+@click.group()
+def trace() -> None:
+    """Traces of jobs for the simulator."""
+
+
+def _shaping(command: Command) -> Command:
+    """Add the options that change a trace on its way."""
+    options = (
+        click.option("--from", "fmt", type=click.Choice(FORMATS), help="Its format.  [default: as it begins]"),
+        click.option("--stages", type=click.Choice(get_args(Stages)), default="all", show_default=True),
+        click.option("--skip", is_flag=True, help="Leave broken jobs out and count them, instead of stopping."),
+        click.option("--first", "jobs", type=click.IntRange(1), help="So many jobs.  [default: all]"),
+        click.option("--seed", default=1, show_default=True, help="Of generated jobs and of wrong estimates."),
+        click.option("--speed", default=1.0, show_default=True, help="Arrivals come so many times as fast."),
+        click.option("--load", type=float, help="Share of --slots that is to be busy, in place of --speed."),
+        click.option("--slots", type=click.IntRange(1)),
+        click.option("--error", default=0.0, show_default=True, help="Estimates are off by up to this share."),
+        click.option("--errors", type=click.Choice(get_args(Errors)), default="both", show_default=True),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn our errors into click's; a pipe that is closed early is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except (QuicksilverError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+
+
+@trace.command("generate")
+@click.argument("name")
+@click.option("--jobs", type=click.IntRange(1), help="So many.  [default: as the paper has]")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--interarrival", "every_s", type=float, help="Mean seconds between arrivals.  [default: the paper's]")
+@click.option("--busy", "load_slots", type=float, help="Slots that are to be busy on average, in place of it.")
+@click.option("--format", "fmt", type=click.Choice(list(WRITERS)), help="[default: hawk; jobs where jobs have stages]")
+def generate_command(
+    name: str, jobs: int | None, seed: int, every_s: float | None, load_slots: float | None, fmt: str | None
+) -> None:
+    """Write jobs of a paper's workload to standard output; `trace generators` lists them."""
+    with _told():
+        fmt = fmt or ("jobs" if generator(name).stages else "hawk")
+        WRITERS[fmt](generate(name, jobs, seed, interarrival_s=every_s, load_slots=load_slots), sys.stdout)
+
+
+@trace.command("applications")
+@click.option("--jobs", default=80_000, show_default=True, type=click.IntRange(1), help="So many.")
+@click.option("--seed", default=1, show_default=True)
+@click.option("--interactive", default=0.2, show_default=True, type=click.FloatRange(0, 1), help="Share of all.")
+@click.option("--load", default=1.0, show_default=True, type=click.FloatRange(0, min_open=True), help=_LOAD)
+def applications_command(jobs: int, seed: int, interactive: float, load: float) -> None:
+    """Write Zoe's mix of applications, with core and elastic components, as JSON lines to standard output."""
+    with _told():
+        mix = ZoeMix(applications=jobs, interactive_ratio=interactive, load=load)
+        dump_jobs(applications(mix, seed), sys.stdout)
+
+
+@trace.command("generators")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def generators_command(as_json: bool) -> None:
+    """List what `trace generate NAME` and traces named gen:NAME can be."""
+    if as_json:
+        rows = [{key: value for key, value in asdict(one).items() if key != "shapes"} for one in GENERATORS.values()]
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for one in GENERATORS.values():
+        busy = one.mean_work_s / one.interarrival_s
+        click.echo(f"{one.name}: {one.jobs:,} jobs, each {one.interarrival_s:g} s, {busy:,.0f} slots busy")
+        click.echo(f"  {one.about}")
+
+
+@trace.command("convert")
+@click.argument("source", metavar="A")
+@click.argument("target", metavar="B", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.option("--format", "to", type=click.Choice(list(WRITERS)), default="jobs", show_default=True)
+@_shaping
+def convert_command(source: str, target: Path, to: str, **shaping: Any) -> None:
+    """Read trace A (a file, a folder of job history, gen:NAME) and write it as B; - is standard output."""
+    with _told():
+        found = Source(source, **shaping)
+        if target.exists() and not found.is_generated and target.samefile(source):
+            raise click.UsageError(f"{target} is the trace itself; write to another file")
+        mistakes = Mistakes(skip=found.skip)
+        with _whole(target) as file:
+            count = WRITERS[to](found.stream(mistakes), file)
+    click.echo(f"{count} jobs written to {target}", err=True)
+    _report(mistakes)
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[IO[str]]:
+    """Yield a file that is there as a whole in the end, packed where it is named .gz, or as it was before."""
+    if str(target) == "-" or (target.exists() and not target.is_file()):
+        with click.open_file(str(target), "w") as file:
+            yield file
+        return
+    part = target.with_name(f".{target.name}.part")
+    try:
+        with (gzip.open if target.suffix == ".gz" else open)(part, "wt", encoding="utf-8") as kept:
+            yield cast(IO[str], kept)
+        part.replace(target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+@trace.command("show")
+@click.argument("source", metavar="A")
+@click.option("--cutoff", "cutoff_s", type=float, help="Jobs of longer tasks, in seconds, are counted as long.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_shaping
+def show_command(source: str, cutoff_s: float | None, as_json: bool, **shaping: Any) -> None:
+    """Show what a trace amounts to: jobs, tasks, work, load."""
+    with _told():
+        found = Source(source, **shaping)
+        mistakes = Mistakes(skip=found.skip)
+        measure = measured(found.stream(mistakes), cutoff_s)
+    if as_json:
+        click.echo(json.dumps({**asdict(measure), "slots": measure.slots, "mistakes": mistakes.count}))
+    else:
+        for line in _words(measure, cutoff_s):
+            click.echo(line)
+    _report(mistakes)
+
+
+def _words(found: Measure, cutoff_s: float | None) -> list[str]:
+    lines = [
+        f"{found.jobs:,} jobs, {found.tasks:,} tasks, {found.work_s:,.0f} s of work",
+        f"arrivals from {found.first_s:,.1f} s to {found.last_s:,.1f} s; {found.slots:,.1f} slots would be busy",
+        f"most tasks of a job {found.most_tasks:,}; longest task {found.longest_s:,.1f} s",
+    ]
+    if cutoff_s is not None and found.jobs:
+        work = found.long_work_s / found.work_s if found.work_s else 0.0
+        lines.append(f"long: {found.long_jobs:,} jobs ({found.long_jobs / found.jobs:.2%}), {work:.2%} of the work")
+    return lines
+
+
+def _report(mistakes: Mistakes) -> None:
+    if mistakes.count:
+        click.echo(f"{mistakes.count} broken jobs left out, the first of them:", err=True)
+        for line in mistakes.first:
+            click.echo(f"  {line}", err=True)

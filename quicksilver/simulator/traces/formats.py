@@ -1,0 +1,118 @@
+"""Which format a trace is of, by its first bytes; and reading whatever it is, as specs or as the simulator's jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.dynoyarn import read_dynoyarn
+from quicksilver.simulator.traces.hawk import read_hawk
+from quicksilver.simulator.traces.jhist import BINARY_FORM, JSON_FORM, read_jhist
+from quicksilver.simulator.traces.jobs import read_jobs
+from quicksilver.simulator.traces.lines import Mistakes, TraceError, in_order, lines, unreadable
+from quicksilver.simulator.traces.rumen import read_rumen
+from quicksilver.simulator.traces.spec import JobSpec, Stages, job_of, of_stages, spec_of
+from quicksilver.simulator.traces.swim import read_swim
+
+_STORE: Final = b"SQLite format 3\0"
+
+
+def recorded(store: str | Path, mistakes: Mistakes | None) -> Iterator[Job]:
+    """Yield the jobs of a proxy's store: see `read_recorded`, whose database library takes a while to be imported."""
+    from quicksilver.simulator.traces.recorded import read_recorded
+
+    return (one.job for one in read_recorded(store, mistakes))
+
+
+_SPECS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[JobSpec]]]] = {
+    "swim": lambda path, mistakes: read_swim(path, None, mistakes),
+    "rumen": read_rumen,
+    "dynoyarn": read_dynoyarn,
+    "jhist": read_jhist,
+}
+_JOBS: Final[dict[str, Callable[[Path, Mistakes | None], Iterator[Job]]]] = {
+    "hawk": read_hawk,
+    "jobs": read_jobs,
+    "store": recorded,
+}
+FORMATS: Final[tuple[str, ...]] = (*_JOBS, *_SPECS)
+_NUMBER: Final = re.compile(r"[0-9.]+([eE][-+]?\d+)?")
+
+
+def format_of(path: Path) -> str:
+    """Return the format of a trace by how it begins. Raises TraceError when that tells none."""
+    if path.is_dir():
+        return "jhist"
+    remedy = f"name it with --format (quicksilver trace: --from): {', '.join(FORMATS)}"
+    if path.is_fifo():
+        raise TraceError("the format of a pipe is not known", place=str(path), remedy=remedy)
+    try:
+        with path.open("rb") as file:
+            begin = file.read(max(len(BINARY_FORM), len(_STORE)))
+            if begin.startswith(BINARY_FORM.encode()):
+                return "jhist"
+            if begin.startswith(_STORE):
+                return "store"
+    except OSError as error:
+        raise unreadable(str(path), error) from error
+    number, line = next(lines(path), (1, ""))
+    found = _by_line(line.strip())
+    if found is None:
+        what = "the format is not known" if line else "it is empty, the format is not known"
+        raise TraceError(what, place=f"{path}:{number}", remedy=remedy)
+    return found
+
+
+def _by_line(line: str) -> str | None:
+    if line == JSON_FORM:
+        return "jhist"
+    if line.startswith("{"):
+        return "dynoyarn" if '"appId"' in line else "jobs" if '"durations_s"' in line else "rumen"
+    words = line.split(maxsplit=3)
+    numbers = [bool(_NUMBER.fullmatch(word)) for word in words[:3]]
+    if "\t" in line and len(line.split("\t")) == 6 and not (len(words) > 3 and _fits(line)):
+        return "swim"
+    return "hawk" if numbers == [True] * 3 and len(words) > 3 else "swim" if "\t" in line else None
+
+
+def _fits(line: str) -> bool:
+    """Tell whether a line is one of Hawk's, with as many durations as it has tasks."""
+    words = line.split()
+    return words[1].isdigit() and int(words[1]) == len(words) - 3
+
+
+def read_specs(path: Path, fmt: str | None = None, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
+    """Yield the jobs of a trace, in its own order. fmt: of FORMATS; None: as it begins. Raises TraceError."""
+    fmt = fmt or format_of(path)
+    return _SPECS[fmt](path, mistakes) if fmt in _SPECS else map(spec_of, _JOBS[fmt](path, mistakes))
+
+
+def read(
+    path: Path,
+    fmt: str | None = None,
+    *,
+    stages: Stages = "all",
+    mistakes: Mistakes | None = None,
+    as_eagle: bool = False,
+) -> Iterator[Job]:
+    """Yield the jobs of a trace by arrival, numbered from 1; jobs without a task that counts are left out.
+
+    fmt: of FORMATS; None: as it begins. stages: which tasks count, where the trace tells stages. as_eagle: see
+    `read_hawk`. Raises TraceError.
+    """
+    fmt = fmt or format_of(path)
+    if fmt in _JOBS:
+        reader = partial(read_hawk, as_eagle=as_eagle) if fmt == "hawk" else _JOBS[fmt]
+        return of_stages(reader(path, mistakes), stages)
+    jobs = (job for spec in _SPECS[fmt](path, mistakes) if (job := job_of(spec, stages)) is not None)
+    return _numbered(in_order(jobs, str(path), mistakes))
+
+
+def _numbered(jobs: Iterator[Job]) -> Iterator[Job]:
+    for number, job in enumerate(jobs, start=1):
+        yield job if job.number == number else replace(job, number=number)

@@ -1,0 +1,189 @@
+"""Job history of a cluster: the JobHistoryServer's .jhist files, one job each, as Avro in JSON or binary (default).
+
+Hadoop writes the version, the schema, then one event after the other (mapreduce.jobhistory.jhist.format).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from quicksilver.simulator.traces.avro import Cursor, Octets, decoder
+from quicksilver.simulator.traces.jsons import object_of, told
+from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, lines, met, unreadable
+from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
+
+JSON_FORM: Final = "Avro-Json"
+BINARY_FORM: Final = "Avro-Binary"
+_SUBMITTED: Final = re.compile(r"job_\d+_\d+-(\d+)-")
+_STAGES: Final = {"MAP": MAP, "REDUCE": REDUCE}
+Event = tuple[str, str, Mapping[str, Any]]
+"""Where it stands, its type, its fields."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    task: str
+    stage: int
+    start_ms: int
+    end_ms: int | None = None
+
+
+@dataclass(slots=True)
+class _Story:
+    """What the events of one job told so far."""
+
+    submitted_ms: int | None = None
+    name: str = ""
+    user: str = ""
+    queue: str = ""
+    hosts: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    attempts: dict[str, _Attempt] = field(default_factory=dict)
+    done: dict[str, str] = field(default_factory=dict)
+    """Of each task that was done: the attempt that did it."""
+
+
+def read_jhist(path: Path, mistakes: Mistakes | None = None) -> Iterator[JobSpec]:
+    """Yield the jobs of one file, or of all .jhist files in a folder and below, by submission. Raises TraceError.
+
+    A task takes what the attempt that did it took, a reduce from the end of the last map on. Tasks that were not done,
+    and jobs without any that was, are left out. Events tell no memory: containers have 1024 MB.
+    """
+    first_ms: int | None = None
+    number = 0
+    for file in _files(path):
+        try:
+            submitted_ms, found = _job(file)
+        except TraceError as error:
+            met(mistakes, error)
+            continue
+        if found["tasks"]:
+            first_ms = submitted_ms if first_ms is None else first_ms
+            number += 1
+            yield JobSpec(number, max(0, submitted_ms - first_ms) / 1000, "job", **found)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = [*path.rglob("*.jhist"), *path.rglob("*.jhist.gz")]
+    if not found:
+        raise TraceError("no .jhist files", place=str(path), remedy="copy the done folder of the JobHistoryServer here")
+
+    def submitted(file: Path) -> tuple[int, str]:
+        named = _SUBMITTED.match(file.name)
+        return int(named[1]) if named else 0, str(file)
+
+    return sorted(found, key=submitted)
+
+
+def _job(path: Path) -> tuple[int, dict[str, Any]]:
+    """Return when a job was submitted, in ms, and the fields of its JobSpec. Raises TraceError."""
+    story = _Story()
+    for place, kind, event in _events(path):
+        with told(place, f"an event {kind} of a job's history"):
+            _take(story, kind, event)
+    if story.submitted_ms is None:
+        raise TraceError("tells no submission", place=str(path), remedy="give a whole .jhist file")
+    return story.submitted_ms, {
+        "tasks": _tasks(story),
+        "queue": story.queue or "default",
+        "user": story.user or "bench",
+        "name": story.name,
+    }
+
+
+def _take(story: _Story, kind: str, event: Mapping[str, Any]) -> None:
+    if kind == "JOB_SUBMITTED":
+        story.submitted_ms, story.name = int(event["submitTime"]), str(event["jobName"])
+        story.user, story.queue = str(event["userName"]), str(event.get("jobQueueName") or "")
+    elif kind == "JOB_QUEUE_CHANGED":
+        story.queue = str(event["jobQueueName"])
+    elif kind == "TASK_STARTED" and event["taskType"] == "MAP":
+        names = str(event.get("splitLocations") or "").split(",")
+        story.hosts[event["taskid"]] = tuple(dict.fromkeys(name for name in names if name))
+    elif kind in ("MAP_ATTEMPT_STARTED", "REDUCE_ATTEMPT_STARTED"):
+        stage = _STAGES[event["taskType"]]
+        story.attempts[event["attemptId"]] = _Attempt(event["taskid"], stage, int(event["startTime"]))
+    elif kind in ("MAP_ATTEMPT_FINISHED", "REDUCE_ATTEMPT_FINISHED"):
+        story.attempts[event["attemptId"]].end_ms = int(event["finishTime"])
+        story.done[event["taskid"]] = event["attemptId"]
+    elif kind == "TASK_FINISHED" and event["taskType"] in _STAGES:
+        by = event.get("successfulAttemptId")
+        by = by.get("string") if isinstance(by, dict) else by  # a union's branch is named in JSON
+        if by:
+            story.done[event["taskid"]] = by
+    elif kind == "TASK_FAILED":
+        story.done.pop(event["taskid"], None)
+
+
+def _tasks(story: _Story) -> tuple[TaskSpec, ...]:
+    done = [story.attempts[by] for _, by in sorted(story.done.items()) if by in story.attempts]
+    whole = [(one, max(one.start_ms, one.end_ms)) for one in done if one.end_ms is not None]
+    last_ms = max((end for one, end in whole if one.stage == MAP), default=0)
+    found = [
+        TaskSpec((end - one.start_ms) / 1000, MAP, story.hosts.get(one.task, ()))
+        for one, end in whole
+        if one.stage == MAP
+    ]
+    for one, end in whole:
+        if one.stage == REDUCE:
+            found.append(TaskSpec((end - min(end, max(one.start_ms, last_ms))) / 1000, REDUCE))
+    return tuple(found)
+
+
+def _events(path: Path) -> Iterator[Event]:
+    if path.suffix == ".gz":
+        return _json_events(path)
+    try:
+        with path.open("rb") as file:
+            version = file.readline(100).decode("latin-1").strip()
+    except OSError as error:
+        raise unreadable(str(path), error) from error
+    return _binary_events(path) if version == BINARY_FORM else _json_events(path)
+
+
+def _json_events(path: Path) -> Iterator[Event]:
+    text = lines(path)
+    _, version = next(text, (0, ""))
+    if version.strip() != JSON_FORM:
+        what = f"begins with {version[:40]!r}, not with {JSON_FORM} or {BINARY_FORM}"
+        raise TraceError(what, place=f"{path}:1", remedy="give a .jhist file; unpack a binary one")
+    next(text, None)  # the schema, which every line names anew
+    for number, line in text:
+        event = object_of(line, str(path), number)
+        with told(f"{path}:{number}", "an event of a job's history"):
+            (fields,) = event["event"].values()
+            kind = str(event["type"])
+        yield f"{path}:{number}", kind, fields
+
+
+def _binary_events(path: Path) -> Iterator[Event]:
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as octets:
+            yield from _decoded(path, octets, octets.find(b"\n") + 1)
+    except (OSError, ValueError) as error:
+        raise unreadable(str(path), error) from error
+
+
+def _decoded(path: Path, octets: Octets, at: int) -> Iterator[Event]:
+    """Yield the events behind the schema, which stands at `at`. Raises TraceError, ValueError."""
+    head = octets[at : at + LONGEST]
+    end = at + head.find(b"\n")
+    read = decoder(json.loads(octets[at : max(at, end)]))
+    cursor = Cursor(octets, end + 1)
+    while cursor.at < len(octets):
+        place = f"{path}, byte {cursor.at}"
+        try:
+            event = read(cursor)
+            kind, fields = event["type"], event["event"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise TraceError(f"no event: {error}", place=place, remedy="give a whole .jhist file") from error
+        if not isinstance(fields, dict):
+            raise TraceError("an event without fields", place=place, remedy="give a whole .jhist file")
+        yield place, kind, fields

@@ -1,0 +1,86 @@
+"""Jobs as JSON lines with the names of their fields: the one format that keeps all of a `Job` or an `Application`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, fields, replace
+from math import isfinite
+from pathlib import Path
+from typing import IO, Any, Final
+
+from quicksilver.simulator.model import Job
+from quicksilver.simulator.traces.jsons import object_of, told
+from quicksilver.simulator.traces.lines import Arrivals, Mistakes, TraceError, parsed
+from quicksilver.simulator.zoe.model import Application
+
+_FIELDS: Final = frozenset(field.name for field in fields(Application))
+_OF_APPLICATIONS: Final = _FIELDS - {field.name for field in fields(Job)}
+_FORM: Final = "write one object a line, at least with arrives_s and durations_s"
+
+
+def read_jobs(path: Path, mistakes: Mistakes | None = None) -> Iterator[Job]:
+    """Yield the jobs of a file, whose lines are by arrival; they are numbered anew. Raises TraceError."""
+    arrivals = Arrivals(from_first=False)
+
+    def parse(text: str, place: str) -> Job:
+        file, _, line = place.rpartition(":")
+        job = _job(object_of(text, file, int(line)), place)
+        return replace(job, arrives_s=arrivals.next(job.arrives_s, place))
+
+    for number, job in enumerate(parsed(path, parse, mistakes), start=1):
+        yield replace(job, number=number)
+
+
+def _job(found: Mapping[str, Any], place: str) -> Job:
+    """Return the job of one object. Raises TraceError."""
+    unknown = sorted(found.keys() - _FIELDS)
+    if unknown:
+        what = f"no such fields: {', '.join(unknown)[:100]}"
+        raise TraceError(what, place=place, remedy=f"choose from {', '.join(sorted(_FIELDS))}")
+    with told(place, "the fields of a job"):
+        durations_s = tuple(map(float, found["durations_s"]))
+        mean_s = sum(durations_s) / len(durations_s) if durations_s else 0.0
+        job = Job(
+            0,
+            float(found["arrives_s"]),
+            durations_s,
+            float(found.get("estimate_s", mean_s)),
+            str(found.get("name", "")),
+            str(found.get("user", "")),
+            str(found.get("queue", "default")),
+            cores=float(found.get("cores", 1.0)),
+            memory_mb=int(found.get("memory_mb", 1024)),
+            stages=tuple(map(int, found.get("stages", ()))),
+        )
+    if not durations_s:
+        raise TraceError("a job without tasks", place=place, remedy=_FORM)
+    if found.keys() & _OF_APPLICATIONS:
+        job = _application(job, found, place)
+    numbers = (job.arrives_s, job.estimate_s, *durations_s)
+    if not (isfinite(sum(numbers)) and min(numbers) >= 0):
+        raise TraceError("a time below 0, or none at all", place=place, remedy="write seconds from 0 up")
+    if not (0 < job.cores < float("inf") and job.memory_mb >= 0):
+        what = f"cores={job.cores}, memory_mb={job.memory_mb}"
+        raise TraceError(what, place=place, remedy="give cores above 0 and memory not below")
+    return job
+
+
+def _application(job: Job, found: Mapping[str, Any], place: str) -> Application:
+    """Return a job that is an application, because it says how many of its tasks are core. Raises TraceError."""
+    with told(place, "the fields of an application"):
+        core, klass, priority = int(found["core"]), str(found.get("klass", "")), int(found.get("priority", 0))
+    if not 1 <= core <= len(job.durations_s):
+        what = f"core={core} of {len(job.durations_s)} components"
+        raise TraceError(what, place=place, remedy="give it at least one, and not more than there are")
+    whole = {field.name: getattr(job, field.name) for field in fields(job)}
+    return Application(**whole, core=core, klass=klass, priority=priority)
+
+
+def dump_jobs(jobs: Iterable[Job], file: IO[str]) -> int:
+    """Write jobs as JSON lines; return how many."""
+    count = 0
+    for job in jobs:
+        count += 1
+        file.write(json.dumps(asdict(job), separators=(",", ":")) + "\n")
+    return count

@@ -1,0 +1,36 @@
+"""What the ResourceManager's REST says of nodes and queues, for the proxy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policies.model import Resources
+from quicksilver.simulator.world.yarn import Yarn
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.yarn.models import YarnNode, YarnQueue
+
+
+class Rest:
+    """Tells a coordinator what is new; with `eager` all, each time."""
+
+    def __init__(self, yarn: Yarn, coordinator: Coordinator, eager: bool) -> None:
+        """Begin with nothing told."""
+        self._yarn, self._coordinator, self._eager = yarn, coordinator, eager
+        self._told: dict[str, YarnNode] = {}
+        self._queues: list[YarnQueue] = []
+
+    def tell(self, queues: Iterable[str], now_s: float) -> None:
+        """Tell of the nodes, and of the queues with these paths."""
+        told, news = self._told, self._eager
+        for n in self._yarn.nodes.values():
+            known = told.get(n.id)
+            if known is None or known.used is not n.used:
+                news = True
+                told[n.id] = YarnNode(n.id, n.host, n.rack, "RUNNING", "", n.capacity, n.used, f"{n.host}:8042")
+        if news:
+            self._coordinator.yarn_nodes(told.values(), now_s)
+        used, total, nothing = self._yarn.used, self._yarn.scheduler.total, Resources()
+        made = [YarnQueue(path, True, "RUNNING", total, used.get(path, nothing), frozenset(), "") for path in queues]
+        if made != self._queues or self._eager:
+            self._queues = made
+            self._coordinator.yarn_queues(made)

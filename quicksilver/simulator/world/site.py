@@ -1,0 +1,341 @@
+"""A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all.
+
+Where containers share the cores they are resized at once; a task goes on in proportion to the cores that it has. With
+the sliver that one keeps which stands still it does nothing: else there would be more work than cores.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Final, Protocol
+
+from policies.config.policy_set import Policies
+from policies.model import ContainerView, Resources
+from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
+from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Shrink
+from sidecar.node import events as ev
+from sidecar.node.container import Rules
+from sidecar.node.node import Node
+from sidecar.node.report_view import picture
+from sidecar.node.sharing import Sharing
+
+KILL_S: Final = 0.25
+"""From a kill to the end of its process."""
+KILLED: Final = -105
+HELD: Final = b"launch context"
+
+
+class Surroundings(Protocol):
+    """What a node needs of the world."""
+
+    start_s: float
+    """From a start that goes to the NodeManager to its process."""
+    launch_s: float
+    """From a process to its first task's begin."""
+    reuse_s: float | None
+    """From a task's end to the next one's begin in the same container; None: a container for each."""
+
+    @property
+    def now_s(self) -> float:
+        """The time."""
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        """Do something after so many seconds."""
+
+    def run_s(self, container_id: str, node_id: str) -> float:
+        """Return how long a container runs on a node; inf until it is told to end."""
+
+    def began(self, container_id: str) -> None:
+        """Take in that a task runs."""
+
+    def ended(self, container_id: str) -> None:
+        """Take in that a task has run to its end."""
+
+    def reused(self, container_id: str) -> bool:
+        """Have a container whose task is done take another one of its job; False when it has to end."""
+
+    def changed(self, node_id: str) -> None:
+        """Take in that the node has something to report."""
+
+    def stirred(self, node_id: str) -> Targets | None:
+        """Take in that something comes to the node that had nothing; return what the proxy wants of it."""
+
+
+@dataclass(slots=True)
+class Process:
+    """A container that runs. The size is what it takes of the node."""
+
+    size: Resources
+    began_s: float
+    run_s: float
+    """What it has to run at its full size."""
+    done_s: float = 0.0
+    """What it had run of that at `at_s`."""
+    at_s: float = 0.0
+    speed: float = 1.0
+    """Of its full size, since then."""
+    resized: int = 0
+
+    def go_on(self, now_s: float) -> None:
+        """Count until now."""
+        self.done_s += (now_s - self.at_s) * self.speed
+        self.at_s = now_s
+
+
+class Site:
+    """One node with its sidecar."""
+
+    def __init__(
+        self,
+        node_id: str,
+        capacity: Resources,
+        policies: Policies,
+        world: Surroundings,
+        shares: bool = False,
+        report_s: float = 1.0,
+    ) -> None:
+        """Begin empty. shares: whether containers share the cores, as a `preempt` policy that shrinks has it.
+
+        report_s: between reports; what the proxy answers to one is kept for ten of them, as in production.
+        """
+        self.id, self.capacity, self.policies = node_id, capacity, policies
+        shrinking = policies.shrinking() if shares else None
+        self.shares = shrinking is not None
+        extra, self._sliver = (shrinking.extra, shrinking.min_cores) if shrinking is not None else (0.0, 0.0)
+        rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=10 * report_s)
+        self.node = Node(
+            rules,
+            policies.order_key,
+            self._victims,
+            Sharing(shrinking, rules),
+            policies.bypass_limit_s,
+            policies.order_steady,
+            grace_s=lambda: policies.grace_s,
+        )
+        self._turn_s: float | None = None
+        self.running: dict[str, Process] = {}
+        self.told: list[ContainerEvent] = []
+        """Events that the proxy has not acknowledged."""
+        self.ends: list[tuple[str, int]] = []
+        """Containers and exit codes that the next heartbeat tells the ResourceManager."""
+        self.sheds: Counter[str] = Counter()
+        """By cause."""
+        self.lost_s: list[float] = []
+        """What killed containers had run."""
+        self.busy_s = 0.0
+        """Core seconds of processes that are over."""
+        self.most = Resources()
+        """The most that ran at once."""
+        self.warnings: Counter[str] = Counter()
+        self.resizes: Counter[str] = Counter()
+        self._world = world
+        self._reports = 0
+
+    def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
+        return self.policies.victims(need, running, now_s)
+
+    def tell(self, event: ev.Event) -> None:
+        """Have the machine take in an event, and do what it says."""
+        for command in self.node.handle(event):
+            self._obey(command)
+        if self.shares:
+            self._look_ahead()
+
+    def _look_ahead(self) -> None:
+        """Have time told when a quantum is over, or one that stands still has waited long enough."""
+        at_s = self.node.sharing.deadline_s()
+        if at_s is not None and at_s != self._turn_s:
+            self._turn_s = at_s
+            self._world.later(max(0.0, at_s - self._world.now_s), self._turn)
+
+    def _turn(self) -> None:
+        if self._turn_s is not None and self._turn_s <= self._world.now_s:
+            self._turn_s = None
+            self.tick()
+
+    def _obey(self, command: ev.Command) -> None:
+        match command:
+            case ev.Forward() | ev.Launch():
+                self._world.later(self._world.start_s, lambda: self._begin(command.container_id))
+            case ev.Kill():
+                self._world.later(KILL_S, lambda: self._killed(command.container_id))
+            case Shrink() | Freeze() | Restore():
+                self._resize(command)
+            case ev.Tell():
+                self.told.append(command.event)
+                if command.event.kind is EventKind.SHED:
+                    self.sheds[command.event.cause or "other"] += 1
+                self._world.changed(self.id)
+            case ev.Warn():
+                self.warnings[command.text.partition(":")[0]] += 1
+
+    # Starts
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the node has no containers, and nothing to tell: nothing changes until something comes."""
+        node = self.node
+        return not (node.entries or node.announced or node.unwanted or self.told or self.running)
+
+    def _stir(self) -> None:
+        """Learn what the proxy wants of an empty node when something comes: while it is empty, nobody tells it."""
+        node = self.node
+        if node.entries or node.announced:
+            return
+        targets = self._world.stirred(self.id)
+        if targets is not None:
+            self.tell(ev.Targeted(targets, (), (), self._world.now_s))
+
+    def announce(self, grant: Grant) -> None:
+        """Take in a container that the proxy announces."""
+        self._stir()
+        self.tell(ev.Granted((grant,), self._world.now_s))
+
+    def drop(self, container_ids: Sequence[str], reason: str) -> None:
+        """Take in starts that the proxy does not want any more."""
+        self._stir()
+        self.tell(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
+
+    def start(self, start: ev.Start) -> None:
+        """Take in a start of an application master, which has a session then."""
+        self._stir()
+        if start.attempt_id not in self.node.sessions:
+            self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
+        self.tell(ev.Arrived(start, self._world.now_s))
+        self._world.changed(self.id)
+
+    def _begin(self, container_id: str) -> None:
+        now_s, entry = self._world.now_s, self.node.entries.get(container_id)
+        if entry is None:
+            return  # its application is over
+        assert container_id not in self.running, f"{container_id} started twice"
+        run_s = self._world.launch_s + self._world.run_s(container_id, self.id)
+        process = self.running[container_id] = Process(entry.start.resources, now_s, run_s, at_s=now_s)
+        self._count()
+        self._world.began(container_id)
+        if run_s < inf:
+            self._world.later(run_s, lambda: self._over(container_id, process, 0))
+        self.tell(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
+        if self.shares:
+            self.tell(Ready(container_id, now_s))
+            self._count()
+
+    def end(self, container_id: str) -> None:
+        """Have a container end by itself, if it has begun."""
+        process = self.running.get(container_id)
+        if process is not None:
+            self._over(container_id, process, process.resized)
+
+    def _count(self) -> None:
+        """Note what runs, by memory and by the cores that it has."""
+        used = sum((p.size for p in self.running.values()), Resources())
+        if self.shares:
+            used = Resources(used.memory_mb, 0)
+        self.most = max(self.most, used, key=_amount)
+
+    def _resize(self, command: Shrink | Freeze | Restore) -> None:
+        """Give a container other cores; it is over when it has run what it has to."""
+        container_id, now_s = command.container_id, self._world.now_s
+        process = self.running.get(container_id)
+        if process is not None:
+            process.go_on(now_s)
+            cores = command.cores if isinstance(command, Shrink) and command.cores > self._sliver else 0.0
+            process.speed = 1.0 if isinstance(command, Restore) else min(1.0, cores / process.size.vcores)
+            process.resized += 1
+            self.resizes[type(command).__name__.lower()] += 1
+            if process.speed > 0 and process.run_s < inf:
+                left_s, number = max(0.0, process.run_s - process.done_s), process.resized
+                self._world.later(left_s / process.speed, lambda: self._over(container_id, process, number))
+        self.tell(Resized(container_id, "" if process is not None else "it does not run", now_s))
+
+    # Ends
+
+    def _over(self, container_id: str, process: Process, resized: int) -> None:
+        if self.running.get(container_id) is not process or process.resized != resized:
+            return  # killed or resized before
+        self._world.ended(container_id)
+        reuse_s = self._world.reuse_s
+        if reuse_s is not None and self._world.reused(container_id):
+            self._settle(process)
+            self._world.later(reuse_s, lambda: self._next_task(container_id, process))
+            return
+        self._gone(container_id, 0)
+        self.tell(ev.Ended(container_id, self._world.now_s))
+        self._world.changed(self.id)
+
+    def _next_task(self, container_id: str, process: Process) -> None:
+        """Begin another task in a container that keeps its process."""
+        if self.running.get(container_id) is not process:
+            return  # killed meanwhile
+        process.began_s = process.at_s = self._world.now_s
+        process.run_s, process.done_s, process.resized = (
+            self._world.run_s(container_id, self.id),
+            0.0,
+            process.resized + 1,
+        )
+        number = process.resized
+        self._world.began(container_id)
+        if process.speed > 0:
+            self._world.later(process.run_s / process.speed, lambda: self._over(container_id, process, number))
+
+    def _settle(self, process: Process) -> None:
+        """Book what a process has run."""
+        process.go_on(self._world.now_s)
+        self.busy_s += process.done_s * process.size.vcores
+        process.began_s, process.done_s = self._world.now_s, 0.0
+
+    def _killed(self, container_id: str) -> None:
+        if container_id in self.running:
+            self.lost_s.append(self._world.now_s - self.running[container_id].began_s)
+            self._gone(container_id, KILLED)
+        self.tell(ev.KillOver(container_id, True, "", self._world.now_s))
+        self._world.changed(self.id)
+
+    def _gone(self, container_id: str, exit_status: int) -> None:
+        self._settle(self.running.pop(container_id))
+        self.ends.append((container_id, exit_status))
+
+    # Reports
+
+    def tick(self) -> None:
+        """Let the machine look at the clock."""
+        self.tell(ev.Tick(self._world.now_s))
+
+    def report(self) -> Report:
+        """Return the node's state with the events that the proxy has not acknowledged."""
+        self._reports += 1
+        return Report(
+            node_id=self.id,
+            boot="virtual",
+            seq=self._reports,
+            sidecar_url="http://127.0.0.1:1",
+            events=list(self.told),
+            limits=[],
+            **picture(self.node, self._world.now_s),
+        )
+
+    def acknowledged(self, ack: Ack) -> None:
+        """Take in the proxy's answer to a report."""
+        self.told = [event for event in self.told if event.seq > ack.events_to]
+        now_s = self._world.now_s
+        if ack.drop:
+            self.drop(ack.drop, ack.drop_reason)
+        if ack.targets is not None or ack.shed or ack.promoted:
+            self.tell(ev.Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
+
+    def so_far_s(self) -> float:
+        """Return the core seconds that all processes have used, those that run included."""
+        for process in self.running.values():
+            process.go_on(self._world.now_s)
+        return self.busy_s + sum(p.done_s * p.size.vcores for p in self.running.values())
+
+    def busy_vcores(self) -> float:
+        """Return the cores that tasks have now."""
+        return sum(p.speed * p.size.vcores for p in self.running.values())
+
+
+def _amount(used: Resources) -> tuple[float, int]:
+    return used.vcores, used.memory_mb

@@ -1,0 +1,226 @@
+"""What an answer delivers: each container to the ask that it was made for, as the application asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind
+from rm_proxy.attempt.allocate_exchange import RowName
+from rm_proxy.attempt.ask_table import Entry, QPlacement, Reason
+from rm_proxy.attempt.cluster_view import Announce, Effect, Granted, World
+from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.grant_messages import announcement, granted
+from rm_proxy.attempt.held_containers import Live, LiveContainers
+from rm_proxy.attempt.router import Router
+from rm_proxy.domain import ids
+from rm_proxy.domain.resources import resources_of
+from rm_proxy.estimates.estimator import Expectation
+
+ASTRAY: Final = "asked for before quicksilver lost sight of the application"
+
+
+class Arrivals:
+    """The containers of one application attempt as they come in; `delivered` and `given` are those of one answer."""
+
+    def __init__(
+        self, world: World, router: Router, live: LiveContainers, ends: Ends, emit: Callable[[Effect], None]
+    ) -> None:
+        self._world, self._router, self._live, self._ends, self._emit = world, router, live, ends, emit
+        self.delivered: dict[RowName, int] = {}
+        """By how much the rows of the application were lowered."""
+        self.astray = False
+        """Whether nothing is known of what was asked for: all that comes is delivered."""
+        self.given: list[str] = []
+        """Ids of the containers that it got."""
+        self.granted: list[int] = []
+        """Private request ids that the ResourceManager granted, and has forgotten with that."""
+
+    def begin(self) -> None:
+        """Take in that a new answer came."""
+        self.delivered, self.given, self.granted = {}, [], []
+
+    def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
+        """Restore containers that come back changed at the application's wish; tells whether there are any."""
+        ours = [updated.container for updated in answer.updated_containers if self._was_private(updated.container)]
+        for container in ours:
+            self._restore(container)
+        return bool(ours)
+
+    def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
+        """Take over the queueable containers of earlier attempts; tells whether there are any."""
+        ours = [c for c in containers if self._was_private(c)]
+        for container in ours:
+            kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
+            live = self._held(container, kind, now_s)
+            live.is_started, live.started_s = True, now_s
+            self._restore(container)
+            self._live.add(live)
+        return bool(ours)
+
+    def _was_private(self, container: y.ContainerProto) -> bool:
+        """Tell whether a container was asked for by the proxy once; a promoted one is OPPORTUNISTIC no longer."""
+        private = container.allocation_request_id
+        if not ids.is_private(private):
+            return False
+        live = self._live.get(ids.container_id_text(container.id))
+        if live is not None:
+            return live.private_id == private
+        own = self._router.table.is_own_id(container.priority.priority, private)
+        return self._is_private(container) or (container.version > 0 and not own)
+
+    def _is_private(self, container: y.ContainerProto) -> bool:
+        """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
+        private = container.allocation_request_id
+        if not ids.is_private(private):
+            return False
+        known = private in self._router.table.by_private
+        opportunistic = container.execution_type == y.OPPORTUNISTIC
+        return known or (opportunistic and not self._router.table.is_own_id(container.priority.priority, private))
+
+    def _restore(self, container: y.ContainerProto) -> None:
+        """Give a container the request id and execution type that the application asked for."""
+        private = container.allocation_request_id
+        container.allocation_request_id = ids.original_id(private)
+        container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
+
+    def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        """Take in what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
+        changed, unwanted = False, []
+        ours = []
+        for at, container in enumerate(answer.allocated_containers):
+            if self._is_private(container):
+                ours.append((at, container))
+            else:
+                self._passed_arrived(container, now_s)
+        for at, container in ours:  # after the others: what those make superfluous is given back
+            changed = True
+            refusal = self._queueable_arrived(container, now_s)
+            if refusal is None:
+                self._restore(container)
+            else:
+                unwanted.append(at)
+                self._ends.give_back(container, refusal)
+        for at in reversed(unwanted):
+            del answer.allocated_containers[at]
+        return changed
+
+    def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
+        """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
+        entry = self._router.table.entry_of_passed(
+            container.priority.priority,
+            container.allocation_request_id,
+            container.execution_type == y.OPPORTUNISTIC,
+            resources_of(container.resource),
+        )
+        reason = Reason("not asked for through quicksilver", now_s, 1)
+        if entry is not None:
+            host, rack = self._where(container.nodeId)
+            reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
+            self._lower(entry, host, rack)
+            entry.decrement_told(host, rack)
+            if entry.undecided < 0:
+                self._router.table.shrink(entry, -entry.undecided)
+        self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
+
+    def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
+        """Take in a container of a private id; returns None when the application gets it, or why it does not."""
+        private = container.allocation_request_id
+        self.granted.append(private)
+        entry = self._router.table.entry_of(private, container.priority.priority, resources_of(container.resource))
+        q = self._router.table.by_private.get(private)
+        if q is not None:
+            self._router.table.granted(q)
+        else:
+            self._router.table.unpark(private)
+        if self.astray:
+            self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
+            return None
+        if entry is None:
+            return "its ask is gone"
+        refusal = self._elsewhere(entry, q, ids.node_id_text(container.nodeId))
+        if q is not None:
+            reason = q.reason
+            if refusal is not None:
+                self._router.back_to_wanted(entry, reason, refusal, now_s)
+                return refusal
+        elif refusal is not None:
+            return refusal
+        else:
+            taken = entry.take_q() or entry.take_g() or self._give_up_one(entry)
+            if taken is None:
+                return "it came after its ask was taken back"
+            reason = taken
+        self._lower(entry, *self._where(container.nodeId))
+        self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
+        return None
+
+    def _give_up_one(self, entry: Entry) -> Reason | None:
+        """Give up the latest placement of a key, as a container of an earlier one came; None when there is none."""
+        if not entry.pending:
+            return None
+        q = next(reversed(entry.pending.values()))
+        self._router.table.park(q)
+        return q.reason
+
+    def _lower(self, entry: Entry, host: str, rack: str) -> None:
+        """Count a delivery in the application's rows."""
+        for name in entry.decrement(host, rack):
+            row = entry.key, name
+            self.delivered[row] = self.delivered.get(row, 0) + 1
+
+    def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
+        """Return why a container on this node is not what was asked for; None when it is, or may go there."""
+        if q is not None and node_id == q.node_id:
+            return None
+        node, app = self._world.node(node_id), self._router.app
+        if node is not None and app is not None and self._router.ask(entry, app).tier(node) is not None:
+            return None
+        wanted = f" instead of {q.node_id}" if q is not None else ""
+        return f"granted on {node_id}{wanted}, where it may not go"
+
+    def _where(self, node: y.NodeIdProto) -> tuple[str, str]:
+        view = self._world.node(ids.node_id_text(node))
+        return node.host, view.rack if view is not None else "/default-rack"
+
+    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = "") -> Live:
+        priority, app = container.priority.priority, self._world.app(self._router.app_id)
+        expects = self._world.expected(app, priority, follows) if app else Expectation(0.0)
+        node = self._world.node(ids.node_id_text(container.nodeId))
+        expects = expects.at(node.slow_ratio if node is not None else 1.0)
+        return Live(
+            ids.container_id_text(container.id),
+            ids.copied(container.id),
+            ids.node_id_text(container.nodeId),
+            kind,
+            priority,
+            resources_of(container.resource),
+            expects.mean_s,
+            now_s,
+            retries,
+            follows,
+            expects.spread_s,
+            expects.source,
+            private_id=container.allocation_request_id if self._was_private(container) else None,
+            version=container.version,
+        )
+
+    def _deliver(
+        self, container: y.ContainerProto, kind: Kind, reason: Reason, q: QPlacement | None, now_s: float
+    ) -> None:
+        live = self._held(container, kind, now_s, reason.retries, reason.follows)
+        if q is not None:
+            live.ask, live.wait_s = q.ask, q.placement.wait_s
+        self._live.add(live)
+        self.given.append(live.id)
+        self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
+        if kind is not Kind.QUEUEABLE:
+            return
+        self._world.given(live, q)
+        app = self._world.app(self._router.app_id)
+        if app is not None:
+            hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
+            queue = self._world.queue(app.queue)
+            grant = announcement(live, self._router.attempt_id, app, hold_s, left_s, queue.priority if queue else 0)
+            self._emit(Announce(live.node_id, grant))

@@ -1,0 +1,227 @@
+"""What an application attempt knows of the rest of the cluster, and what it wants done there."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Protocol
+
+from policies.config.policy_set import Policies
+from policies.config.schema import Mode
+from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
+from quicksilver.common.messages import Grant
+from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.held_containers import Live
+from rm_proxy.coordinator.error_budget import Turned
+from rm_proxy.coordinator.nodes import Away
+from rm_proxy.domain.records import CompletionRecord, DecisionRecord, GrantRecord
+from rm_proxy.estimates.estimator import Expectation, Source
+
+if TYPE_CHECKING:
+    from rm_proxy.attempt.attempt import Attempt
+
+
+class World(Protocol):
+    """The coordinator, as seen by an attempt."""
+
+    policies: Policies
+    rng: Random
+
+    def app(self, app_id: str) -> AppView | None:
+        """Return the application's record, None while it is not known."""
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated: by its settings, or bypass by the error budget."""
+
+    def why_bypass(self, app_id: str) -> str:
+        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
+
+    def node(self, node_id: str) -> NodeView | None:
+        """Return a node, None when it is not known."""
+
+    def queue(self, name: str) -> QueueView | None:
+        """Return a YARN queue with its queueable use, None when it is not known."""
+
+    def charge(self, attempt_id: str, used_q: Resources) -> None:
+        """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
+
+    def expected_s(self, app: AppView, priority: int) -> float:
+        """Return how long a task of this application and priority is expected to run, in seconds."""
+
+    def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
+        """Return the same with its spread and source; follows: the task's container that was shed or killed before."""
+
+    def job_remaining_s(self, app_id: str, now_s: float) -> float:
+        """Return the task-seconds that an application has left, by estimates; at most a round old."""
+
+    def hold_limit_s(self, app: AppView) -> float:
+        """Return how long a start of this application may be held, in seconds."""
+
+    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+        """Compare a decision on one wanted container with what alternatives would have decided."""
+
+    def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
+        """Choose a node for a queueable container, none of `avoid`.
+
+        follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
+        """
+
+    def steered_to(self, follows: str) -> str:
+        """Return the node for which a container was shed; "" for none."""
+
+    def goes_guaranteed(self, follows: str) -> None:
+        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
+
+    def asked(self, q: QPlacement) -> None:
+        """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
+
+    def given(self, live: Live, q: QPlacement | None) -> None:
+        """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
+
+    def has_room(self, resources: Resources) -> bool:
+        """Tell whether a queueable container of this size could start on some node now."""
+
+    def promoted(self, node_id: str, container_id: str) -> None:
+        """Have a sidecar told that a container of its node is guaranteed now."""
+
+    def away(self, node_id: str, now_s: float) -> Away | None:
+        """Return why a node starts nothing now; None while it may, or nothing is known."""
+
+    def registered(self, attempt: Attempt, now_s: float) -> None:
+        """Take in that the ResourceManager registered an attempt: what the nodes hold of it already becomes its own."""
+
+    def node_changed(self, node_id: str, usable: bool) -> None:
+        """Take in a node's state as an answer of the ResourceManager told it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """Tell a node's sidecar of a queueable container that is being granted."""
+
+    node_id: str
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class DropHeld:
+    """Tell a node's sidecar to forget a start that it may hold."""
+
+    node_id: str
+    container_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """A container was delivered to the application master."""
+
+    record: GrantRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The end of a container was delivered to the application master."""
+
+    record: CompletionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """Wanted queueable containers went guaranteed after all."""
+
+    app_id: str
+    reason: str
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A container that nobody wants is given back to the ResourceManager."""
+
+    container_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Faulted:
+    """A policy raised or answered nonsense; its container went guaranteed."""
+
+    app_id: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """The move of a waiting container is over, one way or another."""
+
+    cause: str
+    """steal or correct."""
+    outcome: str
+    """there, elsewhere, guaranteed, kept (it was not shed in time), lost (nobody asked again in time)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision that is kept for `quicksilver explain`."""
+
+    record: DecisionRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """A container ended: what was expected of it when it was granted, and how long it ran; seconds."""
+
+    source: Source
+    expected_s: float
+    ran_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class BadTags:
+    """Tags of an application that look like hints of durations and are none."""
+
+    app_id: str
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The ResourceManager refused an allocate call that the proxy had rewritten."""
+
+    app_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTurned:
+    """An application, or all of them, went to bypass by the error budget or an order, or came back."""
+
+    turned: Turned
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowFaulted:
+    """A policy of an alternative failed beside the real ones; nothing came of it."""
+
+    alternative: str
+    slot: str
+    fault: str
+
+
+Effect = (
+    Announce
+    | DropHeld
+    | Granted
+    | Completed
+    | FellBack
+    | Returned
+    | Faulted
+    | Moved
+    | Decided
+    | Estimated
+    | BadTags
+    | BudgetTurned
+    | Refused
+    | ShadowFaulted
+)

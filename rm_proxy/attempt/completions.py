@@ -1,0 +1,313 @@
+"""The ends of an application attempt's containers: exactly one completion for each, with the status that is meant."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from hadoop_rpc.messages import as_text
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind
+from quicksilver.common.messages import ContainerEvent, EventKind
+from rm_proxy.attempt.cluster_view import Completed, DropHeld, Effect, Returned, World
+from rm_proxy.attempt.held_containers import Live, LiveContainers
+from rm_proxy.attempt.snapshot import Kept, noted, packed, remembered, unpacked
+from rm_proxy.domain import exit_codes, ids
+from rm_proxy.domain.records import CompletionRecord
+
+REMEMBERED_ENDS: Final = 20_000
+"""Ends that are remembered per attempt, so that each container gets exactly one completion."""
+
+REMEMBERED_KILLS: Final = 1000
+"""Kills of containers that were not known, per attempt, whose completions are awaited."""
+
+TOLD_WITHIN_S: Final = 3.0
+"""How long a container's end by a stop waits for its sidecar to say that the stop was its own."""
+
+_LOST: Final = {EventKind.SHED, EventKind.LOST}
+
+
+class Ends:
+    """Completions that the ResourceManager tells, completions that the proxy makes, and releases of its own.
+
+    lost: told of a queueable container that has to be asked for again.
+    """
+
+    def __init__(
+        self,
+        app_id: str,
+        world: World,
+        live: LiveContainers,
+        emit: Callable[[Effect], None],
+        lost: Callable[[Live], None],
+    ) -> None:
+        self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
+        self._releases: list[y.ContainerIdProto] = []
+        self._sent: list[y.ContainerIdProto] = []
+        """Releases of ours that stand in the request which is not answered yet."""
+        self._made: list[y.ContainerStatusProto] = []
+        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._stopped: dict[str, tuple[y.ContainerStatusProto, Live, float]] = {}
+        """Ends by a stop of which nobody has said yet whose it was, with the time."""
+        self.fresh: dict[str, None] = {}
+        """Ends since the attempt was last written down."""
+        self._killed_before: OrderedDict[str, Live] = OrderedDict()
+        """Containers that were killed before this proxy knew of them; their completions are still to come."""
+        self.unheard: set[str] = set()
+        """Containers whose end a sidecar told, and of which the application has not confirmed the completion yet."""
+
+    def __contains__(self, container_id: str) -> bool:
+        return container_id in self._ended
+
+    def clear(self) -> None:
+        """Forget everything: the application is over."""
+        self._releases.clear()
+        self._sent.clear()
+        self._made.clear()
+        self._ended.clear()
+        self._stopped.clear()
+        self._killed_before.clear()
+        self.unheard.clear()
+
+    def is_untold(self, container_id: str) -> bool:
+        """Tell whether a container is over, and the application is not told before it is known who stopped it."""
+        return container_id in self._stopped
+
+    # Requests
+
+    @property
+    def to_tell(self) -> bool:
+        """Whether the next answer has to carry completions that the proxy made."""
+        return bool(self._made)
+
+    @property
+    def to_release(self) -> bool:
+        """Whether the next request has to carry releases of the proxy."""
+        return bool(self._releases)
+
+    def release_again(self, containers: list[y.ContainerIdProto]) -> None:
+        """Release with the next request what may not have reached the ResourceManager."""
+        self._releases.extend(containers)
+
+    def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
+        """Drop releases of what has ended already for the application, add ours; tells whether that changed it."""
+        kept = []
+        for proto in request.release:
+            container_id = ids.container_id_text(proto)
+            if container_id in self._ended:
+                continue
+            kept.append(proto)
+            live = self._live.get(container_id)
+            if live is None:
+                continue
+            live.released = True
+            self._live.touch(container_id)
+            if live.kind is Kind.QUEUEABLE:
+                self._emit(DropHeld(live.node_id, live.id, "released by the application master"))
+        if len(kept) == len(request.release) and not self._releases:
+            return False
+        kept = [*kept, *self._releases]
+        self._sent = [*self._sent, *self._releases]
+        self._releases = []
+        del request.release[:]
+        request.release.extend(kept)
+        return True
+
+    def give_back(self, container: y.ContainerProto, reason: str) -> None:
+        """Release a container that the application does not get to see; no completion of it will be seen either."""
+        container_id = ids.container_id_text(container.id)
+        self._releases.append(ids.copied(container.id))
+        self._remember(container_id)
+        self._emit(Returned(container_id, reason))
+
+    # What outlives the process
+
+    @property
+    def open(self) -> bool:
+        """Whether there are ends to tell, releases to send, or stops of which it is not known whose they were."""
+        return bool(self._made or self._releases or self._sent or self._stopped)
+
+    def note(self) -> dict[str, Any]:
+        """Return what is open, to be written down."""
+        return {
+            "made": [packed(status) for status in self._made],
+            "out": [packed(proto) for proto in (*self._sent, *self._releases)],
+            "stopped": [
+                {"status": packed(status), "live": noted(live), "at_s": at_s}
+                for status, live, at_s in self._stopped.values()
+            ],
+        }
+
+    @property
+    def ended(self) -> list[str]:
+        """The ends that are remembered, the oldest first."""
+        return list(self._ended)
+
+    def restore(self, kept: Kept) -> None:
+        """Go on with what an earlier process wrote down."""
+        self._ended = OrderedDict.fromkeys(kept.ended)
+        self._made = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
+        self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
+        for stopped in kept.open.get("stopped", ()):
+            live = remembered(stopped["live"])
+            status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))
+            self._stopped[live.id] = status, live, stopped["at_s"]
+
+    def answered(self) -> None:
+        """Take in that the last request was answered: its releases were heard."""
+        self._sent = []
+
+    # Answers
+
+    def rewrite_completed(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        """Let each container end once, with a status that its framework reads as it was meant."""
+        changed, doubled = False, []
+        for at, status in enumerate(answer.completed_container_statuses):
+            container_id = ids.container_id_text(status.container_id)
+            if container_id in self._ended:
+                doubled.append(at)
+                continue
+            live = self._live.pop(container_id) or self._killed_before.pop(container_id, None)
+            self._remember(container_id)
+            if live is not None and live.may_be_held:
+                self._emit(DropHeld(live.node_id, live.id, "YARN ended it before it started"))
+            if live is not None and live.killed is not None:
+                self.unheard.add(container_id)
+            if live is not None and _whose(status, live):
+                self._stopped[container_id] = _copied(status), live, now_s
+                doubled.append(at)
+                continue
+            changed = self._translate(status, live, now_s) or changed
+        for at in reversed(doubled):
+            del answer.completed_container_statuses[at]
+        if self._made:
+            answer.completed_container_statuses.extend(self._made)
+            self._made = []
+            changed = True
+        return changed or bool(doubled)
+
+    def settle(self, now_s: float) -> None:
+        """Tell the ends by a stop that no sidecar claimed in time: the application stopped them itself."""
+        for container_id in [c for c, (_, _, at_s) in self._stopped.items() if now_s - at_s >= TOLD_WITHIN_S]:
+            self._tell_stopped(container_id, now_s)
+
+    def _tell_stopped(self, container_id: str, now_s: float) -> None:
+        status, live, _ = self._stopped.pop(container_id)
+        self._translate(status, live, now_s)
+        self.unheard.add(container_id)
+        self._made.append(status)
+
+    def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
+        """Tell completions again which the application has not got, and which may not come again by themselves."""
+        self._made = [*statuses, *self._made]
+
+    def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
+        was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
+        app = self._world.app(self._app_id)
+        killed = live is not None and live.killed is not None
+        if live is not None and (live.kind is Kind.QUEUEABLE or killed) and app is not None:
+            exit_status = exit_codes.translate(app.type, was, killed, live.released)
+            if killed:
+                diagnostics = f"Preempted by quicksilver on {live.node_id}: {live.killed}. {diagnostics}"
+            if not live.released and (killed or exit_codes.by_the_system(was)):
+                self._lost(live)
+        changed = exit_status != was or diagnostics != status.diagnostics
+        if changed:
+            status.exit_status, status.diagnostics = exit_status, diagnostics
+        container_id = ids.container_id_text(status.container_id)
+        original = was if exit_status != was else None
+        self._emit(Completed(CompletionRecord(container_id, self._app_id, exit_status, original, diagnostics, now_s)))
+        return changed
+
+    def _remember(self, container_id: str) -> None:
+        self._ended[container_id] = self.fresh[container_id] = None
+        while len(self._ended) > REMEMBERED_ENDS:
+            self._ended.popitem(last=False)
+
+    def silence(self, container_id: str) -> None:
+        """Have nothing told of a container that the application does not know."""
+        self._remember(container_id)
+
+    # What happens at the nodes
+
+    def killed_before(self, live: Live) -> None:
+        """Take in that a container was killed which nobody here knew; its completion will be told as such."""
+        self._killed_before[live.id] = live
+        while len(self._killed_before) > REMEMBERED_KILLS:
+            self._killed_before.popitem(last=False)
+
+    def on_event(self, event: ContainerEvent, now_s: float) -> None:
+        """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
+        live = self._live.get(event.container_id)
+        if live is None:
+            if event.container_id in self._stopped and event.kind in (EventKind.KILLED, EventKind.ENDED):
+                if event.kind is EventKind.KILLED:
+                    self._stopped[event.container_id][1].killed = event.reason or "room was needed"
+                self._tell_stopped(event.container_id, now_s)
+            return
+        self._live.touch(live.id)
+        if event.kind is EventKind.HELD:
+            live.held_s = now_s
+        elif event.kind is EventKind.STARTED:
+            live.is_started, live.started_s = True, now_s
+        elif event.kind is EventKind.KILLED:
+            live.killed = event.reason or "room was needed"
+        elif event.kind in _LOST:
+            self.preempt(live, f"Not started by quicksilver: {event.reason}", now_s)
+        elif event.kind is EventKind.FAILED:
+            self._end(live, exit_codes.LAUNCH_FAILED, f"NodeManager refused the start: {event.reason}", now_s)
+        elif event.kind is EventKind.STOPPED:
+            text = "Stopped by the application master before it started"
+            self._end(live, exit_codes.KILLED_BY_APPMASTER, text, now_s)
+
+    def give_up(self, container_id: str) -> None:
+        """Release a container that its sidecar killed and cannot stop, once; its completion is YARN's."""
+        live = self._live.get(container_id)
+        if live is None or live.released or live.given_up:
+            return
+        live.given_up = True
+        self._live.touch(container_id)
+        live.killed = live.killed or "room was needed"
+        self._releases.append(live.proto)
+
+    def preempt(self, live: Live, diagnostics: str, now_s: float) -> None:
+        """End a container that never started in a way that makes the application ask again."""
+        app = self._world.app(self._app_id)
+        self._end(live, exit_codes.preempted_status(app.type if app else ""), diagnostics, now_s)
+        if not live.released:
+            self._lost(live)
+
+    def _end(self, live: Live, exit_status: int, diagnostics: str, now_s: float) -> None:
+        """Make the completion of a container that never started, and give it back with the next request."""
+        self._live.pop(live.id)
+        self._remember(live.id)
+        if not live.released:
+            self._releases.append(live.proto)
+        status = y.ContainerStatusProto(
+            state=y.C_COMPLETE,
+            diagnostics=f"{diagnostics}\n",  # a line of its own, as all that the NodeManager says
+            exit_status=exit_status,
+            executionType=y.GUARANTEED,
+        )
+        status.container_id.CopyFrom(live.proto)
+        status.capability.memory = live.resources.memory_mb
+        status.capability.virtual_cores = int(live.resources.vcores)
+        self._made.append(status)
+        self.unheard.add(live.id)
+        self._emit(Completed(CompletionRecord(live.id, self._app_id, exit_status, None, diagnostics, now_s, own=True)))
+
+
+def _copied(status: y.ContainerStatusProto) -> y.ContainerStatusProto:
+    copy = y.ContainerStatusProto()
+    copy.CopyFrom(status)
+    return copy
+
+
+def _whose(status: y.ContainerStatusProto, live: Live) -> bool:
+    """Tell whether it is not known yet who stopped a container: its application, or the sidecar to make room.
+
+    The ResourceManager's word may come before the sidecar's.
+    """
+    stopped = status.exit_status == exit_codes.KILLED_BY_APPMASTER
+    return stopped and live.kind is Kind.QUEUEABLE and live.killed is None and not live.released

@@ -1,0 +1,64 @@
+"""What is written down of an attempt's decisions beside its grants: refusals, steers, falls to guaranteed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from policies.model import AppView, Placement, Route
+from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.cluster_view import Decided, Effect, FellBack, World
+from rm_proxy.domain.records import DecisionRecord
+
+
+class Verdicts:
+    """Makes the records of one application attempt."""
+
+    def __init__(self, app_id: str, world: World, emit: Callable[[Effect], None]) -> None:
+        self._app_id, self._world, self._emit = app_id, world, emit
+
+    def refused(self, app: AppView, refusals: Mapping[Route, int], now_s: float) -> None:
+        """Write down containers that a route would have queued and a quota or window did not; counts by refusal."""
+        policies = self._world.policies.for_app(app)
+        for route, count in refusals.items():
+            policy = policies.chosen("quota") if route.slot == "quota" else ""
+            self._decided(now_s, route.slot, policy, "", "G", route.reason, weight=count)
+
+    def steered(self, app: AppView, q: QPlacement, placement: Placement, now_s: float) -> None:
+        """Write down that a container is asked for at another node than `q` has; before `q` is changed."""
+        policy = self._world.policies.for_app(app).chosen("place")
+        why = f"{q.node_id} did not grant it"
+        reason = f"{why}; {placement.reason}" if placement.reason else why
+        node = placement.node or ""
+        self._decided(now_s, "place", policy, node, node, reason, placement)
+
+    def fell_back(self, app: AppView | None, why: str, now_s: float, count: int = 1) -> None:
+        """Write down that so many queueable containers go guaranteed after all."""
+        policy = self._world.policies.for_app(app).chosen("place") if app is not None else ""
+        self._emit(FellBack(self._app_id, why, count))
+        self._decided(now_s, "place", policy, "", "G", f"fell back to guaranteed: {why}", weight=count)
+
+    def _decided(
+        self,
+        now_s: float,
+        slot: str,
+        policy: str,
+        node_id: str,
+        chosen: str,
+        reason: str,
+        placement: Placement | None = None,
+        weight: int = 1,
+    ) -> None:
+        record = DecisionRecord(
+            at_s=now_s,
+            slot=slot,
+            policy=policy,
+            app_id=self._app_id,
+            container_id="",
+            node_id=node_id,
+            chosen=chosen,
+            reason=reason,
+            scores=placement.scores if placement else (),
+            unit=placement.unit if placement else "",
+            weight=weight,
+        )
+        self._emit(Decided(record))

@@ -1,0 +1,72 @@
+"""What a delivered container is written down and announced as."""
+
+from __future__ import annotations
+
+from policies.model import AppView
+from quicksilver.common.messages import Grant
+from rm_proxy.attempt import frameworks
+from rm_proxy.attempt.ask_entry import QPlacement, Reason
+from rm_proxy.attempt.held_containers import Live
+from rm_proxy.domain import ids
+from rm_proxy.domain.records import GrantRecord
+
+
+def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
+    """Return the record of a delivery; `q` is the placement of a queueable container that came where it was asked."""
+    return GrantRecord(
+        container_id=live.id,
+        app_id=ids.app_of_attempt(attempt_id),
+        attempt_id=attempt_id,
+        kind=live.kind,
+        route_reason=reason.text,
+        node_id=live.node_id,
+        wanted_node=q.node_id if q else None,
+        place_reason=_why_there(q) if q else "",
+        scores=q.placement.scores if q else (),
+        unit=q.placement.unit if q else "",
+        priority=live.priority,
+        resources=live.resources,
+        expected_s=live.expected_s,
+        asked_s=reason.asked_s,
+        granted_s=live.granted_s,
+        shadow=reason.shadow,
+        spread_s=live.spread_s,
+        expected_by=str(live.source),
+        retries=reason.retries,
+        follows=reason.follows,
+        version=reason.version,
+        place_version=q.placement.version if q else "",
+    )
+
+
+def _why_there(q: QPlacement) -> str:
+    """Return why a container was steered to its node, with the nodes that did not grant it before."""
+    others = sorted(q.tried - {q.node_id})
+    before = f"{', '.join(others)} did not grant it" if others else ""
+    return "; ".join(text for text in (before, q.placement.reason) if text)
+
+
+def announcement(
+    live: Live, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float, queue_priority: int
+) -> Grant:
+    """Return what the sidecar of the node is told of a queueable container."""
+    return Grant(
+        container_id=live.id,
+        app_id=app.id,
+        attempt_id=attempt_id,
+        app_type=app.type,
+        queue=app.queue,
+        user=app.user,
+        priority=live.priority,
+        precedence=frameworks.precedence(app.type, live.priority),
+        app_priority=app.priority,
+        queue_priority=queue_priority,
+        job_submitted_s=app.submitted_s,
+        expected_s=live.expected_s,
+        spread_s=live.spread_s,
+        job_remaining_s=job_remaining_s,
+        sheds=live.retries,
+        memory_mb=live.resources.memory_mb,
+        vcores=live.resources.vcores,
+        max_hold_s=max_hold_s,
+    )

@@ -1,0 +1,172 @@
+"""The containers that an application attempt holds, as the proxy delivered them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import AppView, Ask, Kind, Resources
+from rm_proxy.attempt import frameworks
+from rm_proxy.domain import ids
+from rm_proxy.estimates.estimator import Source
+
+
+@dataclass(slots=True)
+class Live:
+    """One container between its delivery and its completion."""
+
+    id: str
+    proto: y.ContainerIdProto
+    node_id: str
+    kind: Kind
+    priority: int
+    resources: Resources
+    expected_s: float
+    granted_s: float
+    retries: int = 0
+    follows: str = ""
+    """The container of its task that was shed or killed before; "" for none."""
+    spread_s: float = 0.0
+    """Standard deviation of what its like took; 0 when not known."""
+    source: Source = Source.DEFAULT
+    """What the expectation came from."""
+    started_s: float | None = None
+    """When its sidecar told that it started; None while it did not."""
+    held_s: float | None = None
+    """When the sidecar took its start to hold it."""
+    is_started: bool = False
+    released: bool = False
+    """The application master gave it back."""
+    killed: str | None = None
+    """Why the sidecar stopped it."""
+    given_up: bool = False
+    """The proxy releases it, because its sidecar killed it and has no session to stop it."""
+    private_id: int | None = None
+    """The request id under which the proxy asked for it; None when the application itself did."""
+    version: int = 0
+    """How often the ResourceManager updated it."""
+    promoted_s: float | None = None
+    """When the ResourceManager made it guaranteed."""
+    ask: Ask | None = None
+    """What a queueable one was placed for; None when it was not."""
+    wait_s: float | None = None
+    """How long the queue was that it was placed behind, by the estimates of that time."""
+
+    @property
+    def may_be_held(self) -> bool:
+        """Whether its sidecar may hold its start, or is still to get it."""
+        return self.kind is Kind.QUEUEABLE and not self.is_started and not self.released
+
+    @property
+    def promotable(self) -> bool:
+        """Whether it may become guaranteed without the application: it runs, and is taken for guaranteed already."""
+        quiet = self.is_started and not self.released and self.killed is None
+        asked = self.private_id is not None and not ids.asked_opportunistic(self.private_id)
+        return self.kind is Kind.QUEUEABLE and quiet and asked
+
+
+class LiveContainers:
+    """All of them, with their sums."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Live] = {}
+        self.used_g = Resources()
+        self.used_q = Resources()
+        self.count_q = 0
+        self.changed: dict[str, None] = {}
+        """Containers that are held no longer, or otherwise than when their attempt was last written down."""
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Live]:
+        return iter(self._by_id.values())
+
+    def __contains__(self, container_id: str) -> bool:
+        return container_id in self._by_id
+
+    def get(self, container_id: str) -> Live | None:
+        """Return a container, None when it is not (or no longer) held."""
+        return self._by_id.get(container_id)
+
+    def add(self, live: Live) -> None:
+        """Count a delivered container; one that is held already is counted once."""
+        self.pop(live.id)
+        self._by_id[live.id] = live
+        self.touch(live.id)
+        if live.kind is Kind.QUEUEABLE:
+            self.used_q += live.resources
+            self.count_q += 1
+        else:
+            self.used_g += live.resources
+
+    def pop(self, container_id: str) -> Live | None:
+        """Forget a container that ended."""
+        live = self._by_id.pop(container_id, None)
+        if live is None:
+            return None
+        self.touch(container_id)
+        if live.kind is Kind.QUEUEABLE:
+            self.used_q -= live.resources
+            self.count_q -= 1
+        else:
+            self.used_g -= live.resources
+        return live
+
+    def promote(self, container_id: str, now_s: float) -> None:
+        """Count a queueable container as guaranteed from now on."""
+        live = self.pop(container_id)
+        if live is not None:
+            live.kind, live.promoted_s = Kind.GUARANTEED, now_s
+            self.add(live)
+
+    def touch(self, container_id: str) -> None:
+        """Note that a container is another than it was."""
+        self.changed[container_id] = None
+
+    def clear(self) -> None:
+        """Forget all."""
+        self.changed.update(dict.fromkeys(self._by_id))
+        self._by_id.clear()
+        self.used_g = self.used_q = Resources()
+        self.count_q = 0
+
+    def precedences(self, app_type: str) -> frozenset[int]:
+        """Return the precedences (`rm_proxy.attempt.frameworks`) of containers that occupy a node: guaranteed or
+        started.
+        """
+        return frozenset(
+            frameworks.precedence(app_type, c.priority)
+            for c in self._by_id.values()
+            if c.kind is Kind.GUARANTEED or c.is_started
+        )
+
+    def behind_own(self, app_type: str, waited_s: float, now_s: float) -> list[Live]:
+        """Return held containers that wait, for longer than `waited_s`, on a node where containers wait for them.
+
+        Those are containers of the same application with a higher precedence number that occupy the node.
+        """
+        worst: dict[str, int] = {}
+        for c in self._by_id.values():
+            if c.kind is Kind.GUARANTEED or c.is_started:
+                mine = frameworks.precedence(app_type, c.priority)
+                worst[c.node_id] = max(worst.get(c.node_id, mine), mine)
+        return [
+            c
+            for c in self._by_id.values()
+            if c.held_s is not None
+            and not c.is_started
+            and now_s - c.held_s > waited_s
+            and worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)
+        ]
+
+    def count_in(self, app: AppView, wanted_q: int, wanted: Resources) -> AppView:
+        """Return the application's view with what it holds, and `wanted_q` queueables asked for, counted."""
+        return replace(
+            app,
+            live_g=len(self._by_id) - self.count_q,
+            live_q=self.count_q + wanted_q,
+            used_g=self.used_g,
+            used_q=self.used_q + wanted,
+        )

@@ -1,0 +1,109 @@
+"""Taking an application attempt over from an earlier process: the application master registers and asks anew.
+
+Its first allocate is refused with ApplicationMasterNotRegisteredException, as after a restart of the ResourceManager;
+all frameworks answer that by registering and sending all that they want. The registration is ours alone: it is
+answered as the first one was, and not forwarded. The next allocate goes on with the id of the last answer that the
+application master has, so that a ResourceManager which answered meanwhile repeats that answer. Which of the two it did
+cannot be seen, so what that request says is said again with the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, auto
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.attempt.allocate_exchange import Open, copied_rows, row_name
+from rm_proxy.attempt.ask_entry import Key, row_of
+from rm_proxy.attempt.ask_table import AskTable
+from rm_proxy.attempt.snapshot import Kept, unpacked
+
+TEXT: Final = "quicksilver restarted: register again, and ask again for all that is wanted"
+
+
+class Stage(Enum):
+    """How far a take-over is."""
+
+    UNHEARD = auto()
+    """The application master has not called yet."""
+    REFUSED = auto()
+    """It was told to register."""
+    REGISTERED = auto()
+    """It did; its next request goes on with the old id, until one was answered."""
+
+
+class Resync:
+    """The take-over of one attempt; `kept`: what the earlier process wrote down."""
+
+    def __init__(self, kept: Kept) -> None:
+        self.id = kept.resync
+        """Id of the last answer that the application master had; None until it called."""
+        self.stage = Stage.UNHEARD if self.id is None else Stage.REFUSED
+        self._registered = kept.registered
+        self.rows = dict(kept.rows)
+        """Guaranteed rows that the ResourceManager may hold."""
+        self.asked = dict(kept.asked)
+        """Private ids that it may hold, each with key and host."""
+
+    def refuses(self, response_id: int) -> bool:
+        """Tell whether an allocate request is refused, so that the application master registers; remembers its id."""
+        if self.stage is Stage.REGISTERED:
+            return False
+        self.stage = Stage.REFUSED
+        if response_id or self.id is None:  # 0: it has registered since, and an earlier process knew the id
+            self.id = response_id
+        return True
+
+    def registration(self) -> bytes | None:
+        """Return the answer to a registration that was provoked, or not answered; None when it is not ours to answer.
+
+        What an application master took over from earlier attempts it has by now, and newer tokens than those.
+        """
+        if self.stage is Stage.REGISTERED:
+            return None
+        before, self.stage = self.stage, Stage.REGISTERED
+        if before is Stage.UNHEARD:
+            return unpacked(self._registered)  # it never got the answer
+        answer = y.RegisterApplicationMasterResponseProto.FromString(unpacked(self._registered))
+        answer.ClearField("nm_tokens_from_previous_attempts")
+        answer.ClearField("containers_from_previous_attempts")
+        return answer.SerializeToString()
+
+    @property
+    def busy(self) -> bool:
+        """Whether there are rows of the earlier process that the next request has to take care of."""
+        return bool(self.rows or self.asked)
+
+    def zeros(self, request: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
+        """Return rows for what the ResourceManager may hold and the application wants no longer."""
+        named = {row_name(row) for row in request}
+        return [row_of(*row, 0) for row in self.rows if row not in named]
+
+    def adopt(self, table: AskTable) -> None:
+        """Have all rows that the ResourceManager may hold sent anew, and its private ids used again."""
+        for key, name in self.rows:
+            entry = table.entries.get(key)
+            if entry is not None:
+                entry.doubt(name)
+        for private, (key, host) in self.asked.items():
+            table.park_asked(private, key, host)
+        self.rows, self.asked = {}, {}
+
+    def pending_rows(self) -> list[y.ResourceRequestProto]:
+        """Return the rows that are not adopted yet, to be written down again."""
+        rows = [row_of(key, name, 1) for key, name in self.rows]
+        for private, (key, host) in self.asked.items():
+            rows.append(row_of(Key(key.priority, private, True, key.capability), host, 1))
+        return rows
+
+
+def doubt(call: Open) -> None:
+    """Have all of a request said again with the next one: it may not have been heard."""
+    sent = call.sent
+    call.doubtful = copied_rows(row for row in sent.ask if row.execution_type_request.execution_type == y.GUARANTEED)
+    call.releases = list(y.AllocateRequestProto(release=sent.release).release)
+    call.updates = list(y.AllocateRequestProto(update_requests=sent.update_requests).update_requests)
+    call.late = y.AllocateRequestProto(scheduling_requests=sent.scheduling_requests)
+    if sent.HasField("blacklist_request"):
+        call.late.blacklist_request.CopyFrom(sent.blacklist_request)

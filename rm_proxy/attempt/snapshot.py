@@ -1,0 +1,183 @@
+"""What an application attempt writes down so that another process can go on with it; one JSON object per change.
+
+Only what the application master and the ResourceManager will not tell again: the answer to the registration, the
+containers held, the ends told and still to be told, the rows and private request ids that the ResourceManager may hold,
+and the last answer. Asks are not: a resync brings them (docs/architecture.md, The proxy).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from google.protobuf.message import Message
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind, Resources
+from rm_proxy.attempt.allocate_exchange import Answered
+from rm_proxy.attempt.ask_entry import ANY, Key, row_of
+from rm_proxy.attempt.held_containers import Live
+from rm_proxy.domain import ids
+from rm_proxy.estimates.estimator import Source
+
+MAX_ENDED: Final = 20_000
+"""Ends that are kept of an attempt (as many as it remembers)."""
+Note = dict[str, Any]
+
+
+def packed(message: bytes | Message) -> str:
+    """Return bytes, or a message, as text."""
+    data = message if isinstance(message, bytes) else message.SerializeToString()
+    return b64encode(data).decode()
+
+
+def unpacked(text: str) -> bytes:
+    """Return the bytes of `packed`. Raises ValueError when it is none."""
+    return b64decode(text, validate=True)
+
+
+def noted(live: Live) -> Note:
+    """Return a container as it is written down; what it was placed for is not."""
+    note: Note = {
+        "proto": packed(live.proto),
+        "node": live.node_id,
+        "kind": live.kind.value,
+        "priority": live.priority,
+        "size": [live.resources.memory_mb, live.resources.vcores],
+        "expected_s": live.expected_s,
+        "granted_s": live.granted_s,
+    }
+    if live.spread_s:
+        note |= {"spread_s": live.spread_s}
+    if live.source is not Source.DEFAULT:
+        note |= {"source": live.source.value}
+    for name in _WHERE_SET:
+        value = getattr(live, name)
+        if value:
+            note[name] = value
+    return note
+
+
+_WHERE_SET: Final = (
+    "retries",
+    "follows",
+    "started_s",
+    "held_s",
+    "is_started",
+    "released",
+    "killed",
+    "private_id",
+    "version",
+    "promoted_s",
+    "wait_s",
+    "given_up",
+)
+
+
+def remembered(note: Mapping[str, Any]) -> Live:
+    """Return a container as `noted` wrote it down. Raises KeyError, TypeError or ValueError."""
+    proto = y.ContainerIdProto.FromString(unpacked(note["proto"]))
+    memory_mb, vcores = note["size"]
+    return Live(
+        ids.container_id_text(proto),
+        proto,
+        note["node"],
+        Kind(note["kind"]),
+        note["priority"],
+        Resources(memory_mb, vcores),
+        note["expected_s"],
+        note["granted_s"],
+        spread_s=note.get("spread_s", 0.0),
+        source=Source(note.get("source", Source.DEFAULT.value)),
+        **{name: note[name] for name in _WHERE_SET if name in note},
+    )
+
+
+def noted_answer(last: Answered) -> Note:
+    """Return the last answer as it is written down; the request that it answered is not: a resync brings a new one."""
+    return {
+        "id": last.response_id,
+        "rewritten": packed(last.rewritten) if last.rewritten is not None else None,
+        "delivered": [packed(row_of(*name, count)) for name, count in last.delivered.items()],
+        "given": last.given,
+        "ends": [packed(status) for status in last.ends],
+    }
+
+
+def remembered_answer(note: Mapping[str, Any]) -> Answered:
+    """Return the last answer as `noted_answer` wrote it down. Raises KeyError, TypeError or ValueError."""
+    rows = [y.ResourceRequestProto.FromString(unpacked(text)) for text in note["delivered"]]
+    return Answered(
+        note["id"],
+        b"",
+        unpacked(note["rewritten"]) if note["rewritten"] is not None else None,
+        {(Key.of(row), row.resource_name): row.num_containers for row in rows},
+        list(note["given"]),
+        [y.ContainerStatusProto.FromString(unpacked(text)) for text in note["ends"]],
+    )
+
+
+@dataclass(slots=True)
+class Kept:
+    """All that is known of one attempt from its notes; `take` adds one."""
+
+    registered: str = ""
+    """The answer to its registration, packed; "" when it is not registered."""
+    resync: int | None = None
+    """The id of the last answer that the application master had when it was told to register again."""
+    last: Note | None = None
+    live: dict[str, Note] = field(default_factory=dict)
+    ended: dict[str, None] = field(default_factory=dict)
+    open: Note = field(default_factory=dict)
+    """Ends to tell, releases to send, unclear stops; as `Ends.note` has them."""
+    rows: dict[tuple[Key, str], None] = field(default_factory=dict)
+    """Guaranteed rows that the ResourceManager may hold."""
+    asked: dict[int, tuple[Key, str]] = field(default_factory=dict)
+    """Private request ids that it may hold, each with its key and host."""
+    serial: int = 0
+    """The last serial of a private id."""
+    app: Note | None = None
+    """The application's record."""
+    over: bool = False
+
+    def take(self, note: Mapping[str, Any]) -> None:
+        """Add one note. Raises KeyError, TypeError or ValueError when it is none."""
+        if note.get("over"):
+            self.over = True
+        if note.get("new"):
+            self.rows.clear()
+            self.asked.clear()
+            self.last = self.resync = None
+        self.registered = note.get("registered", self.registered)
+        self.resync = note.get("resync", self.resync)
+        self.last = note.get("last", self.last)
+        self.app = note.get("app", self.app)
+        self.open = note.get("open", self.open)
+        for container_id, live in note.get("live", {}).items():
+            if live is None:
+                self.live.pop(container_id, None)
+            else:
+                self.live[container_id] = live
+        self.ended.update(dict.fromkeys(note.get("ended", ())))
+        for container_id in list(self.ended)[: max(0, len(self.ended) - MAX_ENDED)]:
+            del self.ended[container_id]
+        self.serial = max(self.serial, note.get("serial", 0))
+        self._rows(y.ResourceRequestProto.FromString(unpacked(text)) for text in note.get("rows", ()))
+        for private in note.get("granted", ()):
+            self.asked.pop(private, None)
+
+    def _rows(self, rows: Iterable[y.ResourceRequestProto]) -> None:
+        for row in rows:
+            private = row.allocation_request_id
+            if row.execution_type_request.execution_type == y.OPPORTUNISTIC and ids.is_private(private):
+                if row.num_containers and row.resource_name != ANY:
+                    key = Key.of(row)
+                    own = Key(key.priority, ids.original_id(private), ids.asked_opportunistic(private), key.capability)
+                    self.asked[private] = own, row.resource_name
+                self.serial = max(self.serial, ids.serial_of(private))
+            elif row.num_containers:
+                self.rows[Key.of(row), row.resource_name] = None
+            else:
+                self.rows.pop((Key.of(row), row.resource_name), None)

@@ -1,0 +1,113 @@
+"""What changed of an application attempt since it was last written down (rm_proxy/attempt/snapshot.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.attempt.allocate_exchange import Answered
+from rm_proxy.attempt.ask_entry import Key, row_of
+from rm_proxy.attempt.ask_table import AskTable
+from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.held_containers import LiveContainers
+from rm_proxy.attempt.resync import Resync
+from rm_proxy.attempt.snapshot import Kept, Note, noted, noted_answer, packed
+from rm_proxy.domain.records import AppRecord
+
+
+class Notebook:
+    """The notes of one attempt; an exchange that changes nothing costs a look at a few flags."""
+
+    def __init__(self, live: LiveContainers, ends: Ends) -> None:
+        self._live, self._ends = live, ends
+        self._note: Note = {}
+        self._open: Note = {}
+        self._rows: list[y.ResourceRequestProto] = []
+        self._granted: list[int] = []
+        self._app: Note | None = None
+
+    def restore(self, kept: Kept) -> None:
+        """Go on after what an earlier process wrote down."""
+        self._open, self._app = kept.open, kept.app
+
+    def app(self, record: AppRecord) -> None:
+        """Note what the application is."""
+        fields = ("id", "queue", "user", "type", "name", "tags", "priority", "submitted_s")
+        app = {name: getattr(record, name) for name in fields}
+        if app != self._app:
+            self._app = self._note["app"] = app
+
+    def registered(self, answer: bytes) -> None:
+        """Note a registration, as the application master was answered."""
+        self.new()
+        self._note["registered"] = packed(answer)
+
+    def new(self) -> None:
+        """Note that the ResourceManager has forgotten all rows, and the registration."""
+        self._rows, self._granted = [], []
+        for name in ("last", "resync"):
+            self._note.pop(name, None)
+        self._note |= {"new": True, "registered": ""}
+
+    def resync(self, response_id: int | None) -> None:
+        """Note that the application master was told to register again, with the last id it had; None: it is over."""
+        self._note["resync"] = response_id
+
+    def asked(self, rows: Iterable[y.ResourceRequestProto]) -> None:
+        """Note rows that are sent to the ResourceManager."""
+        self._rows.extend(rows)
+
+    def answered(self, last: Answered, granted: Iterable[int]) -> None:
+        """Note an answer that delivered or told something; granted: private ids that the ResourceManager dropped."""
+        self._note["last"] = noted_answer(last)
+        self._granted.extend(granted)
+
+    def over(self) -> None:
+        """Note that the attempt is over: nothing of it needs to be known any more."""
+        self._live.changed.clear()
+        self._ends.fresh.clear()
+        self._rows, self._granted, self._open = [], [], {}
+        self._note = {"over": True}
+
+    def take(self) -> Note | None:
+        """Return what changed, and begin anew; None when nothing did."""
+        live, ends = self._live, self._ends
+        if not (self._note or live.changed or ends.fresh or self._rows or self._open or ends.open):
+            return None
+        note, self._note = self._note, {}
+        if live.changed:
+            note["live"] = {c: noted(held) if (held := live.get(c)) else None for c in live.changed}
+            live.changed = {}
+        if ends.fresh:
+            note["ended"], ends.fresh = list(ends.fresh), {}
+        if self._rows:
+            note["rows"], self._rows = [packed(row) for row in self._rows], []
+        if self._granted:
+            note["granted"], self._granted = self._granted, []
+        still = ends.note() if ends.open else {}
+        if still != self._open:
+            note["open"] = self._open = still
+        return note or None
+
+    def whole(
+        self,
+        registered: bytes,
+        last: Answered | None,
+        table: AskTable,
+        resync: Resync | None,
+        doubted: Iterable[y.ResourceRequestProto],
+    ) -> Note:
+        """Return all that is known, as one note; doubted: rows of which it is not known whether they are zero."""
+        rows = [*table.rows_at_rm(), *(resync.pending_rows() if resync is not None else ())]
+        rows += [row_of(Key.of(row), row.resource_name, 1) for row in doubted]
+        return {
+            "registered": packed(registered),
+            "resync": resync.id if resync is not None else None,
+            "last": noted_answer(last) if last is not None else None,
+            "live": {live.id: noted(live) for live in self._live},
+            "ended": self._ends.ended,
+            "open": self._ends.note() if self._ends.open else {},
+            "rows": [packed(row) for row in rows],
+            "serial": table.serial,
+            "app": self._app,
+        }

@@ -1,0 +1,46 @@
+"""`quicksilver proxy bypass [on|off|auto]`."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Any
+
+import click
+
+from quicksilver.common.settings.cli_security import rest_client
+from rm_proxy.cli.commands import REMEDY, get, proxy, reading, show
+from rm_proxy.views.models import BypassOrder
+
+__all__ = ["proxy"]
+
+
+@proxy.command("bypass")
+@click.argument("order", type=click.Choice(("on", "off", "auto")), required=False)
+@reading
+def bypass(order: str | None, url: str, as_json: bool) -> None:
+    """Show who is in bypass, or order it: `on` for all, `off` for nobody, `auto` by the error budget.
+
+    In bypass nothing new becomes queueable; what runs or waits at a node goes on. The order outlives restarts.
+    """
+    if order is None:
+        show(get(url, "/v1/bypass"), as_json, _print)
+        return
+    client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
+    try:
+        show(client.post("/v1/bypass", BypassOrder.model_validate({"order": order, "who": _user()})), as_json, _print)
+    finally:
+        client.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+def _print(found: dict[str, Any]) -> None:
+    why = f": {found['why']}" if found["why"] else ""
+    click.echo(f"order {found['order']}, all applications: {found['phase']}{why}")
+    for app_id, reason in found["applications"].items():
+        click.echo(f"{app_id}: bypass: {reason}")

@@ -1,0 +1,1 @@
+"""The cluster as the proxy knows it: nodes, queues, placement, targets, moves."""

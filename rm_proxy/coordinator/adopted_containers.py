@@ -1,0 +1,75 @@
+"""What an attempt held before this proxy served it: after a failover, nobody but the nodes knows.
+
+The other ResourceManager's proxy granted it, and may be gone. A container that runs is taken over. One that still waits
+was granted by a ResourceManager that is no more, and the NodeManager would reject its token ("allocated by a previous
+RM"); a release of it brings no completion, as the new one does not know it (AbstractYarnScheduler.getPendingRelease).
+So its node is asked to shed it: that event stays at the sidecar until the application has confirmed the completion
+that comes of it, and outlives further failovers. One that is being started is left to the NodeManager's answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from policies.model import Kind, Resources
+from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState, EventKind, Report, Shed
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.held_containers import Live
+from rm_proxy.domain import ids
+
+WHY: Final = "it was granted by a ResourceManager that is no more"
+ENDS: Final = frozenset((EventKind.SHED, EventKind.LOST, EventKind.FAILED, EventKind.STOPPED, EventKind.KILLED))
+"""Events of which a completion comes, or gets its meaning."""
+
+
+class Inheritance:
+    """Gives attempts what reports show of them; `shed` is told the node and what it is to give up."""
+
+    def __init__(self, attempt_of: Callable[[str], Attempt | None], shed: Callable[[str, Shed], None]) -> None:
+        """attempt_of: a container's id to its attempt, None when it is not known."""
+        self._attempt_of, self._shed = attempt_of, shed
+
+    def of_attempt(self, attempt: Attempt, node_id: str, report: Report, now_s: float) -> None:
+        """Give an attempt that has just registered what a node reported last."""
+        for container in report.containers:
+            if container.app_id == attempt.app_id:
+                self._container(attempt, container, node_id, now_s)
+        for event in report.events:
+            if ids.app_of_container(event.container_id) == attempt.app_id:
+                self.event(attempt, event, node_id, now_s)
+                attempt.on_event(event, now_s)
+
+    def of_report(self, node_id: str, report: Report, now_s: float) -> None:
+        """Give all attempts what a report shows and they do not know."""
+        for container in report.containers:
+            attempt = self._attempt_of(container.container_id)
+            if attempt is not None:
+                self._container(attempt, container, node_id, now_s)
+
+    def event(self, attempt: Attempt, event: ContainerEvent, node_id: str, now_s: float) -> None:
+        """Make an end known whose container is not: the event itself can be taken in then."""
+        if event.kind in ENDS and attempt.inherits(event.container_id):
+            live = _live(event.container_id, node_id, Kind.QUEUEABLE, now_s)
+            if event.kind is EventKind.KILLED:
+                live.is_started, live.killed = True, event.reason or "room was needed"
+            attempt.inherit(live)
+
+    def _container(self, attempt: Attempt, container: ContainerReport, node_id: str, now_s: float) -> None:
+        ours = container.kind in (Kind.QUEUEABLE, Kind.GUARANTEED) and not container.am
+        if not ours or not attempt.inherits(container.container_id):
+            return
+        live = _live(container.container_id, node_id, Kind(container.kind), now_s - container.since_s)
+        live.priority, live.expected_s = container.priority, container.expected_s
+        live.resources = Resources(container.memory_mb, container.vcores)
+        if container.state in (ContainerState.RUNNING, ContainerState.SHRUNK):
+            live.is_started, live.started_s = True, now_s - container.since_s
+        attempt.inherit(live)
+        if container.state is ContainerState.WAITING:
+            live.held_s = now_s
+            self._shed(node_id, Shed(container_id=live.id, cause="restart", reason=WHY))
+
+
+def _live(container_id: str, node_id: str, kind: Kind, granted_s: float) -> Live:
+    proto = ids.container_id_proto(container_id)
+    return Live(container_id, proto, node_id, kind, 0, Resources(), 0.0, granted_s)

@@ -1,0 +1,138 @@
+"""Going on after an earlier process of the proxy: its attempts, and what its sidecars may not have heard of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from typing import Final
+
+from policies.model import Kind
+from quicksilver.common.messages import ContainerState, Report
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.cluster_view import Announce, Effect, World
+from rm_proxy.attempt.grant_messages import announcement
+from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.domain.ids import app_of_container, is_earlier
+from rm_proxy.domain.records import AppRecord
+
+GONE: Final = "its application holds it no longer"
+
+
+class TakeOver:
+    """The attempts of the coordinator as they are written down and restored.
+
+    attempts: by id; of_app: the same by application, the oldest first; known: takes in an application's record.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        attempts: MutableMapping[str, Attempt],
+        of_app: MutableMapping[str, list[Attempt]],
+        known: Callable[[AppRecord], object],
+    ) -> None:
+        self._world, self._attempts, self._of_app, self._known = world, attempts, of_app, known
+        self._restored: dict[str, Attempt] = {}
+        self.touched: dict[str, Attempt] = {}
+        """Those of whose containers a sidecar told something."""
+
+    def restore(self, attempt_id: str, kept: Kept) -> None:
+        """Take an attempt over. Raises KeyError, TypeError or ValueError when `kept` is broken."""
+        if kept.app is not None:
+            self._known(AppRecord(**kept.app | {"tags": tuple(kept.app["tags"])}))
+        attempt = Attempt(attempt_id, self._world)
+        attempt.restore(kept)
+        self._attempts[attempt_id] = self._restored[attempt_id] = attempt
+        of_app = self._of_app.setdefault(attempt.app_id, [])
+        of_app.append(attempt)
+        end_earlier(of_app)
+        for live in attempt.live:
+            if live.promoted_s is not None:
+                self._world.promoted(live.node_id, live.id)
+
+    def renew(self, attempt_id: str) -> bool:
+        """Take an attempt over from itself, after a fault of our own: it registers and asks anew.
+
+        Of what its machine knows only that is believed which is written down. Returns whether that is enough; else it
+        stays as it is. Raises whatever the broken machine raises.
+        """
+        broken = self._attempts[attempt_id]
+        note = broken.whole_note()
+        if note is None or not note.get("registered"):
+            return False
+        kept = Kept()
+        kept.take(note)
+        fresh = Attempt(attempt_id, self._world)
+        fresh.restore(kept)
+        self._attempts[attempt_id] = fresh
+        of_app = self._of_app[fresh.app_id]
+        of_app[of_app.index(broken)] = fresh
+        broken.table.close()
+        return True
+
+    def forget(self) -> None:
+        """Forget who was taken over: another proxy goes on with them."""
+        self._restored.clear()
+
+    def notes(self) -> Iterator[tuple[str, Note]]:
+        """Yield what is to be written down of each attempt of which anything is."""
+        for attempt in self._attempts.values():
+            note = attempt.take_note()
+            if note is not None:
+                yield attempt.id, note
+
+    def touched_notes(self) -> Iterator[tuple[str, Note]]:
+        """Yield what is to be written down of the attempts that a sidecar told of since the last time."""
+        touched, self.touched = self.touched, {}
+        for attempt in touched.values():
+            note = attempt.take_note()
+            if note is not None:
+                yield attempt.id, note
+
+    def whole_notes(self) -> Iterator[tuple[str, Note]]:
+        """Yield all that is known of each attempt that lives."""
+        for attempt in self._attempts.values():
+            note = attempt.whole_note()
+            if note is not None:
+                yield attempt.id, note
+
+    def announce_again(self, report: Report, now_s: float) -> list[Effect]:
+        """Return, at a node's first report, the grants that its sidecar neither holds nor runs: it may not know."""
+        told: list[Effect] = []
+        there = {c.container_id for c in report.containers}
+        for attempt in self._restored.values():
+            app = self._world.app(attempt.app_id)
+            if app is None or attempt.finished:
+                continue
+            queue = self._world.queue(app.queue)
+            for live in attempt.live:
+                waits = live.kind is Kind.QUEUEABLE and not live.is_started and not live.released
+                if waits and live.node_id == report.node_id and live.id not in there:
+                    hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
+                    priority = queue.priority if queue is not None else 0
+                    told.append(Announce(live.node_id, announcement(live, attempt.id, app, hold_s, left_s, priority)))
+        return told
+
+    def forgotten(self, report: Report) -> dict[str, str]:
+        """Return the starts that a sidecar holds although they ended, with why: an order to drop them was lost."""
+        drops = {}
+        for container in report.containers:
+            if container.state is ContainerState.WAITING and container.kind == Kind.QUEUEABLE.value:
+                attempts = self._of_app.get(app_of_container(container.container_id), ())
+                if _over(container.container_id, attempts):
+                    drops[container.container_id] = GONE
+        return drops
+
+
+def end_earlier(attempts: Sequence[Attempt]) -> list[Attempt]:
+    """End those attempts of an application that are not its newest; returns them."""
+    earlier = [a for a in attempts if any(is_earlier(a.id, other.id) for other in attempts)]
+    for attempt in earlier:
+        attempt.end("a newer attempt of the application started")
+    return earlier
+
+
+def _over(container_id: str, attempts: Sequence[Attempt]) -> bool:
+    """Tell whether a container ended for its application, as far as is known."""
+    if not attempts or any(container_id in attempt.live for attempt in attempts):
+        return False
+    return all(attempt.finished for attempt in attempts) or any(a.ended(container_id) for a in attempts)

@@ -1,0 +1,90 @@
+"""What lies ahead: work that jobs have left, and what sidecars are told of durations; computed once a round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from policies.common.remaining_time import left_s
+from quicksilver.common.messages import ContainerState, Expected, Report, Targets
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.estimates.estimator import Expectation
+
+TELL_RATIO: Final = 0.1
+"""What differs by no more than this part from what a sidecar reckons with is not told."""
+
+
+class Outlook:
+    """A machine: expectations in, task-seconds and news for sidecars out.
+
+    expects: what is expected of a task by application and request priority; None for an unknown application.
+    attempts_of: the attempts of an application that live.
+    """
+
+    def __init__(
+        self, expects: Callable[[str, int], Expectation | None], attempts_of: Callable[[str], Iterable[Attempt]]
+    ) -> None:
+        self._expects, self._attempts_of = expects, attempts_of
+        self._expected: dict[tuple[str, int], Expectation | None] = {}
+        self._left_s: dict[str, float] = {}
+
+    def round(self) -> None:
+        """Compute all anew when it is asked for."""
+        self._expected.clear()
+        self._left_s.clear()
+
+    def job_remaining_s(self, app_id: str, now_s: float) -> float:
+        """Return the task-seconds that an application has left (Eagle §3.4): wanted, waiting and what runs on."""
+        known = self._left_s.get(app_id)
+        if known is None:
+            attempts = self._attempts_of(app_id)
+            known = self._left_s[app_id] = sum(self._remaining_s(attempt, now_s) for attempt in attempts)
+        return known
+
+    def news(self, targets: Targets, report: Report, now_s: float, slow_ratio: float = 1.0) -> Targets:
+        """Return `targets` with the work left of jobs that wait at the node, and durations that it should know.
+
+        slow_ratio: how many times as long tasks take there as elsewhere.
+        """
+        waiting: set[str] = set()
+        differ: dict[tuple[str, int], Expectation] = {}
+        expected = self._expected
+        for c in report.containers:
+            if c.am:
+                continue
+            if c.state is ContainerState.WAITING:
+                waiting.add(c.app_id)
+            key = c.app_id, c.priority
+            known = expected[key] if key in expected else self._of(*key)
+            if known is not None and abs(known.mean_s * slow_ratio - c.expected_s) > TELL_RATIO * c.expected_s:
+                differ[key] = known.at(slow_ratio)
+        if not waiting and not differ:
+            return targets
+        news = [
+            Expected(app_id=app_id, priority=priority, expected_s=known.mean_s, spread_s=known.spread_s)
+            for (app_id, priority), known in differ.items()
+        ]
+        left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting}
+        return targets.model_copy(update={"job_remaining_s": left, "expected": news})
+
+    def _of(self, app_id: str, priority: int) -> Expectation | None:
+        key = app_id, priority
+        if key in self._expected:
+            return self._expected[key]
+        found = self._expected[key] = self._expects(app_id, priority)
+        return found
+
+    def _remaining_s(self, attempt: Attempt, now_s: float) -> float:
+        total_s = 0.0
+        for entry in attempt.table.entries.values():
+            known = self._of(attempt.app_id, entry.key.priority)
+            total_s += entry.demand * known.mean_s if known is not None else 0.0
+        for live in attempt.live:
+            known = self._of(attempt.app_id, live.priority)
+            if known is None:
+                continue
+            if live.started_s is None:
+                total_s += known.mean_s
+            else:
+                total_s += left_s(known.mean_s, known.spread_s, now_s - live.started_s)
+        return total_s

@@ -1,0 +1,216 @@
+"""The nodes as the coordinator knows them: YARN's record, the sidecar's last report, own placements on top."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policies.model import NodeView, Resources
+from quicksilver.common.messages import Report
+from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.held_containers import Live
+from rm_proxy.yarn.models import YarnNode
+
+MAX_OWN: Final = 10_000
+"""Own containers that are counted at one node; of more the oldest are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A container that the node's sidecar has not mentioned yet, though it is on its way there."""
+
+    resources: Resources
+    expected_s: float
+    reserved: bool = False
+    """Room kept for a container that moves here; whoever reserved it gives it up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
+
+    why: str
+    for_s: float
+    nm_down: bool
+    """Whether its sidecar is there, and says so of the NodeManager."""
+
+
+@dataclass(slots=True)
+class Node:
+    """One node; `view` is what policies see."""
+
+    id: str
+    yarn: YarnNode | None = None
+    report: Report | None = None
+    reported_s: float = 0.0
+    nm_down_s: float | None = None
+    """Since when its sidecar says that the NodeManager is down."""
+    unusable: bool = False
+    """An answer of the ResourceManager said so, and its REST has not been read again yet."""
+    own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
+    """By what is asked for, or by container id once it is granted."""
+    view: NodeView = field(default_factory=lambda: NodeView(""))
+    bare: NodeView = field(default_factory=lambda: NodeView(""))
+    """The view without own containers."""
+    limit_q: Resources | None = None
+    """What queueable containers may use here by the `police` policy."""
+    slow_ratio: float = 1.0
+    """How many times as long tasks take here as elsewhere."""
+
+    def why_not(self, now_s: float, fresh_s: float) -> str | None:
+        """Return why the node takes no queueable containers, None when it does."""
+        if self.yarn is None:
+            return "the ResourceManager does not list it"
+        if not self.yarn.running:
+            return f"its state is {self.yarn.state}"
+        if self.unusable:
+            return "the ResourceManager said that it became unusable"
+        if self.report is None:
+            return "its sidecar has never reported"
+        if now_s - self.reported_s > fresh_s:
+            return f"its sidecar's last report is {now_s - self.reported_s:.0f} s old"
+        if self.report.nm_down:
+            return f"its NodeManager takes no starts: {self.report.nm_down}"
+        return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
+
+    def away(self, now_s: float, fresh_s: float) -> Away | None:
+        """Return why nothing that was granted here starts now; None while it may, or nothing is known."""
+        if self.report is None:
+            return None
+        silent_s = now_s - self.reported_s
+        if silent_s > fresh_s:
+            return Away(f"its sidecar is silent for {silent_s:.0f} s", silent_s, nm_down=False)
+        if self.nm_down_s is None:
+            return None
+        return Away(f"its NodeManager is down: {self.report.nm_down}", now_s - self.nm_down_s, nm_down=True)
+
+    def drain(self) -> str | None:
+        """Return why YARN wants nothing held here, "" when it does not; None while its state is not known."""
+        if self.yarn is None:
+            return None
+        if self.unusable:
+            return "YARN: the ResourceManager said that it became unusable"
+        return "" if self.yarn.running or self.yarn.state == "NEW" else f"YARN: its state is {self.yarn.state}"
+
+    def listed(self, yarn: YarnNode) -> bool:
+        """Take in YARN's record; returns whether the view has to be computed anew."""
+        before, self.yarn = self.yarn, yarn
+        unusable, self.unusable = self.unusable, False
+        if before is None or unusable:
+            return True
+        return _seen_of(before) != _seen_of(yarn)
+
+    def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
+        """Compute the view anew, without own containers that come no more.
+
+        held: whether an application still holds a container that was granted.
+        """
+        for key, own in list(self.own.items()):
+            if not own.reserved and not (held(key) if isinstance(key, str) else self._asks(key)):
+                del self.own[key]
+        yarn, report = self.yarn, self.report
+        if yarn is None or report is None:
+            host = self.id.rpartition(":")[0]
+            self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
+            return
+        capacity = Resources(report.memory_mb, report.vcores)
+        self.bare = NodeView(
+            id=self.id,
+            host=yarn.host,
+            rack=yarn.rack,
+            label=yarn.label,
+            usable=self.why_not(now_s, fresh_s) is None,
+            capacity=capacity,
+            used_g=Resources(report.used_g_mb, report.used_g_vcores),
+            used_q=Resources(report.used_q_mb, report.used_q_vcores),
+            queue_length=report.queue_length,
+            queued_s=report.queued_s,
+            remaining_s=report.remaining_s,
+            since_queueable_s=report.since_queueable_s,
+            containers=sum(not c.am for c in report.containers),
+            slots=report.slots,
+            attained_sd_s=report.attained_sd_s,
+            limit_q=self.limit_q,
+            slow_ratio=self.slow_ratio,
+        )
+        self._recount()
+
+    def _recount(self) -> None:
+        view = self.bare
+        for own in self.own.values():
+            view = _with(view, own.resources, own.expected_s)
+        self.view = view
+
+    def limit_to(self, limit_q: Resources | None) -> None:
+        """Set what queueable containers may use here; None: all that guaranteed ones leave."""
+        if limit_q != self.limit_q:
+            self.limit_q = limit_q
+            self.view = replace(self.view, limit_q=limit_q)
+            self.bare = replace(self.bare, limit_q=limit_q)
+
+    def slow_by(self, ratio: float) -> None:
+        """Set how many times as long tasks take here as elsewhere."""
+        if ratio != self.slow_ratio:
+            self.slow_ratio = ratio
+            self.view = replace(self.view, slow_ratio=ratio)
+            self.bare = replace(self.bare, slow_ratio=ratio)
+
+    def _asks(self, q: QPlacement) -> bool:
+        return not q.over and q.node_id == self.id
+
+    def asked(self, q: QPlacement) -> None:
+        """Count a container that is being asked for here."""
+        self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio))
+
+    def given(self, live: Live, q: QPlacement | None) -> None:
+        """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
+        asked = self.own.pop(q, None) if q is not None else None
+        own = Own(live.resources, live.expected_s)
+        if asked is None:
+            self._count(live.id, own)
+        else:
+            self.own[live.id] = own
+
+    def reserve(self, container_id: str, resources: Resources, expected_s: float) -> None:
+        """Keep room for a container that is to move here."""
+        self._count(container_id, Own(resources, expected_s, reserved=True))
+
+    def unreserve(self, container_id: str) -> None:
+        """Give up what was kept."""
+        if self.own.pop(container_id, None) is not None:
+            self._recount()
+
+    def _count(self, key: QPlacement | str, own: Own) -> None:
+        self.own[key] = own
+        if len(self.own) > MAX_OWN:
+            self.own.popitem(last=False)
+        self.view = _with(self.view, own.resources, own.expected_s)
+
+    def confirm(self, report: Report, now_s: float) -> None:
+        """Take in a report; containers that it mentions are no longer counted on top."""
+        self.report, self.reported_s = report, now_s
+        self.nm_down_s = (now_s if self.nm_down_s is None else self.nm_down_s) if report.nm_down else None
+        if self.own:
+            for container_id in [c.container_id for c in report.containers] + [e.container_id for e in report.events]:
+                self.own.pop(container_id, None)
+
+
+def _seen_of(yarn: YarnNode) -> tuple[str, str, str, str]:
+    """Return what views have of YARN's record."""
+    return yarn.host, yarn.rack, yarn.label, yarn.state
+
+
+def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:
+    """Return the view with one more queueable container: started where there is room, else behind the queue.
+
+    The queue moves as fast as the cores work, whether containers share them or not.
+    """
+    if view.queue_length == 0 and view.has_room(resources):
+        used_q = view.used_q + resources
+        return replace(view, used_q=used_q, containers=view.containers + 1, since_queueable_s=0.0)
+    by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
+    by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
+    queued_s = view.queued_s + expected_s / max(1.0, min(by_memory, by_cpu))
+    return replace(view, queue_length=view.queue_length + 1, queued_s=queued_s, containers=view.containers + 1)

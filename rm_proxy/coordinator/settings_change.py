@@ -1,0 +1,126 @@
+"""What follows when settings change: asks are decided anew, and what waits beyond a lowered quota is shed.
+
+Of what an application asked for and did not get yet, each container is decided on again with its next request (see
+`rm_proxy.attempt.reroute`). What runs goes on. What waits at a node is shed, the newest first, until the rest is within
+the quota (Mercury §4.1); its application asks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.model import AppView, Ask, Kind, QueueView, Resources
+from quicksilver.common.messages import Shed
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.cluster_view import Effect, Faulted, World
+from rm_proxy.attempt.held_containers import Live
+
+WATCH_S: Final = 30.0
+"""How long after a change containers that were granted before it are shed as they come to their nodes."""
+RETRY_S: Final = 5.0
+"""After this time a container that still waits is shed again."""
+MAX_SHED: Final = 1_000
+"""Containers that are shed in one round; the rest with the next."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What is held of a YARN queue: its view, its applications by id, and what waits of each."""
+
+    queue: QueueView
+    apps: dict[str, AppView] = field(default_factory=dict)
+    waiting: list[tuple[Live, str]] = field(default_factory=list)
+
+
+class Requota:
+    """A machine: changes of settings and rounds in, containers to shed out (`shed` takes node and container)."""
+
+    def __init__(self, world: World, attempts: Mapping[str, Attempt], shed: Callable[[str, Shed], None]) -> None:
+        self._world, self._attempts, self._shed = world, attempts, shed
+        self._watched: dict[str, float] = {}
+        """Applications whose quota changed, and until when they are looked at."""
+        self._going: dict[str, float] = {}
+        """Containers that are being shed, and since when."""
+
+    def follow(self, before: Policies, after: Policies, now_s: float) -> list[Effect]:
+        """Take in that other policies hold now; returns what failed."""
+        for attempt in self._attempts.values():
+            app = self._world.app(attempt.app_id)
+            if attempt.finished or app is None:
+                continue
+            mine, its = before.for_app(app), after.for_app(app)
+            routes = mine.differs(its, "route") or before.mode(app) != after.mode(app)
+            quotas = mine.differs(its, "quota")
+            if routes or quotas:
+                attempt.reconsider(routes)
+            if quotas:
+                self._watched[attempt.app_id] = now_s + WATCH_S
+        return self.round(now_s)
+
+    def round(self, now_s: float) -> list[Effect]:
+        """Shed what waits beyond its quota, of applications whose quota changed lately; returns what failed."""
+        self._watched = {app_id: until_s for app_id, until_s in self._watched.items() if now_s < until_s}
+        self._going = {cid: since_s for cid, since_s in self._going.items() if now_s < since_s + RETRY_S}
+        if not self._watched:
+            return []
+        queues: dict[str, list[Attempt]] = {}
+        for attempt in self._attempts.values():
+            app = self._world.app(attempt.app_id)
+            if app is not None and not attempt.finished:
+                queues.setdefault(app.queue, []).append(attempt)
+        failed: list[Effect] = []
+        for name, attempts in queues.items():
+            queue = self._world.queue(name)
+            if queue is not None and any(a.app_id in self._watched for a in attempts):
+                failed += self._shed_over(queue, attempts, now_s)
+        return failed
+
+    def _shed_over(self, queue: QueueView, attempts: Iterable[Attempt], now_s: float) -> list[Effect]:
+        """Shed the newest that wait in one YARN queue until the rest is allowed."""
+        held = self._held(queue, attempts)
+        failed: list[Effect] = []
+        left = MAX_SHED
+        for live, app_id in sorted(held.waiting, key=lambda w: (w[0].granted_s, w[0].id), reverse=True):
+            if app_id not in self._watched or not left:
+                continue
+            queue, app = _without(held.queue, held.apps[app_id], live)
+            ask = Ask(app, live.priority, live.resources, expected_s=live.expected_s, retries=live.retries)
+            try:
+                over = self._world.policies.quota(ask, queue)
+            except PolicyFaultError as error:
+                failed.append(Faulted(app_id, str(error)))
+                continue
+            if over is not None:
+                left -= 1
+                held.queue, held.apps[app_id] = queue, app
+                self._going[live.id] = now_s
+                self._shed(live.node_id, Shed(container_id=live.id, cause="quota", reason=over))
+        return failed
+
+    def _held(self, queue: QueueView, attempts: Iterable[Attempt]) -> _Held:
+        """Return what applications have in a queue without what they only want: that is decided on after this."""
+        held = _Held(queue)
+        for attempt in attempts:
+            known = self._world.app(attempt.app_id)
+            assert known is not None
+            app = attempt.live.count_in(known, 0, Resources())
+            held.queue = held.queue.plus(app.user, Resources() - attempt.table.ledger.open_size)
+            for live in attempt.live:
+                if live.kind is not Kind.QUEUEABLE or live.held_s is None or live.is_started:
+                    continue
+                if live.id in self._going:
+                    held.queue, app = _without(held.queue, app, live)
+                else:
+                    held.waiting.append((live, app.id))
+            held.apps[app.id] = app
+        return held
+
+
+def _without(queue: QueueView, app: AppView, live: Live) -> tuple[QueueView, AppView]:
+    """Return queue and application without one of its queueable containers."""
+    fewer = replace(app, live_q=app.live_q - 1, used_q=app.used_q - live.resources)
+    return queue.plus(app.user, Resources() - live.resources), fewer

@@ -1,0 +1,214 @@
+"""What alternatives would have decided beside the policies in force, of real traffic; nothing depends on it.
+
+Each alternative of `policies.shadow` is asked the same question with the same view of the cluster, and a `rng` of its
+own. When there are many questions only some are asked; a fault of an alternative is counted, not raised.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+from typing import Final, TypeVar
+
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.model import AppView, Ask, NodeView, Placement, QueueView, Route, ShedTarget
+from rm_proxy.attempt.cluster_view import Decided, Effect, ShadowFaulted
+from rm_proxy.domain.records import DecisionRecord
+
+T = TypeVar("T")
+PER_S: Final = 100
+"""Questions of one slot that are asked within a second; the rest is left out."""
+EXAMPLES: Final = 10
+_NO_NODE: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One decision that an alternative would have made otherwise."""
+
+    at_s: float
+    app_id: str
+    chosen: str
+    other: str
+    reason: str
+
+
+@dataclass(slots=True)
+class Tally:
+    """How an alternative compares in one slot, since `since_s` (Unix seconds)."""
+
+    alternative: str
+    slot: str
+    policy: str
+    active: str
+    """The policy in force."""
+    since_s: float
+    decisions: int = 0
+    differ: int = 0
+    compared: int = 0
+    """Placements for which both chose a node."""
+    wait_less_s: float = 0.0
+    """By how much a container would have waited less by estimates where both chose a node; seconds, summed up."""
+    faults: int = 0
+    examples: deque[Example] = field(default_factory=lambda: deque(maxlen=EXAMPLES))
+
+
+class Shadow:
+    """A machine: decisions in force in, agreement out."""
+
+    def __init__(self, rng: Random | None = None) -> None:
+        self._rng = rng or Random(0)
+        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.left_out: dict[str, int] = {}
+        """Questions that were not asked because there were many, by slot."""
+        self._digest = ""
+        self._asked: dict[str, tuple[int, int]] = {}
+
+    def routed(self, policies: Policies, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> list[Effect]:
+        """Compare whether a container is guaranteed or queueable."""
+        effects: list[Effect] = []
+        for slot, own, other in self._questions(policies, ("route", "quota"), ask.app, now_s):
+            tally = self._tally(policies, own, other, slot, now_s)
+            answer = self._answer(tally, partial(other.choose, ask, queue, self._rng, now_s), effects)
+            if answer is not None:
+                kinds = chosen.kind.value, answer.kind.value
+                effects.append(self._note(tally, ask.app.id, *kinds, answer.reason, now_s))
+        return effects
+
+    def placed(
+        self, policies: Policies, ask: Ask, nodes: Sequence[NodeView], chosen: Placement, now_s: float
+    ) -> list[Effect]:
+        """Compare where a queueable container waits."""
+        effects: list[Effect] = []
+        for slot, own, other in self._questions(policies, ("place",), ask.app, now_s):
+            tally = self._tally(policies, own, other, slot, now_s)
+            answer = self._answer(tally, partial(other.place, ask, nodes, self._rng), effects)
+            if answer is None:
+                continue
+            if chosen.node is not None and answer.node is not None:
+                waits_s = {node.id: node.wait_s for node in nodes}
+                tally.compared += 1
+                tally.wait_less_s += waits_s[chosen.node] - waits_s[answer.node]
+            named = chosen.node or _NO_NODE, answer.node or _NO_NODE
+            effects.append(self._note(tally, ask.app.id, *named, answer.reason, now_s, answer))
+        return effects
+
+    def shed(self, policies: Policies, nodes: Sequence[NodeView], now_s: float) -> list[Effect]:
+        """Compare how much may wait at each node, before damping."""
+        effects: list[Effect] = []
+        for slot, own, other in self._questions(policies, ("shed",), None, now_s):
+            tally = self._tally(policies, own, other, slot, now_s)
+            mine = self._answer(tally, partial(own.shed, nodes, now_s), effects)
+            answer = self._answer(tally, partial(other.shed, nodes, now_s), effects)
+            if mine is not None and answer is not None:
+                effects += self._targets(tally, nodes, mine, answer, now_s)
+        return effects
+
+    def _targets(
+        self,
+        tally: Tally,
+        nodes: Sequence[NodeView],
+        mine: Mapping[str, ShedTarget],
+        answer: Mapping[str, ShedTarget],
+        now_s: float,
+    ) -> list[Effect]:
+        """Count the nodes with equal targets; what differs is told of the first node alone."""
+        told: list[Effect] = []
+        for node in nodes:
+            texts = _target(mine.get(node.id)), _target(answer.get(node.id))
+            if texts[0] == texts[1] or told:
+                tally.decisions += 1
+                tally.differ += texts[0] != texts[1]
+            else:
+                told.append(self._note(tally, "", *texts, f"at {node.id}", now_s))
+        return told
+
+    def _questions(
+        self, policies: Policies, slots: Sequence[str], app: AppView | None, now_s: float
+    ) -> list[tuple[str, Policies, Policies]]:
+        """Return the alternatives to ask, each with the first of `slots` in which it differs from what is in force."""
+        if not policies.shadow:
+            return []
+        own = policies.for_nodes if app is None else policies.for_app(app)
+        others = [policies.alternatives[name] for name in policies.shadow]
+        differing = [
+            (slot, own, other)
+            for other in others
+            if other is not own and (slot := next((s for s in slots if own.differs(other, s)), ""))
+        ]
+        if not differing or self._has_time(slots[0], now_s):
+            return differing
+        self.left_out[slots[0]] = self.left_out.get(slots[0], 0) + 1
+        return []
+
+    def _has_time(self, slot: str, now_s: float) -> bool:
+        second, asked = self._asked.get(slot, (0, 0))
+        if second != int(now_s):
+            second, asked = int(now_s), 0
+        self._asked[slot] = second, asked + 1
+        return asked < PER_S
+
+    def _tally(self, policies: Policies, own: Policies, other: Policies, slot: str, now_s: float) -> Tally:
+        """Return the tally of an alternative; other settings begin new ones."""
+        if policies.digest != self._digest:
+            self._digest = policies.digest
+            self.tallies.clear()
+            self.left_out.clear()
+        tally = self.tallies.get((other.name, slot))
+        if tally is None:
+            named = other.chosen(slot), own.chosen(slot)
+            tally = self.tallies[other.name, slot] = Tally(other.name, slot, *named, since_s=now_s)
+        return tally
+
+    def _answer(self, tally: Tally, decide: Callable[[], T], effects: list[Effect]) -> T | None:
+        try:
+            return decide()
+        except PolicyFaultError as error:
+            tally.faults += 1
+            effects.append(ShadowFaulted(tally.alternative, tally.slot, str(error)))
+            return None
+
+    def _note(
+        self,
+        tally: Tally,
+        app_id: str,
+        chosen: str,
+        other: str,
+        reason: str,
+        now_s: float,
+        placement: Placement | None = None,
+    ) -> Effect:
+        """Count a decision; returns it for the record."""
+        tally.decisions += 1
+        if chosen != other:
+            tally.differ += 1
+            tally.examples.append(Example(now_s, app_id, chosen, other, reason))
+        return Decided(
+            DecisionRecord(
+                id="",
+                at_s=now_s,
+                slot=tally.slot,
+                policy=tally.policy,
+                app_id=app_id,
+                container_id="",
+                node_id=(placement.node or "") if placement is not None else "",
+                chosen=chosen,
+                reason=reason,
+                scores=placement.scores if placement is not None else (),
+                unit=placement.unit if placement is not None else "",
+                alternative=tally.alternative,
+                other=other,
+            )
+        )
+
+
+def _target(target: ShedTarget | None) -> str:
+    if target is None or (target.max_wait_s is None and target.max_queue is None):
+        return "no limit"
+    wait = "" if target.max_wait_s is None else f"{target.max_wait_s:.1f} s"
+    length = "" if target.max_queue is None else f"{target.max_queue} containers"
+    return ", ".join(part for part in (wait, length) if part)

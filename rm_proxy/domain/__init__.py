@@ -1,0 +1,1 @@
+"""Ids, records, resources and exit codes."""

@@ -1,0 +1,1 @@
+"""Expected durations of tasks, and the speeds of nodes."""

@@ -1,0 +1,362 @@
+"""How long tasks run: from completed siblings, earlier jobs of the same name, hints, and those that run now.
+
+Mercury §4.1: estimates come with the job and are refined at run time from containers that completed; Apollo §3.3: from
+tasks of the same stage. Times are the sidecars' (start to end), since YARN's history counts the wait in a node's queue
+as run time. Each level is blended with the one behind it, which counts as `prior_weight` tasks, so that one odd sibling
+does not decide: a stage (application and request priority) with the job name, that with tags or rules. The default
+is no knowledge and has no weight.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from policies.common.remaining_time import left_s
+from policies.config.policy_set import Policies
+from policies.config.schema import Estimate
+from policies.model import AppView
+from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState
+from rm_proxy.domain.records import DurationRecord
+from rm_proxy.estimates.duration_tags import tag_hints
+
+K = TypeVar("K")
+V = TypeVar("V")
+Name = tuple[str, str, int]
+"""Application type, job name without its dates and numbers, request priority."""
+
+MAX_KEYS: Final = 20_000
+"""Stages and job names that are remembered; the ones used least recently are forgotten."""
+MAX_LOST: Final = 20_000
+"""Killed containers that are remembered for the re-runs of their tasks."""
+MIN_S: Final = 0.01
+"""No task is expected to take less."""
+_NAME_CHARS: Final = 200
+_DATED = re.compile(r"\d{4}([-_./])\d{1,2}\1\d{1,2}|\d{6,}")
+_RUNNING: Final = (ContainerState.RUNNING, ContainerState.SHRUNK)
+
+
+class Source(StrEnum):
+    """What an expectation comes from: the level that has the most to say."""
+
+    TASK = "task"
+    """The stage, and how long the task ran before it was killed."""
+    STAGE = "stage"
+    NAME = "name"
+    """Earlier jobs of that name."""
+    TAG = "tag"
+    RULE = "rule"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """How long a task is expected to run, in seconds."""
+
+    mean_s: float
+    spread_s: float = 0.0
+    """Standard deviation; 0 when not known."""
+    source: Source = Source.DEFAULT
+    count: int = 0
+    """Completed tasks that it rests on, at its level."""
+
+    def at(self, slow_ratio: float) -> Expectation:
+        """Return the same for a node where tasks take so many times as long as elsewhere."""
+        if slow_ratio == 1.0:
+            return self
+        return replace(self, mean_s=self.mean_s * slow_ratio, spread_s=self.spread_s * slow_ratio)
+
+
+@dataclass(slots=True)
+class Durations:
+    """Running mean and spread of durations in seconds (Welford)."""
+
+    count: int = 0
+    mean_s: float = 0.0
+    m2: float = 0.0
+
+    def add(self, seconds: float, most: float = math.inf) -> None:
+        """Take in one duration; what is known counts as `most` tasks at most, so that old ones fade."""
+        if self.count >= most:
+            self.m2 *= (most - 1) / self.count
+            self.count = int(most) - 1
+        self.count += 1
+        delta = seconds - self.mean_s
+        self.mean_s += delta / self.count
+        self.m2 += delta * (seconds - self.mean_s)
+
+    def merge(self, other: Durations) -> None:
+        """Take in all of another's."""
+        count = self.count + other.count
+        if count:
+            delta = other.mean_s - self.mean_s
+            self.m2 += other.m2 + delta * delta * self.count * other.count / count
+            self.mean_s += delta * other.count / count
+            self.count = count
+
+    @property
+    def spread_s(self) -> float:
+        """Standard deviation; 0 with fewer than two durations."""
+        return math.sqrt(self.m2 / (self.count - 1)) if self.count > 1 else 0.0
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is known of the tasks of one application and request priority."""
+
+    earlier: Durations
+    """Of the job's name, as it was known when the stage's own tasks began to tell more."""
+    done: Durations = field(default_factory=Durations)
+    young: int = 0
+    """Running ones that are younger than what is expected of the stage."""
+    over: int = 0
+    """Running ones that outlived it; their ages' sums in ms and ms²."""
+    over_ms: int = 0
+    over_ms2: int = 0
+
+
+def worked_s(event: ContainerEvent) -> float | None:
+    """Return how long a container ran, in seconds; None when that is not known.
+
+    Of one that was shrunk meanwhile it is the CPU time that it was given, since it stood still for a part of the rest.
+    """
+    if event.ran_s is None:
+        return None
+    return _worked_s(event.ran_s, event.attained_s, event.times_shrunk)
+
+
+def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> float:
+    if times_shrunk and attained_s is not None:
+        return max(0.0, min(attained_s, ran_s))
+    return max(0.0, ran_s)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is expected of a stage without those that run, and how many tasks that counts as."""
+
+    stage: Stage | None
+    """None before it began."""
+    expects: Expectation
+    weight: float
+
+
+class Estimator:
+    """A machine: ends, kills and ages of containers in, expectations out; its memory is bounded."""
+
+    def __init__(self) -> None:
+        self._stages: OrderedDict[tuple[str, int], Stage] = OrderedDict()
+        self._names: OrderedDict[Name, Durations] = OrderedDict()
+        self._lost: OrderedDict[str, float] = OrderedDict()
+        """By lost container: how long its task ran at most before, in seconds; only where it ran."""
+        self._changed: dict[Name, None] = {}
+        self._running: dict[str, tuple[Sequence[Stage], Sequence[tuple[Stage, int]]]] = {}
+        """By node: stages of running containers that are young, and of those that outlived it with ages (ms)."""
+        self._known: dict[tuple[str, int], _Known] = {}
+        """What is expected without those that run, computed once a round where nothing new came."""
+        self._policies: Policies | None = None
+        """Those that it was computed by."""
+
+    # What happens
+
+    def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
+        """Take in how long a container ran, in seconds."""
+        if ran_s < 0 or not math.isfinite(ran_s):
+            raise ValueError(f"a container cannot have run for {ran_s} s")
+        stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
+        stage.done.add(ran_s)
+        self._known.pop((app.id, priority), None)
+        name = _name(app, priority)
+        _entry(self._names, name, Durations()).add(ran_s, estimate.history_tasks)
+        self._changed[name] = None
+        if len(self._changed) > MAX_KEYS:
+            del self._changed[next(iter(self._changed))]
+
+    def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
+        """Take in that a container was lost after `ran_s` seconds (0: shed); its task takes longer when it runs again.
+
+        follows: the container of its task that was lost before.
+        """
+        ran_s = max(ran_s, self._lost.get(follows, 0.0))
+        if ran_s > 0:
+            _entry(self._lost, container_id, ran_s, MAX_LOST)
+
+    def running(
+        self,
+        node_id: str,
+        containers: Iterable[ContainerReport],
+        apps: Mapping[str, AppView],
+        policies: Policies,
+        slow_ratio: float = 1.0,
+    ) -> list[float]:
+        """Take in what runs at a node; return the ages of those that outlived what is expected, as parts of that.
+
+        Each counts as a task that takes what is expected of its stage, or its age where it outlived that, divided by
+        `slow_ratio`: how many times as long tasks take there as elsewhere. What is returned is not divided.
+        """
+        outlived: list[float] = []
+        self.forget_node(node_id)
+        young: list[Stage] = []
+        over: list[tuple[Stage, int]] = []
+        for c in containers:
+            if c.state not in _RUNNING or c.am or (app := apps.get(c.app_id)) is None:
+                continue
+            known = self._weighed(app, c.priority, policies)
+            stage = known.stage
+            if stage is None:
+                stage = self._stage(app, c.priority)
+            age_s = _worked_s(c.since_s, c.attained_s, c.times_shrunk) if c.times_shrunk else c.since_s
+            if age_s > known.expects.mean_s and known.expects.source is not Source.DEFAULT:
+                outlived.append(age_s / known.expects.mean_s)
+            age_s /= slow_ratio
+            if age_s > known.expects.mean_s:
+                ms = int(age_s * 1000)
+                stage.over += 1
+                stage.over_ms += ms
+                stage.over_ms2 += ms * ms
+                over.append((stage, ms))
+            else:
+                stage.young += 1
+                young.append(stage)
+        if young or over:
+            self._running[node_id] = young, over
+        return outlived
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget what runs at a node."""
+        young, over = self._running.pop(node_id, ((), ()))
+        for stage in young:
+            stage.young -= 1
+        for stage, ms in over:
+            stage.over -= 1
+            stage.over_ms -= ms
+            stage.over_ms2 -= ms * ms
+
+    def round(self) -> None:
+        """Do what is due each second: take in what became known of job names, and new settings."""
+        self._known.clear()
+
+    # What is expected
+
+    def expected(self, app: AppView, priority: int, policies: Policies, follows: str = "") -> Expectation:
+        """Return what is expected of a task; follows: its container that was shed or killed before, "" for none."""
+        known = self._weighed(app, priority, policies)
+        expects = known.expects
+        if known.stage is not None and known.stage.over:
+            expects = _outlived(known.stage, expects, known.weight)
+        ran_s = self._lost.get(follows)
+        if ran_s is None:
+            return expects
+        return replace(expects, mean_s=ran_s + left_s(expects.mean_s, expects.spread_s, ran_s), source=Source.TASK)
+
+    def _weighed(self, app: AppView, priority: int, policies: Policies) -> _Known:
+        """Return what is expected of a stage without those that run."""
+        if policies is not self._policies:
+            self._known.clear()
+            self._policies = policies
+        key = app.id, priority
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._compute(app, priority, policies)
+        return known
+
+    def _compute(self, app: AppView, priority: int, policies: Policies) -> _Known:
+        stage = self._stages.get((app.id, priority))
+        earlier = stage.earlier if stage is not None else self._names.get(_name(app, priority))
+        estimate = policies.estimate(app)
+        prior, weight = _guess(app, priority, policies, estimate)
+        if earlier is not None and earlier.count:
+            prior, weight = _blend(earlier, prior, weight, Source.NAME)
+            weight = min(weight, estimate.prior_weight)
+        if stage is not None and stage.done.count:
+            prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
+        return _Known(stage, prior, weight)
+
+    # What is kept
+
+    def changed(self, most: int, now_s: float) -> list[DurationRecord]:
+        """Return job names with new durations, `most` at most, those that have waited longest first; and forget it."""
+        taken = list(self._changed)[:most]
+        records = []
+        for name in taken:
+            del self._changed[name]
+            known = self._names.get(name)
+            if known is not None:
+                records.append(DurationRecord(*name, known.count, known.mean_s, known.m2, now_s))
+        return records
+
+    def restore(self, records: Iterable[DurationRecord]) -> None:
+        """Take in what was kept, the latest first, beside what was observed since the start."""
+        self._known.clear()
+        for record in records:
+            kept = Durations(record.count, record.mean_s, record.m2)
+            if record.count < 1 or not (MIN_S <= record.mean_s < math.inf and 0 <= record.m2 < math.inf):
+                continue
+            name = record.app_type, record.app_name, record.priority
+            known = self._names.get(name)
+            if known is not None:
+                known.merge(kept)
+            elif len(self._names) < MAX_KEYS:
+                self._names[name] = kept
+                self._names.move_to_end(name, last=False)
+
+    def _stage(self, app: AppView, priority: int) -> Stage:
+        key = app.id, priority
+        known = self._stages.get(key)
+        if known is not None:
+            self._stages.move_to_end(key)
+            return known
+        name = self._names.get(_name(app, priority))
+        earlier = replace(name) if name is not None else Durations()
+        self._known.pop(key, None)
+        return _entry(self._stages, key, Stage(earlier))
+
+
+def _guess(app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
+    """Return what tags, rules or the default say, and how many tasks that counts as."""
+    if estimate.tags and app.tags:
+        tagged_s = tag_hints(app.tags).of(priority)
+        if tagged_s is not None:
+            return Expectation(tagged_s, source=Source.TAG), estimate.prior_weight
+    ruled_s = policies.ruled_s(app, priority)
+    if ruled_s is not None:
+        return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
+    return Expectation(estimate.default_s), 0.0
+
+
+def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:
+    """Return what was measured and what was believed before as one, and how many tasks it counts as."""
+    total = known.count + weight
+    mean_s = (known.count * known.mean_s + weight * prior.mean_s) / total
+    within = known.count * known.spread_s**2 + weight * prior.spread_s**2
+    between = known.count * (known.mean_s - mean_s) ** 2 + weight * (prior.mean_s - mean_s) ** 2
+    return Expectation(mean_s, math.sqrt((within + between) / total), source, known.count), total
+
+
+def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
+    """Return what is expected of a stage with those that run: as if those that outlived it ended now."""
+    over = Durations(stage.over, stage.over_ms / stage.over / 1000)
+    variance = stage.over_ms2 / 1e6 / stage.over - over.mean_s**2
+    over.m2 = max(0.0, variance) * (stage.over - 1)
+    return replace(
+        _blend(over, base, weight + stage.young, Source.STAGE)[0],
+        count=base.count if base.source is Source.STAGE else 0,
+    )
+
+
+def _name(app: AppView, priority: int) -> Name:
+    """Return the key of a job name; what tells one day's run from another's (dates, long numbers) is left out."""
+    return app.type, _DATED.sub("#", app.name[:_NAME_CHARS]), priority
+
+
+def _entry(known: OrderedDict[K, V], key: K, new: V, most: int | None = None) -> V:
+    found = known.setdefault(key, new)
+    known.move_to_end(key)
+    if len(known) > (MAX_KEYS if most is None else most):
+        known.popitem(last=False)
+    return found

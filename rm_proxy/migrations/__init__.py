@@ -1,1 +1,0 @@
-"""Alembic steps of the store; run by `rm_proxy.store` when it opens."""

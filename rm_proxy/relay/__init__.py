@@ -1,0 +1,1 @@
+"""One application master's connection to the ResourceManager, as a machine."""

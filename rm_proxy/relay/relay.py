@@ -1,0 +1,275 @@
+"""One application master's connection to the ResourceManager as a machine: bytes of either side in, commands out.
+
+The handshake passes verbatim; its identifier names the application attempt, which is believed only after the
+ResourceManager said SUCCESS. What cannot or need not be read passes as it came.
+
+An empty heartbeat is the hot path (docs/benchmarks.md): its commands are named tuples, and of the counts there is one
+object for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, replace_body
+from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.events import Call, ConnectionContext, Failure, Opaque, Response, SaslFrame
+from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
+from hadoop_rpc.protos import yarn_pb2 as y
+from hadoop_rpc.sasl import SaslRelay, SaslResult
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.resync import TEXT
+from rm_proxy.attempt.snapshot import Note
+from rm_proxy.domain import ids
+
+MAX_OUTSTANDING: Final = 64
+"""Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
+NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
+
+_NOT_OURS: Final = frozenset(
+    (
+        "org.apache.hadoop.ipc.StandbyException",
+        "org.apache.hadoop.ipc.RetriableException",
+        "org.apache.hadoop.ipc.RpcServerException",
+        "org.apache.hadoop.security.AccessControlException",
+        "org.apache.hadoop.security.token.SecretManager$InvalidToken",
+        "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
+        "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException",
+    )
+)
+"""Refusals of an allocate call that have nothing to do with what it asks for."""
+
+REGISTER: Final = "registerApplicationMaster"
+ALLOCATE: Final = "allocate"
+FINISH: Final = "finishApplicationMaster"
+
+
+class ToRm(NamedTuple):
+    """Bytes for the ResourceManager."""
+
+    data: bytes
+
+
+class ToAm(NamedTuple):
+    """Bytes for the application master; `effects` are to be carried out at the same time."""
+
+    data: bytes
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The ResourceManager confirmed who the peer is."""
+
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedThrough:
+    """From now on the connection is relayed unread; `encrypted` tells whether because of its protection."""
+
+    reason: str
+    encrypted: bool
+
+
+class Called(NamedTuple):
+    """A request was relayed (for metrics); `rewritten` tells whether it changed."""
+
+    method: str
+    rewritten: bool
+
+
+class Noted(NamedTuple):
+    """Write this down before the commands that follow: another process may have to go on with it."""
+
+    attempt_id: str
+    note: Note
+
+
+class TookOver(NamedTuple):
+    """A step in taking an attempt over from an earlier process (for metrics): refused, registered, astray."""
+
+    attempt_id: str
+    step: str
+
+
+_PASSED: Final = Called(ALLOCATE, False)
+_REWRITTEN: Final = Called(ALLOCATE, True)
+
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver
+
+
+class Relay:
+    """The machine of one connection.
+
+    attempts: returns the machine of an attempt by its id, made when it is new.
+    Both `from_*` raise RemoteProtocolError when that side broke the protocol: close the connection, nothing else.
+    """
+
+    def __init__(self, attempts: Callable[[str], Attempt], max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
+        self.attempt: Attempt | None = None
+        self.opaque = False
+        self._attempts = attempts
+        self._max_frame_bytes = max_frame_bytes
+        self._am = ServerConnection(min(max_frame_bytes, BEFORE_LOGIN_BYTES))
+        self._rm = ClientConnection(max_frame_bytes)
+        self._sasl = SaslRelay()
+        self._calls: dict[int, str] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether the peer logged in, or is relayed unread."""
+        return self.opaque or self.attempt is not None
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes are kept of frames that are not there whole."""
+        return self._am.kept_bytes + self._rm.kept_bytes
+
+    @property
+    def outstanding(self) -> bool:
+        """Whether calls wait for their answers."""
+        return bool(self._calls)
+
+    def from_am(self, data: bytes, now_s: float) -> list[Command]:
+        """Take bytes of the application master."""
+        commands: list[Command] = []
+        for event in self._am.receive_data(data):
+            if type(event) is Call:
+                self._call(event, now_s, commands)
+            elif isinstance(event, Opaque):
+                commands.append(ToRm(event.data))
+            else:
+                if isinstance(event, SaslFrame):
+                    self._sasl_result(self._sasl.from_client(event), commands)
+                elif isinstance(event, ConnectionContext) and event.protocol != AM_PROTOCOL:
+                    self._pass_through(f"it speaks {event.protocol}", False, commands)
+                commands.append(ToRm(event.raw))
+        return commands
+
+    def from_rm(self, data: bytes, now_s: float) -> list[Command]:
+        """Take bytes of the ResourceManager."""
+        commands: list[Command] = []
+        for event in self._rm.receive_data(data):
+            if type(event) is Response:
+                self._response(event, now_s, commands)
+            elif isinstance(event, Opaque):
+                commands.append(ToAm(event.data))
+            elif isinstance(event, SaslFrame):
+                commands.append(ToAm(event.raw))
+                self._sasl_result(self._sasl.from_server(event), commands)
+            elif isinstance(event, Failure):
+                effects = self._failure(event, now_s)
+                self._note(commands)
+                commands.append(ToAm(event.raw, effects))
+        return commands
+
+    def _sasl_result(self, result: SaslResult | None, commands: list[Command]) -> None:
+        if result is None:
+            return
+        if result.wrapped:
+            self._pass_through(f"its protection is {result.qop or result.mechanism}", True, commands)
+        elif result.identifier is not None:
+            try:
+                token = y.AMRMTokenIdentifierProto.FromString(result.identifier)
+            except DecodeError as error:
+                raise RemoteProtocolError(f"the login's token is no AMRMToken ({error})") from error
+            attempt_id = ids.attempt_id_text(token.appAttemptId)
+            self.attempt = self._attempts(attempt_id)
+            self._am.limit_frames(self._max_frame_bytes)
+            commands.append(Identified(attempt_id))
+
+    def _pass_through(self, reason: str, encrypted: bool, commands: list[Command]) -> None:
+        self.opaque = True
+        self._am.pass_through()
+        self._rm.pass_through()
+        commands.append(PassedThrough(reason, encrypted))
+
+    def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
+        attempt, method = self.attempt, call.method
+        if attempt is not None:
+            if len(self._calls) >= MAX_OUTSTANDING:
+                raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
+            if (attempt.resync is not None or attempt.registered_answer is None) and self._take_over(call, commands):
+                return
+            self._calls[call.call_id] = method
+        if method != ALLOCATE:
+            commands += (ToRm(call.raw), Called(method, False))
+            return
+        try:
+            body = None if attempt is None else attempt.on_allocate(call.body, now_s)
+        except (DecodeError, EncodeError) as error:  # what lacks a required field can be read, and not be written
+            raise _no_message("allocate request", error) from error
+        self._note(commands)
+        commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
+
+    def _take_over(self, call: Call, commands: list[Command]) -> bool:
+        """Answer what an attempt calls that an earlier process knew, where the answer is ours; tells whether it is."""
+        attempt = self.attempt
+        assert attempt is not None
+        data, step = None, ""
+        if call.method == REGISTER and (body := attempt.registration()) is not None:
+            data, step = self._am.response(call, body), "registered"
+        elif call.method == ALLOCATE:
+            response_id = _response_id(call.body)
+            if attempt.refuses(response_id):
+                data, step = self._am.error(call, NOT_REGISTERED, TEXT), "refused"
+            elif attempt.go_astray(response_id):
+                step = "astray"
+        if step:
+            commands.append(TookOver(attempt.id, step))
+        if data is not None:
+            self._note(commands)
+            commands.append(ToAm(data))
+        return data is not None
+
+    def _note(self, commands: list[Command]) -> None:
+        attempt = self.attempt
+        note = attempt.take_note() if attempt is not None else None
+        if attempt is not None and note is not None:
+            commands.append(Noted(attempt.id, note))
+
+    def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
+        method = self._calls.pop(response.call_id, None)
+        attempt, body = self.attempt, None
+        if attempt is None or method is None:
+            commands.append(ToAm(response.raw))
+            return
+        try:
+            if method == ALLOCATE:
+                body = attempt.on_answer(response.body, now_s)
+            elif method == REGISTER:
+                body = attempt.on_registered(response.body, now_s)
+            elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
+                attempt.on_finished()
+        except (DecodeError, EncodeError) as error:
+            raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
+        raw = response.raw if body is None else replace_body(response, body)
+        self._note(commands)
+        commands.append(ToAm(raw, tuple(attempt.take_effects())))
+
+    def _failure(self, failure: Failure, now_s: float) -> tuple[Effect, ...]:
+        method, attempt = self._calls.pop(failure.call_id, None), self.attempt
+        if attempt is None or method != ALLOCATE:
+            return ()
+        if failure.exception_class == NOT_REGISTERED:
+            attempt.on_not_registered(now_s)
+        else:
+            attempt.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
+        return tuple(attempt.take_effects())
+
+
+def _response_id(body: bytes) -> int:
+    try:
+        return y.AllocateRequestProto.FromString(body).response_id
+    except DecodeError as error:
+        raise _no_message("allocate request", error) from error
+
+
+def _no_message(what: str, error: Exception) -> RemoteProtocolError:
+    return RemoteProtocolError(f"the {what} is no protobuf message of its kind ({error})")

@@ -1,0 +1,1 @@
+"""The proxy as a process: sockets, timers, journal, reload."""

@@ -1,0 +1,151 @@
+"""Bypass around the machines: faults counted, lateness measured, turns told, orders kept across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable
+from itertools import count
+from typing import Any, Final
+
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+
+from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.error_budget import FaultKind, Order, Phase, Turned
+from rm_proxy.domain.records import ChangeRecord
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.store.rows import Row
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Change
+from rm_proxy.store.writer import Recorder
+from rm_proxy.views.models import BypassInfo
+
+MEASURE_S: Final = 0.25
+"""How often lateness is measured."""
+PATH: Final = "proxy.bypass"
+"""What an order is called among the changes of settings."""
+_MANY: Final = 1_000
+log = get_logger(__name__)
+
+
+class Bypass:
+    """Between the coordinator's budget and the world; used in the event loop."""
+
+    def __init__(self, coordinator: Coordinator, metrics: ProxyMetrics, recorder: Recorder) -> None:
+        self._coordinator, self._metrics, self._recorder = coordinator, metrics, recorder
+        self._boot, self._numbers = secrets.token_hex(6), count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._due_s = 0.0
+        self._ordered = False
+
+    # Faults and lateness
+
+    def fault(self, kind: FaultKind, app_id: str) -> None:
+        """Count a fault; app_id "" when it belongs to no application."""
+        self._metrics.faults.labels(kind.value).inc()
+        self._coordinator.budget.note(kind, app_id, time.time())
+
+    def loop_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Log what nobody caught, and count it; but not what REST made of what came from outside."""
+        log.error("a fault in the event loop", what=context.get("message"), exc_info=context.get("exception"))
+        if not isinstance(context.get("protocol"), PatientProtocol):
+            self.fault(FaultKind.INTERNAL, "")
+
+    def start(self) -> None:
+        """Begin to measure how late the event loop does its work."""
+        loop = asyncio.get_running_loop()
+        self._due_s = loop.time() + MEASURE_S
+        self._timer = loop.call_at(self._due_s, self._measure, loop)
+
+    def close(self) -> None:
+        """Measure no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _measure(self, loop: asyncio.AbstractEventLoop) -> None:
+        late_s = max(0.0, loop.time() - self._due_s)
+        self._metrics.late_s.observe(late_s)
+        self._coordinator.budget.measure(late_s, MEASURE_S + late_s, time.time())
+        self.start()
+
+    # Turns
+
+    def turned(self, turned: Turned) -> None:
+        """Tell that somebody went to bypass, or came back."""
+        who = {"application": turned.app_id} if turned.app_id else {"applications": "all"}
+        if turned.phase is Phase.BYPASS:
+            log.error("bypass: nothing new becomes queueable", why=turned.why, **who)
+        elif turned.phase is Phase.TRIAL:
+            log.warning("bypass is given up on trial", why=turned.why, **who)
+        else:
+            log.info("bypass is over", why=turned.why, **who)
+        self._record("budget", f"{PATH}.{turned.app_id}" if turned.app_id else PATH, "", turned.phase, turned.why)
+
+    def round(self) -> None:
+        """Set the gauges."""
+        budget = self._coordinator.budget
+        state = {
+            "order": budget.order == "on",
+            "budget": budget.order != "on" and budget.phase is Phase.BYPASS,
+            "trial": budget.phase is Phase.TRIAL,
+        }
+        for reason, holds in state.items():
+            self._metrics.bypass.labels(reason).set(holds)
+        self._metrics.bypassed.set(len(budget.apps))
+
+    def problems(self) -> list[str]:
+        """Return what `quicksilver health` is to tell."""
+        budget = self._coordinator.budget
+        remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
+        found = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
+        return found + [f"{app_id} is in bypass: {why}; {remedy}" for app_id, why in list(budget.apps.items())[:10]]
+
+    # Orders
+
+    def info(self) -> BypassInfo:
+        """Return who is in bypass, and why."""
+        budget = self._coordinator.budget
+        apps = dict(list(budget.apps.items())[:_MANY])
+        return BypassInfo(order=budget.order, phase=budget.phase.value, why=budget.why, applications=apps)
+
+    def order(self, order: Order, who: str) -> BypassInfo:
+        """Take an admin's order, and keep it."""
+        self._ordered = True
+        before = self._coordinator.budget.order
+        self._record(who, f"{PATH}.order", before, order)
+        log.warning("bypass was ordered", order=order, before=before, who=who)
+        self._coordinator.bypass(order, time.time())
+        self.round()
+        return self.info()
+
+    def _record(self, who: str, path: str, before: str, after: str, why: str = "") -> None:
+        number = f"{self._boot}-bypass-{next(self._numbers):06}"
+        how = "budget" if who == "budget" else "command"
+        self._recorder.change(ChangeRecord(number, time.time(), who, how, True, path, before, after, why))
+
+    # Learner: the last order of an earlier run
+
+    def restore(self, kept: tuple[Order, ...]) -> None:
+        """Take in the last order, unless another one came meanwhile."""
+        if kept and not self._ordered and kept[0] != self._coordinator.budget.order:
+            log.warning("bypass was ordered before the restart and holds still", order=kept[0])
+            self._coordinator.bypass(kept[0], time.time())
+
+    def changed(self, most: int, now_s: float) -> Iterable[Row]:
+        """Return nothing: orders are written when they are given."""
+        return ()
+
+
+def kept_order(store: Store) -> tuple[Order, ...]:
+    """Return the last order, if there was one. Raises StoreUnavailableError."""
+    last = select(Change.after).where(Change.path == f"{PATH}.order").order_by(Change.at_s.desc()).limit(1)
+    try:
+        with store.engine.connect() as connection:
+            found = connection.execute(last).scalar()
+    except SQLAlchemyError as error:
+        raise store.unavailable(error) from error
+    return tuple(order for order in ("on", "off", "auto") if order == found)

@@ -1,0 +1,35 @@
+"""Gauges of what the coordinator knows, set once a round."""
+
+from __future__ import annotations
+
+from policies.model import Kind
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.metrics import ProxyMetrics
+
+
+def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float) -> None:
+    """Set the gauges of nodes, attempts and containers."""
+    nodes = coordinator.nodes.values()
+    usable = sum(1 for node in nodes if node.view.usable)
+    metrics.nodes.labels("usable").set(usable)
+    metrics.nodes.labels("unusable").set(len(nodes) - usable)
+    running = [now_s - n.reported_s for n in nodes if n.report is not None and n.yarn is not None and n.yarn.running]
+    metrics.report_age_s.set(max(running, default=0.0))
+    attempts = open_promotions = live = live_q = wanted_g = wanted_q = 0
+    for attempt in coordinator.attempts.values():
+        if attempt.finished:
+            continue
+        attempts += 1
+        live += len(attempt.live)
+        live_q += attempt.live.count_q
+        if attempt.promotion.busy:
+            open_promotions += sum(1 for _ in attempt.promotion.outstanding())
+        for entry in attempt.entries:
+            wanted_g += entry.g_share
+            wanted_q += entry.q_wanted + len(entry.pending)
+    metrics.attempts.set(attempts)
+    metrics.promotions_open.set(open_promotions)
+    metrics.live.labels(Kind.QUEUEABLE.value).set(live_q)
+    metrics.live.labels(Kind.GUARANTEED.value).set(live - live_q)
+    metrics.wanted.labels(Kind.GUARANTEED.value).set(wanted_g)
+    metrics.wanted.labels(Kind.QUEUEABLE.value).set(wanted_q)

@@ -1,0 +1,120 @@
+"""Sends grants and drops to sidecars: bounded, in the event loop, one kept connection per node.
+
+Announcements race with the application master's start; a sidecar waits for a late one, so that none of this is on the
+path of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from pydantic import BaseModel
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.messages import Grants
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.metrics import ProxyMetrics
+
+TRIES: Final = 3
+log = get_logger(__name__)
+
+
+class Sender(Protocol):
+    """The way to all sidecars: `quicksilver.common.http.async_client.Poster`."""
+
+    async def post(self, url: str, body: BaseModel) -> None:
+        """POST a message. Raises QuicksilverError."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class Announcer:
+    """Takes messages for nodes and posts them in tasks, in order per node.
+
+    url_of: where a node's sidecar listens, None while it is not known.
+    failed: called with a node and the message that could not be delivered.
+    sender: the way to the sidecars; it is closed with the announcer.
+    most: how many messages are on their way at once; limit: nodes for which one waits, beyond them they are dropped.
+    """
+
+    def __init__(
+        self,
+        metrics: ProxyMetrics,
+        url_of: Callable[[str], str | None],
+        failed: Callable[[str, Grants], None],
+        sender: Sender,
+        *,
+        most: int,
+        limit: int,
+    ) -> None:
+        self._metrics, self._url_of, self._failed, self._sender = metrics, url_of, failed, sender
+        self._most, self._limit = most, limit
+        self._ready: OrderedDict[str, Grants] = OrderedDict()
+        """Of nodes to which nothing is on its way."""
+        self._next: dict[str, Grants] = {}
+        """Of the others."""
+        self._posting: dict[str, asyncio.Task[None]] = {}
+        self._closed = False
+
+    def send(self, node_id: str, message: Grants) -> None:
+        """Queue a message; what waits for the same node is sent together with it."""
+        waiting = self._next if node_id in self._posting else self._ready
+        known = waiting.get(node_id)
+        if known is not None:
+            known.grants.extend(message.grants)
+            known.drop.extend(message.drop)
+            known.drop_reason = message.drop_reason or known.drop_reason
+        elif self._closed or len(self._ready) + len(self._next) >= self._limit:
+            self._metrics.announcements.labels("dropped").inc()
+        else:
+            waiting[node_id] = message
+            self._go_on()
+
+    async def close(self) -> None:
+        """Give up what is on its way, and close all connections; what still waits is dropped."""
+        self._closed = True
+        self._ready.clear()
+        self._next.clear()
+        tasks = list(self._posting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._sender.close()
+
+    def _go_on(self) -> None:
+        while self._ready and len(self._posting) < self._most:
+            node_id, message = self._ready.popitem(last=False)
+            self._posting[node_id] = asyncio.get_running_loop().create_task(self._post(node_id, message))
+
+    async def _post(self, node_id: str, message: Grants) -> None:
+        try:
+            await self._try(node_id, message)
+        except Exception:
+            log.exception("a fault of the proxy while it told a sidecar of grants", node=node_id)
+            self._metrics.announcements.labels("failed").inc()
+        finally:
+            del self._posting[node_id]
+            waits = self._next.pop(node_id, None)
+            if waits is not None:
+                self._ready[node_id] = waits
+            if not self._closed:
+                self._go_on()
+
+    async def _try(self, node_id: str, message: Grants) -> None:
+        url = (self._url_of(node_id) or "").rstrip("/")
+        why = "the sidecar has not reported yet"
+        for _ in range(TRIES if url else 0):
+            try:
+                await self._sender.post(f"{url}/v1/grants", message)
+            except QuicksilverError as error:
+                why = str(error)
+            else:
+                self._metrics.announcements.labels("ok").inc()
+                return
+        self._metrics.announcements.labels("failed").inc()
+        log.warning("a sidecar could not be told of grants", node=node_id, grants=len(message.grants), why=why)
+        self._failed(node_id, message)

@@ -1,0 +1,61 @@
+"""The proxy as a process: its sockets, which outlive it, and the signals that end it."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from typing import Final
+
+import uvloop
+
+from policies.config.policy_set import Policies
+from quicksilver.common.hadoop.conf import HadoopConf
+from quicksilver.common.http.rest import bound_socket
+from quicksilver.common.http.security import OPEN, Security
+from quicksilver.common.process import fdstore
+from quicksilver.common.settings.reload import on_hangup
+from rm_proxy.config import ProxySettings
+from rm_proxy.service.server import Proxy
+
+SWITCH_S: Final = 0.0005
+"""How long a thread (store, YARN's REST) may keep the interpreter from the event loop; Python's default is 5 ms."""
+SCHEDULER_SOCKET: Final = "proxy-scheduler"
+"""The names under which the proxy's sockets are kept while it restarts."""
+REST_SOCKET: Final = "proxy-rest"
+
+
+def run(
+    settings: ProxySettings,
+    policies: Policies,
+    conf: HadoopConf,
+    policies_source: str = "",
+    security: Security = OPEN,
+) -> None:
+    """Run the proxy until SIGTERM or SIGINT; `policies_source` is the file that the policies were read from.
+
+    Raises QuicksilverError when an address cannot be bound or a setting is missing.
+    """
+    endpoints = settings.endpoints(conf)
+    security.allow(endpoints.rest_listen, "proxy.rest_listen")
+    listen = bound_socket(*endpoints.listen, name=SCHEDULER_SOCKET)
+    rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
+
+    async def serving() -> None:
+        await _until_signal(Proxy(settings, policies, conf, policies_source, security), listen, rest)
+
+    sys.setswitchinterval(SWITCH_S)
+    uvloop.run(serving())
+
+
+async def _until_signal(proxy: Proxy, listen: socket.socket, rest: socket.socket) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):  # SIGUSR2: for another process to take over
+        loop.add_signal_handler(number, stop.set)
+    on_hangup(loop, proxy.reloader.reload)
+    await proxy.start(listen, rest)
+    fdstore.ready()
+    await stop.wait()
+    await proxy.close()

@@ -1,0 +1,51 @@
+"""YARN's queues as the REST API tells of them: the ResourceManager's figures, and the queueable containers beside."""
+
+from __future__ import annotations
+
+from policies.config.policy_set import Policies
+from policies.config.schema import full_queue
+from policies.model import QueueView, Resources
+from policies.quota.queue_share import QueueShare
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.views.models import QueueAbove, QueueDetail, QueueInfo, QueueUser
+
+
+def all_queues(coordinator: Coordinator) -> list[QueueInfo]:
+    """Return the leaf queues, ordered by name."""
+    leaves = sorted(path for path, queue in coordinator.queues.items() if queue.leaf)
+    views = [view for path in leaves if (view := coordinator.queue(path)) is not None]
+    return [_info(view, coordinator.policies) for view in views]
+
+
+def one_queue(coordinator: Coordinator, name: str) -> QueueDetail | None:
+    """Return a queue by its full path, or its name right below root, with its users; None when there is no such one."""
+    view = coordinator.queue(full_queue(name, coordinator.queues))
+    if view is None:
+        return None
+    users = sorted({*view.user_used_g, *view.user_used_q})
+    return QueueDetail(
+        **_info(view, coordinator.policies).model_dump(),
+        user_limit=view.user_limit,
+        users=[_user(view, user, coordinator.policies) for user in users],
+        above=[QueueAbove.of(parent) for parent in view.parents],
+        cluster=view.cluster,
+        cluster_used_q=view.cluster_used_q,
+    )
+
+
+def _info(view: QueueView, policies: Policies) -> QueueInfo:
+    return QueueInfo.of(view, queueable=policies.listed(view.name), left_q=_left(view, policies))
+
+
+def _user(view: QueueView, user: str, policies: Policies) -> QueueUser:
+    used_g, used_q = view.user_used_g.get(user, Resources()), view.user_used_q.get(user, Resources())
+    return QueueUser(user=user, used_g=used_g, used_q=used_q, left_q=_left(view, policies, user))
+
+
+def _left(view: QueueView, policies: Policies, user: str | None = None) -> Resources | None:
+    """Return what the quotas by queue leave to queueable containers; None where there are none."""
+    shares = [b.cfg for b in policies.quotas_of(view.name) if isinstance(b.cfg, QueueShare)]
+    found = [cfg.left(view) if user is None else cfg.left_for(view, user) for cfg in shares]
+    if not found:
+        return None
+    return Resources(min(each.memory_mb for each in found), min(each.vcores for each in found))

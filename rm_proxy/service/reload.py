@@ -1,0 +1,129 @@
+"""The proxy's settings while it runs: read anew, changed by windows, each change recorded, sidecars asked to follow."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from policies.config.policy_set import Policies
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import RestClient
+from quicksilver.common.http.security import OPEN, Credentials, Security
+from quicksilver.common.http.tokens import Role
+from quicksilver.common.messages import NodeReload, ReloadAnswer, ReloadRequest
+from quicksilver.common.settings.reload import Audit, How, Reloader
+from rm_proxy.config import ProxySettings
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain.records import ChangeRecord
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.store.writer import Recorder
+
+_NODE_TIMEOUT_S: Final = 10.0
+_WORKERS: Final = 16
+
+
+class ProxyReloader:
+    """Takes settings over into the coordinator, and asks sidecars for the same."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        recorder: Recorder,
+        metrics: ProxyMetrics,
+        settings: ProxySettings,
+        source: str,
+        security: Security = OPEN,
+    ) -> None:
+        self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
+        self._boot, self._numbers = secrets.token_hex(6), count()
+        path = Path(source) if source else None
+        self._settings = Reloader(path, ("proxy", settings), coordinator.policies, self._use, self._audit, security)
+        self._credentials = security.credentials(Role.PROXY)
+
+    @property
+    def source(self) -> str:
+        """The file that is in use; "" for none."""
+        return str(self._settings.source or "")
+
+    def begin(self, now_s: float) -> None:
+        """Record what the proxy starts with."""
+        self._settings.begin(now_s)
+
+    def tick(self, now_s: float) -> None:
+        """Open and close windows."""
+        self._settings.tick(now_s)
+
+    async def reload(self, who: str, how: How, request: ReloadRequest | None = None) -> ReloadAnswer:
+        """Read the settings anew, at the sidecars too when `request` says so.
+
+        Raises ReloadRefusedError; then no sidecar is asked.
+        """
+        request = request or ReloadRequest()
+        answer = await self._settings.reload(who, how, request.file)
+        if request.nodes:
+            answer.nodes = await self._nodes(who, how, request)
+        return answer
+
+    def _use(self, policies: Policies, now_s: float) -> tuple[Policies, list[str]]:
+        self._coordinator.use(policies, now_s)
+        self._metrics.settings.info({"version": policies.version})
+        return policies, []
+
+    def _audit(self, audit: Audit) -> None:
+        self._metrics.reloads.labels(audit.how, "refused" if audit.error else "ok").inc()
+        rows = [("version", audit.before, audit.after), *((c.path, c.before, c.after) for c in audit.changes)]
+        for path, before, after in rows if not audit.error else [("", "", "")]:
+            self._record(audit, path, before, after, audit.error)
+
+    def _record(self, audit: Audit, path: str, before: str, after: str, error: str) -> None:
+        ok = not error
+        number = f"{self._boot}-{next(self._numbers):06}"
+        self._recorder.change(ChangeRecord(number, audit.at_s, audit.who, audit.how, ok, path, before, after, error))
+
+    # Sidecars
+
+    async def _nodes(self, who: str, how: How, request: ReloadRequest) -> list[NodeReload]:
+        """Ask every node's sidecar; one that does not answer is told of and hinders nothing."""
+        reports = {node.id: node.report for node in self._coordinator.nodes.values()}
+        urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(_WORKERS, "reload") as pool:
+            asked = [
+                loop.run_in_executor(pool, ask_node(node_id, url, who, request, self._credentials))
+                for node_id, url in urls.items()
+            ]
+            answers = list(await asyncio.gather(*asked))
+        silent = [node_id for node_id in sorted(reports) if node_id not in urls]
+        answers += [NodeReload(node_id=n, ok=False, error="its sidecar has not reported yet") for n in silent]
+        return self._recorded(answers, who, how, time.time())
+
+    def _recorded(self, answers: list[NodeReload], who: str, how: How, now_s: float) -> list[NodeReload]:
+        for answer in answers:
+            audit = Audit(now_s, who, how, "", answer.version)
+            self._record(audit, f"nodes.{answer.node_id}", "", answer.version, answer.error)
+        return answers
+
+
+def ask_node(
+    node_id: str, url: str, who: str, request: ReloadRequest, credentials: Credentials | None = None
+) -> Callable[[], NodeReload]:
+    """Return the call of one sidecar, for a thread."""
+
+    def call() -> NodeReload:
+        client = RestClient(url, timeout_s=_NODE_TIMEOUT_S, pool=1, credentials=credentials)
+        try:
+            body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
+            answer = ReloadAnswer.model_validate(client.post("/v1/policies/reload", body))
+        except (QuicksilverError, ValueError) as error:
+            return NodeReload(node_id=node_id, ok=False, error=str(error))
+        finally:
+            client.close()
+        return NodeReload(node_id=node_id, ok=True, version=answer.version, changes=answer.changes, kept=answer.kept)
+
+    return call

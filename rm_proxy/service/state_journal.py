@@ -1,0 +1,59 @@
+"""The proxy's memory beyond its own life: attempts, written down as they change, and read by the next process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.attempt.snapshot import Note
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.journal_file import Journal
+
+log = get_logger(__name__)
+
+
+class Memory:
+    """Between the coordinator and the file."""
+
+    def __init__(self, path: Path, coordinator: Coordinator, metrics: ProxyMetrics) -> None:
+        self._coordinator, self._metrics = coordinator, metrics
+        self.journal = Journal(path, metrics)
+
+    def recall(self, now_s: float) -> None:
+        """Take over what an earlier process left. Raises QuicksilverError when the file cannot be used."""
+        for attempt_id, kept in self.journal.open().items():
+            try:
+                self._coordinator.takeover.restore(attempt_id, kept)
+            except (KeyError, TypeError, ValueError) as error:
+                log.error("an application cannot be taken over", attempt=attempt_id, why=repr(error))
+        count = len(self._coordinator.attempts)
+        self._metrics.taken_over.set(count)
+        if count:
+            log.info("going on with the applications of an earlier process", attempts=count)
+        self.journal.compact(self._coordinator.takeover.whole_notes(), now_s)
+
+    def keep(self, attempt_id: str, note: Note) -> None:
+        """Write a note down."""
+        self.journal.write(attempt_id, note)
+
+    def keep_all(self) -> None:
+        """Write down what changed of any attempt."""
+        for attempt_id, note in self._coordinator.takeover.notes():
+            self.journal.write(attempt_id, note)
+
+    def keep_touched(self) -> None:
+        """Write down what changed of the attempts to which something happened at the nodes."""
+        for attempt_id, note in self._coordinator.takeover.touched_notes():
+            self.journal.write(attempt_id, note)
+
+    def round(self, now_s: float) -> None:
+        """Write down what changed, and the file anew when it is time."""
+        self.keep_all()
+        if self.journal.due(now_s):
+            self.journal.compact(self._coordinator.takeover.whole_notes(), now_s)
+
+    def close(self) -> None:
+        """End the file in order."""
+        self.keep_all()
+        self.journal.close()

@@ -1,0 +1,214 @@
+"""What the coordinator knows of YARN, read by REST in threads, and its rounds; APScheduler keeps the clock."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
+from typing import Final, TypeVar
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.config import ProxySettings
+from rm_proxy.coordinator.coordinator import BREAK_EVERY, Coordinator
+from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.promotion_choice import wanted
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.store.writer import Recorder
+from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
+
+T = TypeVar("T")
+log = get_logger(__name__)
+SEEN_EVERY_S: Final = 60.0
+"""How often the store is told that a node of which nothing changed is still there."""
+UNKNOWN_S: Final = 180.0
+"""A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
+
+
+class Refresher:
+    """Reads nodes, applications and queues on their own clocks, and an application at once when it appears."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        recorder: Recorder,
+        metrics: ProxyMetrics,
+        settings: ProxySettings,
+        rm_web: str,
+        on_round: Callable[[], None],
+        on_fault: Callable[[], None],
+    ) -> None:
+        """`on_fault` is called for a round that raised; the next one is tried as if nothing had been."""
+        self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
+        self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
+        keytab = settings.keytab()
+        self._yarn, self._lookup = (YarnRest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
+        self._thread = ThreadPoolExecutor(1, "yarn-rest")
+        self._lookup_thread = ThreadPoolExecutor(1, "yarn-lookup")
+        self._scheduler = AsyncIOScheduler()
+        self._down: dict[str, str] = {}
+        self._looking_up: dict[str, asyncio.Task[None]] = {}
+        self._rereading: asyncio.Task[None] | None = None
+        self._recorded: dict[str, tuple[object, float]] = {}
+        """By node: what the store was told of it, and when."""
+        self._closed = False
+        self._unknown_since_s: dict[str, float] = {}
+        """Applications of ours that YARN does not know, with the first time (monotonic)."""
+
+    def start(self) -> None:
+        """Start the clocks; everything is read once at once."""
+        jobs = (
+            (self._round, self._settings.round_s),
+            (self.nodes, self._settings.nodes_refresh_s),
+            (self.apps, self._settings.apps_refresh_s),
+            (self.queues, self._settings.queues_refresh_s),
+        )
+        for job, seconds in jobs:
+            self._scheduler.add_job(
+                self._until_closed,
+                "interval",
+                args=(job,),
+                name=job.__name__,
+                seconds=seconds,
+                max_instances=1,
+                coalesce=True,
+                misfire_grace_time=None,
+            )
+        self._scheduler.start()
+
+    def soon(self) -> None:
+        """Read everything at once: another ResourceManager, or the same one started anew, is there."""
+        self._rereading = asyncio.get_running_loop().create_task(self.first())
+
+    async def first(self) -> None:
+        """Read everything once."""
+        await asyncio.gather(self.nodes(), self.apps(), self.queues())
+
+    async def _until_closed(self, job: Callable[[], Awaitable[None]]) -> None:
+        """Run a job; one that `close` cut off has not failed, as the scheduler would tell."""
+        try:
+            await job()
+        except asyncio.CancelledError:
+            if not self._closed:
+                raise
+
+    def close(self) -> None:
+        """Stop the clocks and the threads."""
+        self._closed = True
+        self._scheduler.shutdown(wait=False)
+        for task in (*self._looking_up.values(), *([self._rereading] if self._rereading else [])):
+            task.cancel()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._lookup_thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _round(self) -> None:
+        try:
+            begun_s, away_s = monotonic(), 0.0
+            for _ in self._coordinator.round_in_parts(time.time()):
+                break_s = monotonic()
+                await asyncio.sleep(0)  # application masters are answered meanwhile
+                away_s += monotonic() - break_s
+            self._on_round()
+            self._metrics.round_s.observe(monotonic() - begun_s - away_s)
+        except Exception:
+            log.exception("a round of the coordinator failed")
+            self._on_fault()
+
+    async def nodes(self) -> None:
+        """Read the nodes."""
+        nodes = await self._read("nodes", self._thread, self._yarn.nodes)
+        if nodes is not None:
+            now_s = time.time()
+            self._coordinator.yarn_nodes(nodes, now_s)
+            self._recorded = {n: told for n, told in self._recorded.items() if n in self._coordinator.nodes}
+            for node in self._coordinator.nodes.values():
+                self._record(node, now_s)
+
+    def _record(self, node: Node, now_s: float) -> None:
+        """Keep that a node is there: when something of it changed, else now and then."""
+        view = node.view
+        seen = view.host, view.rack, view.label, view.capacity
+        known = self._recorded.get(node.id)
+        if known is None or known[0] != seen or now_s - known[1] >= SEEN_EVERY_S:
+            self._recorded[node.id] = seen, now_s
+            self._recorder.node(view, now_s)
+
+    async def apps(self) -> None:
+        """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""
+        apps = await self._read("apps", self._thread, self._yarn.apps)
+        if apps is None:
+            return
+        for number, record in enumerate(apps, 1):
+            self._known(record)
+            if number % BREAK_EVERY == 0:
+                await asyncio.sleep(0)
+        running = {record.id for record in apps}
+        ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
+        missing = ours - running
+        self._unknown_since_s = {app_id: at_s for app_id, at_s in self._unknown_since_s.items() if app_id in missing}
+        for app_id in missing:
+            await self._look_up(app_id)
+
+    async def queues(self) -> None:
+        """Read the queues."""
+        queues = await self._read("scheduler", self._thread, self._yarn.queues)
+        if queues is not None:
+            self._coordinator.yarn_queues(queues)
+        if wanted(self._coordinator.policies):
+            await self._ask_promotion()
+
+    async def _ask_promotion(self) -> None:
+        """Find out whether promotion works there; what the proxy's own Hadoop configuration says holds until then."""
+        promotes = await self._read("conf", self._thread, self._yarn.auto_update)
+        if promotes is not None:
+            self._coordinator.promoter.why_off = "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
+
+    def application(self, app_id: str) -> None:
+        """Look an application up at once, unless it is known or being looked up."""
+        if self._coordinator.app(app_id) is None and app_id not in self._looking_up:
+            task = asyncio.get_running_loop().create_task(self._look_up(app_id))
+            self._looking_up[app_id] = task
+            task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
+
+    async def _look_up(self, app_id: str) -> None:
+        found = await self._read("apps", self._lookup_thread, lambda: (self._lookup.app(app_id),))
+        if found is not None:
+            self._found(app_id, found[0])
+
+    def _found(self, app_id: str, record: AppRecord | None) -> None:
+        """Take in what YARN says of an application; one unknown for UNKNOWN_S did not outlive a restart."""
+        if record is not None:
+            self._unknown_since_s.pop(app_id, None)
+            self._known(record)
+        elif monotonic() - self._unknown_since_s.setdefault(app_id, monotonic()) >= UNKNOWN_S:
+            self._unknown_since_s.pop(app_id)
+            self._coordinator.unknown_app(app_id)
+
+    def _known(self, record: AppRecord) -> None:
+        changed = self._coordinator.yarn_app(record)
+        if changed is not None:
+            self._recorder.application(changed)
+
+    async def _read(self, what: str, thread: ThreadPoolExecutor, call: Callable[[], T]) -> T | None:
+        """Call YARN's REST in a thread; a failure is counted, and logged once until it works again."""
+        try:
+            result = await asyncio.get_running_loop().run_in_executor(thread, call)
+        except QuicksilverError as error:
+            self._metrics.rm_rest_errors.labels(what).inc()
+            if what not in self._down:
+                log.warning("the ResourceManager's REST fails; the last known state is used", what=what, why=str(error))
+            self._down[what] = str(error)
+            return None
+        if self._down.pop(what, None) is not None:
+            log.info("the ResourceManager's REST answers again", what=what)
+        return result
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """What cannot be read now, and why."""
+        return dict(self._down)

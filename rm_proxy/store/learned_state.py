@@ -1,0 +1,93 @@
+"""What a machine learnt, kept in the store between runs of the proxy: read once in a thread, written when it changed.
+
+Nothing is written before what was kept is read, since rows are absolute and would replace it. While the store is out
+the machine goes without; reading is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+from concurrent.futures import Executor, Future
+from typing import Final, Generic, Protocol, TypeVar
+
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.store.rows import Row
+from rm_proxy.store.writer import StoreUnavailableError
+
+WRITE_EVERY_S: Final = 30.0
+RETRY_S: Final = 10.0
+MAX_WRITTEN: Final = 1_000
+"""Rows at a time, so that the recorder's queue keeps room; the others follow 30 s later."""
+log = get_logger(__name__)
+K = TypeVar("K", bound=Sized)
+L = TypeVar("L", bound=Sized, contravariant=True)
+
+
+class Learner(Protocol[L]):
+    """A machine that learns."""
+
+    def restore(self, kept: L) -> None:
+        """Take in what was kept."""
+
+    def changed(self, most: int, now_s: float) -> Iterable[Row]:
+        """Return rows of what changed since they were returned last, at most so many."""
+
+
+class Keeper(Generic[K]):
+    """Between a machine and the store; called in the event loop, never waits.
+
+    what: for the log; ready: whether the store has its tables; read: reads what was kept, in `thread`; keep: takes a
+    row for the store.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        learner: Learner[K],
+        thread: Executor,
+        *,
+        ready: Callable[[], bool],
+        read: Callable[[], K],
+        keep: Callable[[Row], None],
+    ) -> None:
+        self._what, self._learner, self._thread = what, learner, thread
+        self._ready, self._read, self._keep = ready, read, keep
+        self._reading: Future[K] | None = None
+        self._loaded = self._failed = False
+        self._next_s = 0.0
+
+    def round(self, now_s: float) -> None:
+        """Do what is due: take in what was read, read again, or write what changed."""
+        if self._loaded:
+            if now_s >= self._next_s:
+                self._next_s = now_s + WRITE_EVERY_S
+                self._write(MAX_WRITTEN, now_s)
+        elif self._reading is not None:
+            if self._reading.done():
+                self._take_in(self._reading, now_s)
+                self._reading = None
+        elif now_s >= self._next_s and self._ready():
+            self._reading = self._thread.submit(self._read)
+
+    def close(self, now_s: float, most: int = 20_000) -> None:
+        """Write all that changed, but no more than `most` rows."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        if self._loaded:
+            self._write(most, now_s)
+
+    def _take_in(self, reading: Future[K], now_s: float) -> None:
+        try:
+            kept = reading.result()
+        except StoreUnavailableError as error:
+            self._next_s = now_s + RETRY_S
+            if not self._failed:
+                self._failed = True
+                log.warning(f"{self._what} cannot be read; it goes on without them until they can", why=str(error))
+            return
+        self._learner.restore(kept)
+        self._loaded, self._next_s = True, now_s + WRITE_EVERY_S
+        log.info(f"{self._what} were read", count=len(kept))
+
+    def _write(self, most: int, now_s: float) -> None:
+        for row in self._learner.changed(most, now_s):
+            self._keep(row)

@@ -1,0 +1,88 @@
+"""Versions of the store's tables: which ones a database has, and the steps up and down (Alembic)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from quicksilver.common.errors import QuicksilverError
+
+
+class NewerTablesError(QuicksilverError):
+    """The tables are those of another, newer quicksilver."""
+
+
+class NoSuchVersionError(QuicksilverError):
+    """There is no such version of the tables to go down to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Which version of the tables is there."""
+
+    found: str
+    """"" when there are no tables yet."""
+    known: tuple[str, ...]
+    """What this program knows, the first one first."""
+
+    @property
+    def newest(self) -> str:
+        """The version that this program works with."""
+        return self.known[-1]
+
+    @property
+    def is_newer(self) -> bool:
+        """Whether the tables are of a version that this program does not know."""
+        return bool(self.found) and self.found not in self.known
+
+
+def versions(connection: Connection) -> Versions:
+    """Return the versions of a database."""
+    script = ScriptDirectory.from_config(_config(connection))
+    known = tuple(step.revision for step in script.walk_revisions())[::-1]
+    return Versions(MigrationContext.configure(connection).get_current_revision() or "", known)
+
+
+def upgrade(connection: Connection) -> None:
+    """Create or migrate the tables, in the transaction of `connection`. Raises NewerTablesError."""
+    now = versions(connection)
+    if now.is_newer:
+        raise _newer(now)
+    command.upgrade(_config(connection), "head")
+
+
+def downgrade(connection: Connection, to: str) -> Versions:
+    """Go down to the tables of version `to`, in the transaction of `connection`; returns the versions before.
+
+    What earlier versions do not keep is deleted. Raises NewerTablesError, NoSuchVersionError.
+    """
+    now = versions(connection)
+    if now.is_newer:
+        raise _newer(now)
+    earlier = now.known[: now.known.index(now.found)] if now.found else ()
+    if to not in earlier:
+        have = f"its tables are of version {now.found}" if now.found else "it has no tables"
+        remedy = f"choose one of {', '.join(earlier)}" if earlier else "there is nothing to go down to"
+        raise NoSuchVersionError(f"{have}, and {to} is none before it", remedy=remedy)
+    command.downgrade(_config(connection), to)
+    return now
+
+
+def _newer(now: Versions) -> NewerTablesError:
+    remedy = (
+        f"run the newer quicksilver, have it do `quicksilver store downgrade {now.newest}`, or take another database"
+    )
+    return NewerTablesError(f"its tables are of version {now.found}, this program knows {now.newest}", remedy=remedy)
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config

@@ -1,0 +1,1 @@
+"""Alembic steps of the store; run by `rm_proxy.store.store` when it opens."""

@@ -1,0 +1,283 @@
+"""What the store remembers, as the REST API answers it. Every method raises StoreUnavailableError."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import ColumnElement, Select, case, desc, func, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from policies.model import Resources
+from quicksilver.common.messages import EventKind
+from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.store.estimate_errors import Estimates, estimates
+from rm_proxy.store.ledger import Ledger
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Application, Change, Choice, Completion, Event, Grant
+from rm_proxy.views.history_models import AppStory, Counted
+from rm_proxy.views.models import (
+    ApplicationRecord,
+    ChangeInfo,
+    ChoiceInfo,
+    CompletionInfo,
+    Decision,
+    Delays,
+    EventInfo,
+    Explanation,
+    NodeCounts,
+    Page,
+    Score,
+    Summary,
+)
+
+_MOST: Final = 200
+"""Rows of one kind that a story has at most."""
+_REASONS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which decisions are asked for; None: whatever it is. Times are Unix seconds."""
+
+    app_id: str | None = None
+    node_id: str | None = None
+    container_id: str | None = None
+    slot: str | None = None
+    alternative: str | None = None
+    """"" for the policies in force."""
+    since_s: float = 0.0
+    until_s: float | None = None
+    """Exclusive."""
+
+    def has(self, made: DecisionRecord) -> bool:
+        """Tell whether a decision is one of them."""
+        names = ("app_id", "node_id", "container_id", "slot", "alternative")
+        equal = all(getattr(self, name) in (None, getattr(made, name)) for name in names)
+        return equal and self.since_s <= made.at_s and (self.until_s is None or made.at_s < self.until_s)
+
+    def conditions(self, table: type[Grant | Choice], at_s: InstrumentedAttribute[float]) -> list[ColumnElement[bool]]:
+        """Return what a query of `table` has to say, but for slot and alternative."""
+        pairs = ((table.app_id, self.app_id), (table.node_id, self.node_id), (table.container_id, self.container_id))
+        found: list[ColumnElement[bool]] = [column == value for column, value in pairs if value is not None]
+        if self.since_s > 0:
+            found.append(at_s >= self.since_s)
+        if self.until_s is not None:
+            found.append(at_s < self.until_s)
+        return found
+
+
+NOT_FILTERED: Final = Wanted()
+
+
+class History:
+    """Queries; thread-safe, each in a short transaction of its own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.ledger = Ledger(store)
+
+    def decisions(
+        self, wanted: Wanted = NOT_FILTERED, *, kind: str | None = None, limit: int, offset: int = 0
+    ) -> Page[Decision]:
+        """Return delivered containers, the newest first."""
+        query = select(Grant).order_by(Grant.granted_s.desc(), Grant.container_id.desc())
+        query = query.where(*wanted.conditions(Grant, Grant.granted_s))
+        if kind is not None:
+            query = query.where(Grant.kind == kind)
+        with self._session() as session:
+            found = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def choices(self, wanted: Wanted = NOT_FILTERED, *, limit: int, offset: int = 0) -> Page[ChoiceInfo]:
+        """Return decisions beside those of delivered containers, the newest first."""
+        query = select(Choice).order_by(Choice.at_s.desc(), Choice.id.desc())
+        query = query.where(*wanted.conditions(Choice, Choice.at_s))
+        if wanted.slot is not None:
+            query = query.where(Choice.slot == wanted.slot)
+        if wanted.alternative is not None:
+            query = query.where(Choice.alternative == wanted.alternative)
+        with self._session() as session:
+            found = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def changes(self, *, limit: int, offset: int = 0) -> Page[ChangeInfo]:
+        """Return changes of the settings, the newest first."""
+        query = select(Change).order_by(Change.at_s.desc(), Change.id.desc())
+        with self._session() as session:
+            found = [
+                ChangeInfo(**{name: getattr(row, name) for name in ChangeInfo.model_fields})
+                for row in session.scalars(query.limit(limit + 1).offset(offset))
+            ]
+        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+
+    def explanation(self, container_id: str) -> Explanation:
+        """Return what is known of a container; all fields empty when nothing is."""
+        events = select(Event).where(Event.container_id == container_id).order_by(Event.at_s, Event.seq)
+        choices = select(Choice).where(Choice.container_id == container_id).order_by(Choice.at_s, Choice.id)
+        later = select(Grant.container_id).where(Grant.follows == container_id, Grant.follows != "")
+        later = later.order_by(Grant.granted_s, Grant.container_id)
+        with self._session() as session:
+            grant = session.get(Grant, container_id)
+            completion = session.get(Completion, container_id)
+            app = session.get(Application, grant.app_id if grant else completion.app_id if completion else "")
+            return Explanation(
+                container_id=container_id,
+                decision=_decision(grant) if grant else None,
+                application=_application(app) if app else None,
+                events=[_event(row) for row in session.scalars(events.limit(_MOST))],
+                choices=[ChoiceInfo.of(row) for row in session.scalars(choices.limit(_MOST))],
+                completion=_completion(completion) if completion else None,
+                followed_by=list(session.scalars(later.limit(_MOST))),
+            )
+
+    def story(self, app_id: str) -> AppStory:
+        """Return what is known of an application's containers; all fields empty when nothing is."""
+        summary = self.summary(app_id=app_id)
+        retried = select(func.count()).where(Grant.app_id == app_id, Grant.follows != "")
+        with self._session() as session:
+            return AppStory(
+                app_id=app_id,
+                application=_application(app) if (app := session.get(Application, app_id)) else None,
+                routes=_routes(session, app_id),
+                choices=_counted(session, _choices_of(app_id)),
+                events=_counted(session, _events_of(app_id)),
+                allocation_g=summary.allocation_g,
+                allocation_q=summary.allocation_q,
+                queueing=summary.queueing,
+                ledger=self.ledger.of_application(app_id),
+                retried=session.scalar(retried) or 0,
+            )
+
+    def application(self, app_id: str) -> ApplicationRecord | None:
+        """Return an application as it was recorded last."""
+        with self._session() as session:
+            found = session.get(Application, app_id)
+            return _application(found) if found else None
+
+    def summary(self, *, since_s: float = 0.0, app_id: str | None = None) -> Summary:
+        """Return counts and delays of what was delivered since `since_s` (Unix seconds), of one application or all."""
+        with self._session() as session:
+            nodes = self._nodes(session, since_s, app_id)
+            return Summary(
+                since_s=since_s,
+                app_id=app_id,
+                guaranteed=sum(node.guaranteed for node in nodes),
+                queueable=sum(node.queueable for node in nodes),
+                nodes=nodes,
+                allocation_g=_delays(session, _allocation("G", since_s, app_id)),
+                allocation_q=_delays(session, _allocation("Q", since_s, app_id)),
+                queueing=_delays(session, _queueing(since_s, app_id)),
+                events=self._events(session, since_s, app_id),
+            )
+
+    @staticmethod
+    def _nodes(session: Session, since_s: float, app_id: str | None) -> list[NodeCounts]:
+        query = select(Grant.node_id, Grant.kind, func.count()).where(Grant.granted_s >= since_s)
+        if app_id is not None:
+            query = query.where(Grant.app_id == app_id)
+        counts: dict[str, dict[str, int]] = {}
+        for node_id, kind, count in session.execute(query.group_by(Grant.node_id, Grant.kind)):
+            counts.setdefault(node_id, {})[kind] = count
+        return [
+            NodeCounts(node_id=n, guaranteed=c.get("G", 0), queueable=c.get("Q", 0)) for n, c in sorted(counts.items())
+        ]
+
+    @staticmethod
+    def _events(session: Session, since_s: float, app_id: str | None) -> dict[str, int]:
+        query = select(Event.kind, func.count()).where(Event.at_s >= since_s).group_by(Event.kind)
+        if app_id is not None:
+            query = query.join(Grant, Grant.container_id == Event.container_id).where(Grant.app_id == app_id)
+        return {row[0]: row[1] for row in session.execute(query.order_by(Event.kind))}
+
+    def estimates(self, *, since_s: float, bucket_s: float, app_id: str | None = None) -> Estimates:
+        """Return how good the estimates were since `since_s` (Unix seconds), by spans of `bucket_s` seconds."""
+        return estimates(self._store, since_s=since_s, bucket_s=bucket_s, app_id=app_id)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        try:
+            with Session(self._store.engine) as session:
+                yield session
+        except SQLAlchemyError as error:
+            raise self._store.unavailable(error) from error
+
+
+def _allocation(kind: str, since_s: float, app_id: str | None) -> Select[float]:
+    query = select((Grant.granted_s - Grant.asked_s).label("value"))
+    query = query.where(Grant.kind == kind, Grant.granted_s >= since_s)
+    return query if app_id is None else query.where(Grant.app_id == app_id)
+
+
+def _queueing(since_s: float, app_id: str | None) -> Select[float]:
+    """Return the waits of queueable containers; the sidecar reports starts of guaranteed ones too, with no wait."""
+    query = select(Event.waited_s.label("value")).join(Grant, Grant.container_id == Event.container_id)
+    query = query.where(Grant.kind == "Q", Event.kind == EventKind.STARTED.value, Event.at_s >= since_s)
+    return query if app_id is None else query.where(Grant.app_id == app_id)
+
+
+def _routes(session: Session, app_id: str) -> list[Counted]:
+    """Return the delivered containers by kind and reason; what goes beyond _REASONS as one line for each kind."""
+    query = select(Grant.kind, Grant.route_reason, func.count().label("count")).where(Grant.app_id == app_id)
+    query = query.group_by(Grant.kind, Grant.route_reason).order_by(desc("count"), Grant.kind, Grant.route_reason)
+    found = _counted(session, query.limit(_REASONS))
+    kinds = select(Grant.kind, func.count()).where(Grant.app_id == app_id).group_by(Grant.kind).order_by(Grant.kind)
+    for kind, count in session.execute(kinds):
+        rest = count - sum(one.count for one in found if one.what == kind)
+        if rest:
+            found.append(Counted(what=kind, why="other reasons", count=rest))
+    return found
+
+
+def _choices_of(app_id: str) -> Select[str, str, int]:
+    """Return the application's other decisions by slot and what was chosen, those of alternatives left out."""
+    query = select(Choice.slot, Choice.chosen, func.sum(Choice.weight).label("count"))
+    query = query.where(Choice.app_id == app_id, Choice.alternative == "").group_by(Choice.slot, Choice.chosen)
+    return query.order_by(desc("count"), Choice.slot, Choice.chosen).limit(_REASONS)
+
+
+def _events_of(app_id: str) -> Select[str, str, int]:
+    """Return what sidecars reported of the application's containers; of ends, the cause is a container: left out."""
+    cause = case((Event.kind == EventKind.ENDED.value, ""), else_=Event.cause)
+    query = select(Event.kind, cause.label("why"), func.count().label("count"))
+    query = query.join(Grant, Grant.container_id == Event.container_id).where(Grant.app_id == app_id)
+    return query.group_by(Event.kind, "why").order_by(Event.kind, "why").limit(_MOST)
+
+
+def _counted(session: Session, query: Select[str, str, int]) -> list[Counted]:
+    return [Counted(what=what, why=why, count=count) for what, why, count in session.execute(query)]
+
+
+def _delays(session: Session, values: Select[float]) -> Delays:
+    """Return nearest-rank percentiles; the database sorts, so that memory stays bounded."""
+    inner = values.subquery()
+    count = session.scalar(select(func.count()).select_from(inner)) or 0
+    if not count:
+        return Delays(count=0, p50_s=None, p95_s=None, max_s=None)
+    ordered = select(inner.c.value).order_by(inner.c.value)
+    p50, p95, most = (
+        session.scalar(ordered.limit(1).offset(max(0, -(-count * percent // 100) - 1))) for percent in (50, 95, 100)
+    )
+    return Delays(count=count, p50_s=p50, p95_s=p95, max_s=most)
+
+
+def _decision(row: Grant) -> Decision:
+    same = {name: getattr(row, name) for name in Decision.model_fields if hasattr(row, name)}
+    scores = [Score(node=node, score=score) for node, score in row.scores]
+    resources = Resources(row.memory_mb, row.vcores)
+    return Decision(**(same | {"scores": scores, "resources": resources, "delay_s": row.granted_s - row.asked_s}))
+
+
+def _event(row: Event) -> EventInfo:
+    return EventInfo(**{name: getattr(row, name) for name in EventInfo.model_fields})
+
+
+def _completion(row: Completion) -> CompletionInfo:
+    return CompletionInfo(**{name: getattr(row, name) for name in CompletionInfo.model_fields})
+
+
+def _application(row: Application) -> ApplicationRecord:
+    return ApplicationRecord(**{name: getattr(row, name) for name in ApplicationRecord.model_fields})

@@ -1,0 +1,281 @@
+"""Keeps what was decided: a bounded queue and one thread that writes batches to the store.
+
+Scheduling never waits for the store. A row that finds the queue full is dropped and counted; while the store fails, its
+rows wait in the queue, the outage is logged once, and writing goes on when the store comes back.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final, Protocol
+
+from policies.model import NodeView
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.messages import ContainerEvent
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.domain.records import AppRecord, ChangeRecord, CompletionRecord, DecisionRecord, GrantRecord
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
+
+MAX_TEXT: Final = 10_000
+"""Characters of a text that are kept."""
+_LINGER_S: Final = 0.1
+_MAX_FAULTS: Final = 3
+_RETRY_S: Final = (0.5, 1.0, 2.0, 5.0)
+_PRUNE_EVERY_S: Final = 3600.0
+log = get_logger(__name__)
+
+
+class StoreUnavailableError(QuicksilverError):
+    """The store cannot be reached or takes nothing now (disk full, locked); the same rows may be written later."""
+
+
+class BadRowError(QuicksilverError):
+    """The store refuses these rows for what is in them; writing them again would fail again."""
+
+
+class Writer(Protocol):
+    """Where the recorder writes to."""
+
+    def open(self) -> None:
+        """Make the store ready (create and migrate its tables). Raises StoreUnavailableError."""
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write all rows in one transaction, or none. Raises StoreUnavailableError or BadRowError."""
+
+    def prune(self, before_s: float) -> int:
+        """Delete rows older than `before_s` (Unix seconds), return how many. Raises StoreUnavailableError."""
+
+
+class Recorder:
+    """Takes rows from any thread and returns at once; see the module."""
+
+    def __init__(
+        self,
+        store: Writer,
+        metrics: ProxyMetrics,
+        *,
+        queue_rows: int = 20_000,
+        batch_rows: int = 500,
+        keep_s: float = 14 * 86400.0,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._metrics, self._batch, self._keep_s, self._now = store, metrics, batch_rows, keep_s, now
+        self._queue: queue.Queue[Row] = queue.Queue(queue_rows)
+        self._stop = threading.Event()
+        self._deadline = float("inf")
+        self._opened = False
+        self._full_since: float | None = None
+        self._faults = 0
+        """Of the proxy's own, in a row."""
+        self._dropped = 0
+        """Rows that found the queue full since it was full first."""
+        self._out_since = 0.0
+        self._next_prune_s = 0.0
+        self.outage: str | None = None
+        """Why the store takes nothing now; None while it does."""
+        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+
+    def start(self) -> None:
+        """Start the writing thread; the store is opened there, so that an outage does not hinder the start."""
+        self._thread.start()
+
+    def grant(self, record: GrantRecord) -> None:
+        """Keep a delivered container."""
+        self._put(record)
+
+    def completion(self, record: CompletionRecord) -> None:
+        """Keep a container's end."""
+        if len(record.diagnostics) > MAX_TEXT:
+            record = replace(record, diagnostics=record.diagnostics[:MAX_TEXT])
+        self._put(record)
+
+    def application(self, record: AppRecord) -> None:
+        """Keep an application, or what changed of it."""
+        self._put(record)
+
+    def decision(self, record: DecisionRecord) -> None:
+        """Keep a decision."""
+        self._put(record)
+
+    def change(self, record: ChangeRecord) -> None:
+        """Keep a change of the settings."""
+        self._put(record)
+
+    def keep(self, row: Row) -> None:
+        """Keep any other row."""
+        self._put(row)
+
+    def event(self, node_id: str, boot: str, event: ContainerEvent) -> None:
+        """Keep what a sidecar reported; the same (node, boot, seq) twice is kept once."""
+        if len(event.reason) > MAX_TEXT:
+            event = event.model_copy(update={"reason": event.reason[:MAX_TEXT]})
+        self._put(NodeEvent(node_id, boot, event))
+
+    def node(self, view: NodeView, at_s: float) -> None:
+        """Keep that a node was there."""
+        self._put(NodeSeen(view.id, view.host, view.rack, view.label, view.capacity, at_s))
+
+    @property
+    def opened(self) -> bool:
+        """Whether the store is open, with its tables."""
+        return self._opened
+
+    @property
+    def backlog(self) -> int:
+        """Rows that wait."""
+        return self._queue.qsize()
+
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until what was recorded so far is written; False when it was not within `timeout_s`."""
+        end = time.monotonic() + timeout_s
+        while self._queue.unfinished_tasks:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def close(self, timeout_s: float = 5.0) -> None:
+        """Write what waits, for at most `timeout_s`; what is left then is counted as dropped and logged."""
+        self._deadline = time.monotonic() + timeout_s
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s + 1.0)
+        left = self._queue.unfinished_tasks
+        if left:
+            self._metrics.store_dropped.labels("closed").inc(left)
+            log.warning("rows were not written to the store before the end", rows=left, outage=self.outage)
+
+    def _put(self, row: Row) -> None:
+        try:
+            self._queue.put_nowait(row)
+        except queue.Full:
+            self._metrics.store_dropped.labels("full").inc()
+            self._dropped += 1
+            if self._full_since is None:
+                self._full_since = self._now()
+                log.warning("the queue of the store is full, rows are dropped", rows=self._queue.maxsize)
+
+    def _run(self) -> None:
+        rows: list[Row] = []
+        failures = 0
+        while True:
+            rows = rows or self._take()
+            if not rows and self._stop.is_set():
+                return
+            if self._succeeds(partial(self._write, rows)):
+                rows, failures, self._faults = [], 0, 0
+                self._succeeds(self._prune_when_due)
+                continue
+            if self._faults > _MAX_FAULTS:
+                self._give_up(rows)
+                rows, self._faults = [], 0
+            if self._stop.is_set() and time.monotonic() >= self._deadline:
+                return
+            self._pause(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+            failures += 1
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before the next attempt, shorter while closing."""
+        if self._stop.wait(seconds):
+            time.sleep(max(0.0, min(0.2, self._deadline - time.monotonic())))
+
+    def _take(self) -> list[Row]:
+        """Wait for rows and gather a batch; empty when none came within half a second."""
+        try:
+            rows = [self._queue.get(timeout=0.5)]
+        except queue.Empty:
+            return []
+        if self._queue.qsize() < self._batch:
+            self._stop.wait(_LINGER_S)
+        while len(rows) < self._batch:
+            try:
+                rows.append(self._queue.get_nowait())
+            except queue.Empty:
+                break
+        self._metrics.store_backlog.set(self._queue.qsize())
+        return rows
+
+    def _succeeds(self, action: Callable[[], None]) -> bool:
+        """Open the store when it is not, then act; False when the store is out."""
+        try:
+            if not self._opened:
+                self._store.open()
+                self._opened = True
+            action()
+        except StoreUnavailableError as error:
+            self._opened = False
+            self._went_out(error)
+            return False
+        except Exception as error:
+            self._faults += 1
+            log.exception("a fault of the proxy while it wrote to the store")
+            self._went_out(StoreUnavailableError(f"{type(error).__name__}: {error}"))
+            return False
+        self._came_back()
+        return True
+
+    def _give_up(self, rows: list[Row]) -> None:
+        """Go on without a batch that fails for no reason of the store's."""
+        self._metrics.store_dropped.labels("fault").inc(len(rows))
+        log.error("rows were not written to the store, again and again a fault came of them", rows=len(rows))
+        for _ in rows:
+            self._queue.task_done()
+
+    def _write(self, rows: list[Row]) -> None:
+        """Write a batch; when it is refused for a row's content, one by one without the bad ones."""
+        if not rows:
+            return
+        try:
+            self._store.write(rows)
+            written = rows
+        except BadRowError:
+            written = self._write_singly(rows)
+        for row in written:
+            self._metrics.store_rows.labels(table_of(row)).inc()
+        for _ in rows:
+            self._queue.task_done()
+
+    def _write_singly(self, rows: list[Row]) -> list[Row]:
+        written = []
+        for row in rows:
+            try:
+                self._store.write([row])
+                written.append(row)
+            except BadRowError as error:
+                self._metrics.store_dropped.labels("refused").inc()
+                log.warning("the store refused a row", table=table_of(row), why=str(error))
+        return written
+
+    def _prune_when_due(self) -> None:
+        now_s = self._now()
+        if now_s < self._next_prune_s:
+            return
+        deleted = self._store.prune(now_s - self._keep_s)
+        self._next_prune_s = now_s + _PRUNE_EVERY_S
+        if deleted:
+            log.info("old rows were deleted from the store", rows=deleted)
+
+    def _went_out(self, error: StoreUnavailableError) -> None:
+        if self.outage is None:
+            log.error("the store takes nothing; scheduling goes on, rows wait", why=str(error))
+            self._out_since = self._now()
+        self.outage = str(error)
+        self._metrics.store_up.set(0)
+        self._metrics.store_backlog.set(self._queue.qsize())
+
+    def _came_back(self) -> None:
+        if self.outage is not None:
+            out_s = round(self._now() - self._out_since, 1)
+            log.info("the store takes rows again", out_s=out_s, waiting=self._queue.unfinished_tasks)
+        if self._full_since is not None and not self._queue.full():
+            full_s, lost = round(self._now() - self._full_since, 1), self._dropped
+            self._full_since, self._dropped = None, 0
+            log.warning("the queue of the store has room again", full_s=full_s, dropped=lost)
+        self.outage = None
+        self._metrics.store_up.set(1)

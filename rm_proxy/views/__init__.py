@@ -1,0 +1,1 @@
+"""What REST and commands show, as pydantic models."""

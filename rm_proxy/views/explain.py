@@ -1,0 +1,224 @@
+"""The history of a container or an application in sentences, for `quicksilver explain` and the REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.views.history_models import AppStory, Counted, LedgerRow
+from rm_proxy.views.models import (
+    ApplicationInfo,
+    ChoiceInfo,
+    CompletionInfo,
+    Decision,
+    Delays,
+    EventInfo,
+    Explanation,
+    Score,
+)
+
+_KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
+_EVENTS: Final = {
+    "held": "its start was answered and waits at the node",
+    "started": "the NodeManager started it",
+    "ended": "its process ended",
+    "shed": "it was given back before it started",
+    "killed": "it was stopped to make room",
+    "stopped": "its application master stopped it while it waited",
+    "failed": "the NodeManager refused its start",
+    "lost": "it was lost before its start",
+}
+_LOSSES: Final = {
+    "shed": "a start was given back",
+    "killed": "a container was stopped to make room",
+    "failed": "a start was refused",
+    "lost": "a start was lost",
+    "stopped": "a start was stopped while it waited",
+}
+_ESTIMATES: Final = {
+    "task": "its task had run before",
+    "stage": "as its siblings took",
+    "name": "as in earlier jobs of that name",
+    "tag": "as a tag of the application says",
+    "rule": "as a rule of policies.estimate says",
+    "default": "policies.estimate has no better than its default",
+}
+_CAUSES: Final = {
+    "hold": "the limit of holding",
+    "full": "a full queue",
+    "drain": "draining",
+    "shed": "the shed policy",
+    "police": "the police policy",
+    "steal": "the steal policy",
+    "correct": "the correct policy",
+    "quota": "a lowered quota",
+    "proxy": "the proxy",
+    "room": "room for a guaranteed one",
+    "memory": "the guard of physical memory",
+}
+_SHOWN: Final = 5
+
+
+def tell(known: Explanation) -> list[str]:
+    """Return sentences in order: why this kind, why this node, what happened there, what the application was told."""
+    story: list[str] = []
+    if known.decision:
+        story += _decision(known.decision)
+    happened = [(event.at_s, _event(event)) for event in known.events]
+    happened += [(choice.at_s, _choice(choice)) for choice in known.choices]
+    story += [text for _, text in sorted(happened, key=lambda one: one[0])]
+    if known.live:
+        live = known.live.container
+        why = f": {live.why}" if live.why else ""
+        story.append(f"It is {live.state.value} at {known.live.node_id} for {live.since_s:.1f} s{why}.")
+        if live.starts_in_s is not None:
+            story.append(f"It is expected to start {live.starts_in_s:.1f} s after the last report.")
+        if live.bypassed_s:
+            story.append(f"Later ones were started before it; they are expected to take {live.bypassed_s:.1f} s.")
+        story += _service(live, known.live.report_age_s)
+    if known.completion:
+        story.append(_completion(known.completion))
+    if known.followed_by:
+        story.append(f"Asked for in its place: {_some(known.followed_by)}.")
+    return story
+
+
+def _completion(end: CompletionInfo) -> str:
+    was = end.original_exit_status
+    translated = f" (the ResourceManager said {was})" if was is not None and was != end.exit_status else ""
+    said = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
+    return f"Its application master was told exit status {end.exit_status}{translated}{said}"
+
+
+def _decision(made: Decision) -> list[str]:
+    story = []
+    if made.follows:
+        story.append(
+            f"It was asked for in the place of {made.follows}; its task was lost {_times(made.retries)} before."
+        )
+    story.append(f"It went {_KINDS[made.kind]}: {made.route_reason}.")
+    if made.shadow:
+        story.append(f"In shadow mode; the route policy would have made it {_KINDS[made.shadow]}.")
+    if made.expected_by:
+        spread = f", give or take {made.spread_s:.1f} s" if made.spread_s else ""
+        source = _ESTIMATES.get(made.expected_by, made.expected_by)
+        story.append(f"It was expected to run for {made.expected_s:.1f} s{spread}: {source}.")
+    delay = f"{made.delay_s * 1000:.0f} ms" if made.delay_s < 1 else f"{made.delay_s:.1f} s"
+    story.append(f"It was delivered on {made.node_id} {delay} after it was asked for.")
+    if made.wanted_node and made.wanted_node != made.node_id:
+        story.append(f"It was steered to {made.wanted_node}; the ResourceManager granted it elsewhere.")
+    if made.place_reason:
+        story.append(f"Why this node: {made.place_reason}.")
+    if made.scores:
+        story.append(f"Candidates ({made.unit}, lower is better): {_candidates(made.scores)}.")
+    return story
+
+
+def _candidates(scores: Sequence[Score]) -> str:
+    return _some([f"{c.node} {'inf' if c.score is None else f'{c.score:g}'}" for c in scores])
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return f"{', '.join(names[:_SHOWN])}{f', and {more} more' if more > 0 else ''}"
+
+
+def _choice(made: ChoiceInfo) -> str:
+    """Tell a decision about a container after its delivery."""
+    policy = f"{made.slot}: {made.policy}" if made.policy else made.slot
+    where = f" at {made.node_id}" if made.node_id else ""
+    scores = f"; candidates ({made.unit}): {_candidates(made.scores)}" if made.scores else ""
+    if made.alternative:
+        told = "would have decided the same" if made.other == made.chosen else f"would have decided {made.other}"
+        return f"In shadow, {made.alternative} ({policy}){where} {told}: {made.reason}{scores}."
+    return f"Decided ({policy}){where}: {made.chosen}: {made.reason}{scores}."
+
+
+def tell_application(known: AppStory) -> list[str]:
+    """Return sentences on an application: what its containers became and why, what they waited for, lost and saved."""
+    story = _now(known.live) if known.live else []
+    for kind, name in _KINDS.items():
+        routes = [one for one in known.routes if one.what == kind]
+        if routes:
+            total = sum(one.count for one in routes)
+            story.append(f"{_count(total, 'container')} went {name}:")
+            story += [f"  {one.count}: {one.why}" for one in routes]
+    delays = (("delivered", "G", known.allocation_g), ("delivered", "Q", known.allocation_q))
+    for what, kind, delay in delays:
+        story += _delay(f"{_KINDS[kind]} ones were {what} after", delay)
+    story += _delay("queueable ones waited at their nodes for", known.queueing)
+    if known.retried:
+        story.append(f"{_count(known.retried, 'container')} came in the place of others that were shed or killed.")
+    story += [_happened(one) for one in known.events if one.what in _LOSSES]
+    story += [f"Decided ({one.what}): {one.why}: {_times(one.count)}." for one in known.choices]
+    return story + (_costs(known.ledger) if known.ledger else [])
+
+
+def _now(live: ApplicationInfo) -> list[str]:
+    why = f": {live.mode_reason}" if live.mode_reason else ""
+    wants = f"wants {live.wanted_g} guaranteed and {live.wanted_q} queueable containers"
+    return [f"It runs in {live.mode} mode{why}. It {wants}, and holds {live.live_g} and {live.live_q}."]
+
+
+def _delay(what: str, delays: Delays) -> list[str]:
+    if delays.p50_s is None or delays.p95_s is None or delays.max_s is None:
+        return []
+    return [f"The {what} {delays.p50_s:.3f} s (median), {delays.p95_s:.3f} s (p95), {delays.max_s:.3f} s at most."]
+
+
+def _happened(one: Counted) -> str:
+    why = f", cause {one.why}" if one.why else ""
+    return f"At the nodes {_LOSSES[one.what]}{why}: {_times(one.count)}."
+
+
+def _costs(row: LedgerRow) -> list[str]:
+    story = [f"Kills lost {row.lost_s:.1f} task-seconds of {row.lost_s + row.work_s:.1f}."]
+    if row.shrinks:
+        story.append(
+            f"Shrinking {_times(row.shrinks)} saved {row.saved_s:.1f} task-seconds that kills would have lost."
+        )
+    if row.promotions:
+        story.append(f"{_count(row.promotions, 'container')} of it became guaranteed.")
+    return story
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _service(live: ContainerReport, age_s: float) -> list[str]:
+    """Tell what a container was given, and when and for whom it was shrunk last; `age_s` is the report's."""
+    story = []
+    if live.attained_s is not None:
+        now = f", and may use {live.cores:g} cores now" if live.cores is not None else ""
+        story.append(f"It was given {live.attained_s:.1f} s of CPU so far{now}.")
+    if live.times_shrunk:
+        ago_s = live.since_s if live.state is ContainerState.SHRUNK else live.shrunk_ago_s
+        ago = f" {ago_s + age_s:.1f} s ago" if ago_s is not None else ""
+        by = f" {live.shrunk_by} took its place" if live.shrunk_by else ""
+        last = f"; the last time{ago}{',' if ago and by else ''}{by}" if ago or by else ""
+        story.append(f"It was shrunk {_times(live.times_shrunk)}{last}.")
+    return story
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _event(event: EventInfo) -> str:
+    text = f"{_EVENTS.get(event.kind, event.kind)}"
+    if event.kind == "started":
+        text += f" after {event.waited_s:.1f} s of waiting"
+    if event.ran_s is not None:
+        text += f" after {event.ran_s:.1f} s"
+    if event.attained_s is not None:
+        text += f", given {event.attained_s:.1f} s of CPU"
+    if event.times_shrunk:
+        last = f", the last time for {event.cause}" if event.kind == "ended" and event.cause else ""
+        text += f", shrunk {_times(event.times_shrunk)}{last}"
+    if event.saved_s:
+        text += f", which saved {event.saved_s:.1f} s of CPU that kills would have lost"
+    cause = _CAUSES.get(event.cause, event.cause) if event.kind != "ended" else ""
+    why = ": ".join(text for text in (cause, event.reason) if text)
+    return f"At {event.node_id} {text}{f' ({why})' if why else ''}."

@@ -1,0 +1,73 @@
+"""What the REST API answers of what the proxy keeps, summed up. Durations are seconds, as the names say."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from rm_proxy.views.models import ApplicationInfo, ApplicationRecord, Delays
+
+
+class LedgerRow(BaseModel):
+    """Sums over the containers of one application, queue, user or day. A task-second is a second of work of one task:
+    CPU time where it was measured, else wall time."""
+
+    key: str
+    """An application's id, a queue, a user ("" for applications that are not known any more), or a day: 2026-11-21."""
+    name: str = ""
+    """By application: its name, queue and user."""
+    queue: str = ""
+    user: str = ""
+    containers_g: int = 0
+    """Containers delivered, by what the ResourceManager granted them as."""
+    containers_q: int = 0
+    started_q: int = 0
+    """Queueable containers that started."""
+    queueing_s: float = 0.0
+    """Seconds that they waited at their nodes."""
+    work_s: float = 0.0
+    """Task-seconds of containers that ended by themselves, or by their application's will."""
+    kills: int = 0
+    """Containers that ran and were killed: by a sidecar, or preempted by the ResourceManager or NodeManager."""
+    lost_s: float = 0.0
+    """Their task-seconds."""
+    shrinks: int = 0
+    """How often containers that are over had been shrunk."""
+    saved_s: float = 0.0
+    """Task-seconds that kills in place of the shrinks would have lost, of containers that were not killed after all."""
+    sheds: int = 0
+    """Containers shed before they started, to be asked for again, moved ones left out."""
+    moves: int = 0
+    """Containers shed so that they start elsewhere: stolen by an idle node, or corrected."""
+    promotions: int = 0
+    """Queueable containers that became guaranteed."""
+
+
+class Counted(BaseModel):
+    """How often something was decided or happened."""
+
+    what: str
+    why: str
+    count: int
+
+
+class AppStory(BaseModel):
+    """All containers of an application, summed up."""
+
+    app_id: str
+    story: list[str] = []
+    """The same in sentences."""
+    application: ApplicationRecord | None = None
+    live: ApplicationInfo | None = None
+    """As it is now; null when it has ended."""
+    routes: list[Counted] = []
+    """Delivered containers by kind and reason, the most frequent first; what goes beyond 20 reasons is summed up."""
+    choices: list[Counted] = []
+    """Other decisions by slot and what was chosen; weights are counted in."""
+    events: list[Counted] = []
+    """What its nodes reported, by kind and cause."""
+    allocation_g: Delays = Delays(count=0)
+    allocation_q: Delays = Delays(count=0)
+    queueing: Delays = Delays(count=0)
+    ledger: LedgerRow | None = None
+    retried: int = 0
+    """Containers that were asked for because others were lost."""

@@ -1,0 +1,107 @@
+"""Connections in the middle of their handshake outlive the sidecar.
+
+Hadoop's clients repeat a call whose connection was cut, but not a handshake (ipc.Client wraps what broke it in a plain
+IOException, which yarn.client.ServerProxy does not repeat): the start would fail. So both sockets of such a connection
+are kept (quicksilver/common/process/fdstore.py) until the handshake is over; the next life passes their bytes on,
+unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+from typing import Final
+
+from quicksilver.common.process import fdstore
+from quicksilver.common.process.logs import get_logger
+from sidecar.connections.connection import Link
+
+log = get_logger(__name__)
+_PREFIX: Final = "sidecar-handshake-"
+_CHUNK_BYTES: Final = 1 << 16
+SILENT_S: Final = 10.0
+"""A connection that was taken over is closed when it is silent for so long: bytes of it may have died on their way."""
+
+
+class Handshakes:
+    """Those of one process."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+        self._names: dict[Link, str] = {}
+
+    def begin(self, link: Link) -> None:
+        """Have the sockets of a link kept, where there is a keeper."""
+        if link.client is None or link.upstream is None or link.gate.opened:
+            return
+        sockets = [transport.get_extra_info("socket") for transport in (link.client, link.upstream)]
+        if None in sockets:  # one of them is closed already
+            return
+        name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
+        try:
+            if fdstore.store(name, *sockets):
+                self._names[link] = name
+        except OSError as error:
+            log.warning("a handshake is not kept, should the sidecar die now", peer=link.peer, why=str(error))
+
+    def over(self, link: Link) -> None:
+        """Have the sockets of a link kept no longer, once its handshake is over."""
+        gate = link.gate
+        if link not in self._names or not (gate.opened or not gate.client_open or not gate.upstream_open):
+            return
+        forget(self._names.pop(link))
+
+
+def forget(name: str) -> None:
+    """Have what is kept under a name kept no longer; nothing happens for ""."""
+    if not name:
+        return
+    try:
+        fdstore.forget(name)
+    except OSError as error:
+        log.warning("a connection stays open at the keeper", name=name, why=str(error))
+
+
+def taken() -> list[tuple[str, socket.socket, socket.socket]]:
+    """Return what the life before left: names, the client's socket, the NodeManager's."""
+    found = []
+    for name in [name for name in fdstore.names() if name.startswith(_PREFIX)]:
+        sockets = fdstore.take(name)
+        if len(sockets) == 2:
+            found.append((name, sockets[0], sockets[1]))
+            continue
+        for sock in sockets:
+            sock.close()
+        forget(name)
+    return found
+
+
+async def pass_on(name: str, client: socket.socket, upstream: socket.socket) -> None:
+    """Relay a connection that was taken over until either side closes it, or both are silent."""
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        from_client, to_client = await asyncio.open_connection(sock=client, limit=_CHUNK_BYTES)
+        writers.append(to_client)
+        from_upstream, to_upstream = await asyncio.open_connection(sock=upstream, limit=_CHUNK_BYTES)
+        writers.append(to_upstream)
+        async with asyncio.timeout(SILENT_S) as silence:
+            pipes = (_pipe(from_client, to_upstream, silence), _pipe(from_upstream, to_client, silence))
+            await asyncio.gather(*pipes)
+    except TimeoutError:
+        log.info("a connection of before is closed: nothing came any more", name=name)
+    except OSError as error:
+        log.info("a connection of before is over", name=name, why=str(error))
+    finally:
+        for writer in writers:
+            writer.transport.abort()
+        forget(name)
+
+
+async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: asyncio.Timeout) -> None:
+    while data := await reader.read(_CHUNK_BYTES):
+        silence.reschedule(asyncio.get_running_loop().time() + SILENT_S)
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()

@@ -1,0 +1,122 @@
+"""The second way of interception: a rule of nftables sends what is meant for the NodeManager to the sidecar.
+
+The NodeManager binds to all addresses and keeps its port. The rule is in a table of the sidecar's own and matches a set
+with the node's address, which expires unless it is refreshed: when the sidecar is killed and does not come back, what
+is meant for the NodeManager goes straight to it after that time. Connections that are established stay where they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import socket
+import subprocess
+from typing import Final
+
+from quicksilver.common.address import Address
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.logs import get_logger
+
+log = get_logger(__name__)
+EXPIRES_S: Final = 10
+"""After so long without a refresh the rule matches no more."""
+REFRESH_S: Final = 2.0
+_PRIORITY: Final = -110
+"""Before the usual place for such rules (dstnat, -100), after connection tracking."""
+_TIMEOUT_S: Final = 5.0
+
+
+class RedirectError(QuicksilverError):
+    """The rule cannot be set."""
+
+
+class Redirect:
+    """The table of one node. `public`: the NodeManager's address as others know it; `port`: the sidecar's own."""
+
+    def __init__(self, public: Address, port: int) -> None:
+        self.table = f"quicksilver_{re.sub('[^A-Za-z0-9]', '_', f'{public.host}_{public.port}')}"
+        self.why = ""
+        """Why the last refresh failed; "" while all is well."""
+        self._public, self._port = public, port
+
+    def install(self) -> None:
+        """Set the rule, in place of one that an earlier life left. Raises RedirectError naming what is missing."""
+        run_nft(self.rules(self._address()))
+
+    def rules(self, address: str) -> str:
+        """Return what is told to nft: one transaction, whether the table is there or not."""
+        match = "meta l4proto tcp ip daddr . tcp dport @live"
+        chains = "".join(
+            f"  chain {hook} {{ type nat hook {hook} priority {_PRIORITY}; {match} redirect to :{self._port}; }}\n"
+            for hook in ("output", "prerouting")
+        )
+        return (
+            f"add table inet {self.table}\ndelete table inet {self.table}\ntable inet {self.table} {{\n"
+            f"  set live {{ type ipv4_addr . inet_service; flags timeout; timeout {EXPIRES_S}s; }}\n{chains}}}\n"
+            f"{self.refreshing(address)}"
+        )
+
+    def refreshing(self, address: str) -> str:
+        """Return what lets the rule hold for another while."""
+        live = f"inet {self.table} live"
+        return f"flush set {live}\nadd element {live} {{ {address} . {self._public.port} }}\n"
+
+    async def keep(self) -> None:
+        """Refresh until cancelled; a table that somebody removed is set again."""
+        while True:
+            await asyncio.sleep(REFRESH_S)
+            await asyncio.to_thread(self.refresh)
+
+    def refresh(self) -> None:
+        """Let the rule hold for another while; a failure is told once, until it works again."""
+        try:
+            address = self._address()
+            try:
+                run_nft(self.refreshing(address))
+            except RedirectError:
+                run_nft(self.rules(address))
+        except RedirectError as error:
+            if not self.why:
+                text = f"the rule cannot be refreshed: in {EXPIRES_S} s starts go straight to the NodeManager"
+                log.error(text, why=str(error))
+            self.why = f"starts go straight to the NodeManager: {error}"
+            return
+        if self.why:
+            log.info("the rule is refreshed again", table=self.table)
+        self.why = ""
+
+    def remove(self) -> None:
+        """Take the table away; a failure is told, as the rule expires by itself."""
+        try:
+            run_nft(f"add table inet {self.table}\ndelete table inet {self.table}\n")
+        except RedirectError as error:
+            log.warning("the table could not be removed; its rule expires by itself", why=str(error))
+
+    def _address(self) -> str:
+        try:
+            found = socket.getaddrinfo(self._public.host, self._public.port, socket.AF_INET, socket.SOCK_STREAM)
+        except OSError as error:
+            raise RedirectError(
+                f"it has no IPv4 address ({error})", place=str(self._public), remedy="correct yarn.nodemanager.address"
+            ) from error
+        return str(found[0][4][0])
+
+
+def run_nft(script: str) -> None:
+    """Have nft carry out a script, all of it or nothing. Raises RedirectError."""
+    place = "sidecar.intercept"
+    program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
+    if program is None:
+        raise RedirectError("nft is not installed", place=place, remedy="install nftables, or set it to bind_host")
+    try:
+        done = subprocess.run(
+            [program, "-f", "-"], input=script, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RedirectError(f"nft did not run: {error}", place=place, remedy="set it to bind_host") from error
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        why = said[0] if said else f"exit code {done.returncode}"
+        remedy = "give it CAP_NET_ADMIN (or run it as root) on a kernel with nf_tables, or set it to bind_host"
+        raise RedirectError(f"nft refused: {why}", place=place, remedy=remedy)

@@ -1,0 +1,1 @@
+"""Which containers have the cores of a node: least attained service."""

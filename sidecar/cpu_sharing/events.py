@@ -1,0 +1,154 @@
+"""What the machine of least attained service is told, and what it tells the shell to do. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from policies.model import Way
+
+
+class Story(NamedTuple):
+    """What a container has been through, as far as another life of the sidecar has to know; times in seconds."""
+
+    attained_s: float = 0.0
+    times_shrunk: int = 0
+    saved_s: float = 0.0
+
+
+NEW: Final = Story()
+"""Of a container that starts now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LasRules:
+    """Settings of the machine (Kairos thesis §4.3.2); defaults as in `policies.common.shrinking.Shrinking`."""
+
+    cores: float
+    """N: what the running containers may use together, in vcores."""
+    quantum_s: float = 50.0
+    """W."""
+    starve_quanta: int = 3
+    """k: quanta without running after which a container starves."""
+    protect_quanta: int = 1
+    """m: quanta that a container which starved then runs unpreempted."""
+    min_cores: float = 0.05
+    """What a shrunk container keeps."""
+    ready_wait_s: float = 30.0
+    """A container that the resizer has not in hand by then counts as running at its full size."""
+    retry_s: float = 1.0
+    """A refused resize is tried again after this, then after twice as long and so on, up to a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A start went to the NodeManager. `way` NONE: never touched, it counts from now on (guaranteed ones are such)."""
+
+    container_id: str
+    vcores: float
+    way: Way
+    now_s: float
+    whole: bool = False
+    """It cannot run with a part of its cores: its resizer knows only all or nothing."""
+    story: Story = NEW
+    """What it has been through in an earlier life of the sidecar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The resizer has the container in hand: it runs, and can be resized from now on."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """The container is guaranteed from now on: full limits at once, and it never gives way again."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The container is over, or is being killed."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """CPU seconds that containers have been given since they were attached, by accounting; only grows."""
+
+    cpu_s: Mapping[str, float]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """A command was carried out; `refused` says why not, "" when it was."""
+
+    container_id: str
+    refused: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Squeezed:
+    """Memory is short (or no longer): while it is, no more containers run side by side than do now, at least one."""
+
+    on: bool
+    why: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """The rules changed."""
+
+    rules: LasRules
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Time went by."""
+
+    now_s: float
+
+
+LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled | Turn
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """Bound a container to `cores`; tell `Resized`."""
+
+    container_id: str
+    cores: float
+    by: str
+    """The container that takes its place, "" when there is none."""
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze:
+    """Stop a container where it is; tell `Resized`."""
+
+    container_id: str
+    by: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """Give a container its full limits back; tell `Resized`."""
+
+    container_id: str
+    why: str
+
+
+LasCommand = Shrink | Freeze | Restore

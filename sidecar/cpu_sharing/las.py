@@ -1,0 +1,275 @@
+"""Least attained service on a node: containers are resized, not killed (Kairos thesis §4.3.2, Algorithm 2).
+
+A plan is made anew at each event; the commands are how it differs from what was carried out or is in flight. As in the
+thesis, a newcomer runs at once and the container that attained most gives way; a free core goes to the idle one that
+attained least; and who has run for a quantum gives way to an idle one that attained no more. Beyond it containers may
+have any size, and containers that are never resized take their cores first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from statistics import pstdev
+
+from sidecar.cpu_sharing.events import (
+    Freeze,
+    Joined,
+    LasCommand,
+    LasEvent,
+    LasRules,
+    Left,
+    Pinned,
+    Ready,
+    Resized,
+    Restore,
+    Ruled,
+    Served,
+    Shrink,
+    Squeezed,
+    Turn,
+)
+from sidecar.cpu_sharing.plan import Need, Plan, plan
+from sidecar.cpu_sharing.share import FULL, Grant, Share
+
+
+class Las:
+    """The containers of one node; `handle(event)` is the only way in."""
+
+    def __init__(self, rules: LasRules) -> None:
+        self.rules = rules
+        self.shares: dict[str, Share] = {}
+        self.squeezed = ""
+        """Why no more containers may run side by side; "" when they may."""
+        self._places: int | None = None
+        self._now_s = 0.0
+
+    # Questions
+
+    def deadline_s(self) -> float | None:
+        """Return when the machine wants a `Turn`; None when time alone changes nothing."""
+        times = (at_s for share in self.shares.values() for at_s in self._times(share) if at_s > self._now_s)
+        return min(times, default=None)
+
+    def spread_s(self) -> float:
+        """Return the standard deviation of what the resizable containers have attained (Algorithm 2, line 48)."""
+        attained = [share.attained_s for share in self._in_hand()]
+        return pstdev(attained) if len(attained) > 1 else 0.0
+
+    def shrunk(self) -> set[str]:
+        """Return who stands still but for a sliver."""
+        return {share.id for share in self._in_hand() if not share.running}
+
+    def running_vcores(self) -> float:
+        """Return the vcores of those that run: as granted, and in full of those that are never resized."""
+        return sum(s.vcores if s.untouchable else s.amount(s.granted) for s in self.shares.values() if s.running)
+
+    # Events
+
+    def handle(self, event: LasEvent) -> list[LasCommand]:
+        """Take in what happened; return what to do, in order."""
+        self._advance(event.now_s)
+        arriving, by = False, ""
+        match event:
+            case Joined():
+                by = self._join(event)
+            case Ready():
+                arriving = self._ready(event.container_id)
+                by = event.container_id if arriving else ""
+            case Pinned():
+                by = self._pin(event.container_id)
+            case Left():
+                self.shares.pop(event.container_id, None)
+            case Served():
+                self._account(event)
+            case Resized():
+                self._resized(event)
+            case Squeezed():
+                arriving = self._squeeze(event)
+            case Ruled():
+                self.rules = event.rules
+            case Turn():
+                pass
+        by = self._find_overdue() or by
+        return self._commands(list(self._replan(arriving and not self.squeezed, by)))
+
+    def _advance(self, now_s: float) -> None:
+        seconds = max(0.0, now_s - self._now_s)
+        self._now_s += seconds
+        for share in self.shares.values():
+            share.serve(seconds)
+
+    def _join(self, event: Joined) -> str:
+        if event.container_id in self.shares:
+            return ""
+        share = Share(event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole)
+        share.go_on(event.story)
+        self.shares[share.id] = share
+        return share.id if share.untouchable else ""
+
+    def _ready(self, container_id: str) -> bool:
+        share = self.shares.get(container_id)
+        if share is None or share.ready:
+            return False
+        share.ready, share.overdue = True, False
+        share.ready_s = share.idle_since_s = share.since_s = self._now_s
+        return share.resizable
+
+    def _pin(self, container_id: str) -> str:
+        share = self.shares.get(container_id)
+        if share is None or not share.resizable:
+            return ""
+        share.pin()
+        return container_id
+
+    def _account(self, event: Served) -> None:
+        for container_id, cpu_s in event.cpu_s.items():
+            if container_id in self.shares:
+                self.shares[container_id].account(cpu_s)
+
+    def _resized(self, event: Resized) -> None:
+        share = self.shares.get(event.container_id)
+        if share is None or share.flight is None:
+            return
+        if event.refused:
+            share.refuse(event.refused, self.rules, self._now_s)
+            if share.pinned:
+                share.granted = FULL
+        else:
+            share.done(self._now_s)
+
+    def _squeeze(self, event: Squeezed) -> bool:
+        """Return whether newcomers that had to wait may go now."""
+        if event.on and self._places is None:
+            self._places = max(1, sum(share.running for share in self._in_hand()))
+        ended = not event.on and self._places is not None
+        if not event.on:
+            self._places = None
+        self.squeezed = (event.why or "no reason given") if event.on else ""
+        return ended
+
+    def _find_overdue(self) -> str:
+        newest = ""
+        for share in self.shares.values():
+            late = share.resizable and not share.ready and not share.overdue
+            if late and self._now_s >= share.joined_s + self.rules.ready_wait_s:
+                share.overdue, newest = True, share.id
+        return newest
+
+    # The plan
+
+    def _in_hand(self) -> list[Share]:
+        return [share for share in self.shares.values() if share.ready and share.resizable]
+
+    def _replan(self, arriving: bool, by: str) -> Iterator[Share]:
+        """Make the plan; return whose retry is due."""
+        taken = sum(share.vcores for share in self.shares.values() if share.untouchable)
+        need = Need(max(0.0, self.rules.cores - taken), self.rules, self._now_s, arriving, self._places)
+        shares = self._in_hand()
+        yield from self._retries(shares, need)
+        result = plan(shares, need, {share.id for share in shares if share.stuck})
+        started = [cid for cid, grant in result.grants.items() if self._gains(self.shares[cid], grant)]
+        if by in result.grants and not result.grants[by].runs:
+            by = ""
+        whys = {cid: self._why(self.shares[cid], result, by, started) for cid in result.grants}
+        for cid, grant in result.grants.items():
+            share = self.shares[cid]
+            if grant != share.granted:
+                share.by, share.why = whys[cid]
+            share.take(grant, self.rules, self._now_s)
+
+    @staticmethod
+    def _gains(share: Share, grant: Grant) -> bool:
+        return share.amount(grant) > share.amount(share.granted) or (share.fresh and grant.runs)
+
+    def _retries(self, shares: Iterable[Share], need: Need) -> Iterator[Share]:
+        """One that stands still takes its turn again; one that runs is resized if a plan without its refusal says so.
+
+        Until that succeeds the others are planned around it, so that a refusal costs no other container anything.
+        """
+        due = [s for s in shares if s.stuck and s.flight is None and self._now_s >= s.retry_at_s]
+        for share in due:
+            if not share.applied.runs:
+                share.stuck = ""
+        still = {share.id for share in shares if share.stuck and share not in due}
+        wish = plan(list(shares), need, still).grants if due else {}
+        for share in due:
+            if share.stuck and wish[share.id].cores == share.applied.cores:
+                share.stuck, share.tries = "", 0
+            elif share.stuck:
+                share.flight = wish[share.id]
+                yield share
+
+    def _why(self, share: Share, result: Plan, by: str, started: list[str]) -> tuple[str, str]:
+        """Return who caused a container's grant, and why, in words."""
+        grant = result.grants[share.id]
+        others = [cid for cid in (by, *started) if cid and cid != share.id]
+        cause = others[0] if others else ""
+        if grant.runs and grant.cores is None:
+            if share.starving(self.rules, self._now_s):
+                return "", f"stood still for {self._now_s - share.idle_since_s:.0f} s"
+            return "", f"its turn: attained {share.attained_s:.1f} s"
+        if grant.runs:
+            return cause, f"{grant.cores:g} cores are left for it"
+        if not cause:
+            squeezed = self.squeezed and share.id in result.capped
+            return "", f"memory is short: {self.squeezed}" if squeezed else "others go first"
+        return cause, self._compare(share, self.shares[cause])
+
+    def _compare(self, share: Share, cause: Share) -> str:
+        if cause.untouchable:
+            return f"{cause.id} needs {cause.vcores:g} vcores and is never resized"
+        if cause.starving(self.rules, self._now_s):
+            return f"{cause.id} stood still for {self._now_s - cause.idle_since_s:.0f} s"
+        if cause.attained_s < share.attained_s:
+            return f"attained {share.attained_s:.1f} s, {cause.id} only {cause.attained_s:.1f} s"
+        return f"attained {share.attained_s:.1f} s, {cause.id} {cause.attained_s:.1f} s"
+
+    # Commands
+
+    def _commands(self, retried: list[Share]) -> list[LasCommand]:
+        changed = [(share, share.flight) for share in retried if share.flight is not None]
+        for share in self.shares.values():
+            if share.to_restore(self._now_s):
+                share.flight = FULL
+                changed.append((share, FULL))
+        for share in self._in_hand():
+            if share.flight is not None or share.stuck:
+                continue
+            if share.granted.cores == share.applied.cores:
+                share.applied = share.granted
+                continue
+            share.flight = share.granted
+            changed.append((share, share.flight))
+        return [_command(share, grant) for share, grant in sorted(changed, key=_takes_away_first)]
+
+    def _times(self, share: Share) -> Iterator[float]:
+        """Return when something may change for a container by time alone."""
+        if share.pinned and share.stuck and share.flight is None and share.applied != FULL:
+            yield share.retry_at_s
+        if not share.resizable or share.overdue:
+            return
+        if not share.ready:
+            yield share.joined_s + self.rules.ready_wait_s
+        elif share.stuck:
+            if share.flight is None:
+                yield share.retry_at_s
+        elif share.running:
+            yield share.began_s + self.rules.quantum_s
+            yield share.protected_until_s
+        else:
+            yield share.starves_at_s(self.rules)
+
+
+def _takes_away_first(change: tuple[Share, Grant]) -> tuple[int, str]:
+    share, grant = change
+    if grant.cores is None:
+        return 2, share.id
+    return (1 if share.applied.cores is not None and grant.cores > share.applied.cores else 0), share.id
+
+
+def _command(share: Share, grant: Grant) -> LasCommand:
+    if grant.cores is None:
+        return Restore(share.id, share.why)
+    if grant.cores == 0:
+        return Freeze(share.id, share.by, share.why)
+    return Shrink(share.id, grant.cores, share.by, share.why)

@@ -1,0 +1,136 @@
+"""Who runs on a node's cores: least attained service first (Kairos thesis, Algorithm 2), for containers of any size."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from math import inf
+
+from policies.model import Way
+from sidecar.cpu_sharing.events import LasRules
+from sidecar.cpu_sharing.share import EPS, FULL, Grant, Share
+
+LEAST_PART = 0.1
+"""Cores: a smaller part is not worth a turn."""
+_PROTECTED, _GROWING, _STARVING, _NEW, _IN_QUANTUM, _REST = range(6)
+
+Key = tuple[int, float, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What there is to hand out, and at what moment."""
+
+    room: float
+    """Cores that those which are never resized leave."""
+    rules: LasRules
+    now_s: float
+    arriving: bool = False
+    """Whether a newcomer may displace a running container now."""
+    places: int | None = None
+    """How many containers may run side by side; None for any number."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """Grants by container id, those that run in their order; `capped`: who would run if more were allowed to."""
+
+    grants: dict[str, Grant] = field(default_factory=dict)
+    capped: set[str] = field(default_factory=set)
+
+
+def least_part(rules: LasRules) -> float:
+    """Return the smallest part of its cores that a container is given, if there is any choice."""
+    return max(2 * rules.min_cores, LEAST_PART)
+
+
+def idle_grant(share: Share, rules: LasRules) -> Grant:
+    """Return what a container keeps while it stands still."""
+    return Grant(0.0 if share.way is Way.FREEZE else rules.min_cores, False)
+
+
+def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
+    """Return a container's places in the order, and how many cores in all it may have had by then."""
+    rules, now_s = need.rules, need.now_s
+    runs = share.granted.runs and not share.fresh
+    held = share.amount(share.granted)
+    if share.starving(rules, now_s):
+        yield (_STARVING, share.idle_since_s, 0, share.id), share.vcores
+    elif runs and now_s < share.protected_until_s:
+        yield (_PROTECTED, share.protected_until_s, 0, share.id), held
+        if held < share.vcores - EPS:
+            yield (_GROWING, share.protected_until_s, 0, share.id), share.vcores
+    elif share.fresh and need.arriving:
+        yield (_NEW, share.ready_s, 0, share.id), share.vcores
+    elif runs and not share.over(rules, now_s):
+        yield (_IN_QUANTUM, share.attained_s, 0, share.id), held
+        if held < share.vcores - EPS:
+            yield (_REST, share.attained_s, 0, share.id), share.vcores
+    else:
+        yield (_REST, share.attained_s, 1 if runs else 0, share.id), share.vcores
+
+
+class _Handout:
+    """Cores going out one container after another."""
+
+    def __init__(self, need: Need, left: float, places: float, running: bool) -> None:
+        self._least, self._min = least_part(need.rules), need.rules.min_cores
+        self._left, self._places = left, places
+        self._nothing_runs = not running
+        self.given: dict[str, float] = {}
+        self.capped: set[str] = set()
+
+    def offer(self, share: Share, up_to: float, *, starving: bool) -> None:
+        """Give a container its due of what is left, in sum no more than `up_to`.
+
+        What does not suffice for a starving one is kept for it, else smaller ones might take it for ever.
+        """
+        had = self.given.get(share.id, 0.0)
+        amount = self._amount(share, had, up_to - had)
+        if amount is None:
+            if starving:
+                self._left = 0.0
+            return
+        if share.id not in self.given:
+            if self._places < 1:
+                self.capped.add(share.id)
+                return
+            self._places -= 1
+        self.given[share.id] = had + amount
+        self._left = max(0.0, self._left - amount)
+        self._nothing_runs &= amount <= EPS
+
+    def _amount(self, share: Share, had: float, wanted: float) -> float | None:
+        amount = min(wanted, self._left)
+        if had + amount >= share.vcores - EPS:
+            return wanted
+        last_resort = self._nothing_runs and self._left >= self._min
+        if share.whole:
+            return wanted if last_resort and had + wanted >= share.vcores - EPS else None
+        if amount >= self._least - EPS or (last_resort and self._left < self._least):
+            return amount
+        return None
+
+
+def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) -> Plan:
+    """Hand out the room.
+
+    shares: resizable containers that are in hand; pinned: ids of those of them that stay as they were carried out. In
+    this order: who starved and is protected keeps what it has, then grows; who starves, the longest first; newcomers,
+    the oldest first; who is within its quantum keeps what it has; and the rest by attained service, who stands still
+    before who runs. Ties go by id.
+    """
+    held = [share for share in shares if share.id in pinned and share.applied.runs]
+    left = max(0.0, need.room - sum(share.amount(share.applied) for share in held))
+    places = inf if need.places is None else need.places - len(held)
+    handout = _Handout(need, left, places, any(share.amount(share.applied) > EPS for share in held))
+    by_id = {share.id: share for share in shares if share.id not in pinned}
+    for key, up_to in sorted(wish for share in by_id.values() for wish in _wishes(share, need)):
+        handout.offer(by_id[key[-1]], up_to, starving=key[0] == _STARVING)
+    result = Plan(capped=handout.capped)
+    for share_id, cores in handout.given.items():
+        full = cores >= by_id[share_id].vcores - EPS
+        result.grants[share_id] = FULL if full else Grant(round(cores, 6), True)
+    for share in by_id.values():
+        result.grants.setdefault(share.id, idle_grant(share, need.rules))
+    return result

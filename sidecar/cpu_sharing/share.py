@@ -1,0 +1,197 @@
+"""A container's share of its node's cores: what it is granted, what the resizer carried out, what it has attained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from policies.model import Way
+from sidecar.cpu_sharing.events import LasRules, Story
+
+EPS = 1e-9
+"""Cores and seconds that are nothing."""
+MAX_RETRY_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What a container may use. `runs` False: it stands still but for a sliver."""
+
+    cores: float | None
+    """None: its full limits; 0: frozen."""
+    runs: bool
+
+
+FULL = Grant(None, True)
+
+
+@dataclass(slots=True)
+class Share:
+    """One container of a node, as `sidecar.cpu_sharing.las` sees it. Times are Unix seconds."""
+
+    id: str
+    vcores: float
+    way: Way
+    joined_s: float
+    since_s: float
+    """When it began to run, or to stand still."""
+    whole: bool = False
+    """It runs in full or not at all."""
+    ready: bool = False
+    ready_s: float = 0.0
+    overdue: bool = False
+    """The resizer does not have it in hand in time: it counts in full, like one that is never resized."""
+    fresh: bool = True
+    """It never had a turn."""
+    granted: Grant = FULL
+    applied: Grant = FULL
+    """What was carried out last."""
+    flight: Grant | None = None
+    """What is being carried out."""
+    attained_s: float = 0.0
+    """CPU seconds: by accounting, else wall time while it ran, times its cores."""
+    earlier_s: float = 0.0
+    """What it had attained before this life of the sidecar."""
+    accounted_s: float | None = None
+    """What accounting said last."""
+    began_s: float = 0.0
+    """When its quantum began, while it runs."""
+    idle_since_s: float = 0.0
+    """Since when it stands still, while it does."""
+    protected_until_s: float = 0.0
+    """It starved, and until then it does not give way."""
+    times_shrunk: int = 0
+    shrunk_s: float | None = None
+    """When it was shrunk last; None when it never was."""
+    saved_s: float = 0.0
+    """CPU seconds that kills in place of its shrinks would have lost.
+
+    Each kill would have lost what was attained since the one before, after which the task began anew; together that is
+    what was attained until the last shrink.
+    """
+    last_by: str = ""
+    """Which container took its place last."""
+    last_why: str = ""
+    by: str = ""
+    why: str = ""
+    """Why it is granted what it is."""
+    stuck: str = ""
+    """Why the resizer refused; until the next try it stays as it is."""
+    tries: int = 0
+    retry_at_s: float = 0.0
+    pinned: bool = False
+    """It became guaranteed: it has its full limits, or gets them back."""
+
+    @property
+    def resizable(self) -> bool:
+        """Whether it ever gives way without being killed."""
+        return self.way in (Way.SHRINK, Way.FREEZE)
+
+    @property
+    def untouchable(self) -> bool:
+        """Whether it counts in full now, whatever the others need."""
+        return not self.resizable or self.overdue
+
+    @property
+    def running(self) -> bool:
+        """Whether it is granted more than a sliver."""
+        return self.untouchable or (self.ready and self.granted.runs)
+
+    @property
+    def cores(self) -> float | None:
+        """What it is granted; None: its full limits."""
+        return self.granted.cores
+
+    def amount(self, grant: Grant) -> float:
+        """Return the cores that a grant takes of the room; slivers take none."""
+        if not grant.runs:
+            return 0.0
+        return self.vcores if grant.cores is None else grant.cores
+
+    def story(self) -> Story:
+        """Return what it has been through."""
+        return Story(round(self.attained_s, 3), self.times_shrunk, round(self.saved_s, 3))
+
+    def go_on(self, story: Story) -> None:
+        """Count from where an earlier life of the sidecar stopped."""
+        self.attained_s = self.earlier_s = story.attained_s
+        self.times_shrunk, self.saved_s = story.times_shrunk, story.saved_s
+
+    def pin(self) -> None:
+        """Be no longer one that gives way."""
+        self.pinned, self.way, self.overdue = True, Way.NONE, False
+        self.granted, self.by, self.why, self.stuck, self.tries = FULL, "", "it is guaranteed now", "", 0
+
+    def to_restore(self, now_s: float) -> bool:
+        """Tell whether it has to be given its full limits back now, because it was pinned while it stood still."""
+        if not self.pinned or self.flight is not None or self.applied == FULL:
+            return False
+        return not self.stuck or now_s >= self.retry_at_s
+
+    def over(self, rules: LasRules, now_s: float) -> bool:
+        """Tell whether its quantum is over; the end of its protection ends it too."""
+        return now_s >= self.began_s + rules.quantum_s or self.began_s < self.protected_until_s <= now_s
+
+    def starves_at_s(self, rules: LasRules) -> float:
+        """Return when it starves, if it stands still until then."""
+        return self.idle_since_s + rules.starve_quanta * rules.quantum_s
+
+    def starving(self, rules: LasRules, now_s: float) -> bool:
+        """Tell whether it has stood still for too long, or lost its place while it was protected."""
+        still = self.fresh or not self.granted.runs
+        return still and (now_s >= self.starves_at_s(rules) or now_s < self.protected_until_s)
+
+    def take(self, grant: Grant, rules: LasRules, now_s: float) -> None:
+        """Be granted something by a plan; starts quanta, protection and the wait of a starving one."""
+        ran = self.granted.runs and not self.fresh
+        if grant.runs and not ran:
+            if self.starving(rules, now_s):
+                self.protected_until_s = now_s + rules.protect_quanta * rules.quantum_s
+            self.fresh = False
+            self.began_s = self.since_s = now_s
+        elif ran and not grant.runs:
+            self.idle_since_s = self.since_s = now_s
+        elif grant.runs and self.over(rules, now_s):
+            self.began_s = now_s
+        self.granted = grant
+
+    def serve(self, seconds: float) -> None:
+        """Count wall time where nobody measures."""
+        if self.accounted_s is None and self.ready:
+            self.attained_s += seconds * self.amount(self.applied)
+
+    def account(self, cpu_s: float) -> None:
+        """Take in a figure of accounting; one that fell (a new group) is where counting goes on."""
+        if self.accounted_s is None:
+            self.attained_s = self.earlier_s + cpu_s
+        else:
+            self.attained_s += max(0.0, cpu_s - self.accounted_s)
+        self.accounted_s = cpu_s
+
+    def done(self, now_s: float) -> None:
+        """The resizer carried out what is in flight."""
+        grant, self.flight = self.flight or self.applied, None
+        if self.applied.runs and not grant.runs:
+            self.times_shrunk += 1
+            self.shrunk_s = now_s
+            self.saved_s = max(self.saved_s, self.attained_s)
+            self.last_by, self.last_why = self.by, self.why
+        self.applied, self.tries = grant, 0
+        if self.stuck:
+            self.stuck, self.granted = "", grant
+            if not grant.runs:
+                self.idle_since_s = self.since_s = now_s
+
+    def refuse(self, refused: str, rules: LasRules, now_s: float) -> None:
+        """The resizer refused what is in flight: the container keeps what it has until the next try."""
+        self.flight = None
+        if not self.stuck and self.granted == self.applied:
+            return  # by now it is to have what it has
+        self.stuck = refused
+        self.tries += 1
+        self.retry_at_s = now_s + min(MAX_RETRY_S, rules.retry_s * 2.0 ** min(self.tries - 1, 30))
+        if self.granted.runs != self.applied.runs:
+            self.since_s = now_s
+        self.granted = self.applied
+        if self.applied.runs:
+            self.fresh, self.began_s = False, -inf  # it was to give way: its quantum is over

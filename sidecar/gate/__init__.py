@@ -1,0 +1,1 @@
+"""One application master's connection at the node, as a machine."""

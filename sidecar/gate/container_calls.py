@@ -1,0 +1,347 @@
+"""What a client's calls about containers come to: starts decided one by one, waiting containers answered for.
+
+A call that concerns no held start passes as the bytes that came; its answer too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from google.protobuf.message import DecodeError, EncodeError
+
+from hadoop_rpc.connection import (
+    Call,
+    Failure,
+    Response,
+    ServerConnection,
+    renumber,
+)
+from hadoop_rpc.protos.yarn_pb2 import (
+    GetContainerStatusesRequestProto,
+    GetContainerStatusesResponseProto,
+    StartContainerRequestProto,
+    StartContainersRequestProto,
+    StartContainersResponseProto,
+    StopContainersRequestProto,
+    StopContainersResponseProto,
+    StringBytesMapProto,
+)
+from policies.model import Resources
+from quicksilver.common.messages import ContainerState
+from sidecar.gate.events import (
+    Decided,
+    ForceWanted,
+    GateCommand,
+    HoldFailed,
+    StartAnswered,
+    StartEarly,
+    StartWanted,
+    StartWithdrawn,
+    StopWanted,
+)
+from sidecar.gate.start_messages import (
+    as_started,
+    container_id,
+    container_proto,
+    is_early,
+    merged,
+    outcome_of,
+    read_start,
+    waiting_status,
+)
+from sidecar.node.events import Outcome
+
+Answer = Response | Failure | None
+_TRIES: Final = 15
+"""Of a start that comes before the NodeManager has registered, a second apart."""
+_PASS_FREELY = frozenset(("startContainers", "stopContainers", "getContainerStatuses"))
+
+
+class Held(Protocol):
+    """What a gate wants to know of the node machine: which starts are held."""
+
+    def state(self, container_id: str) -> ContainerState | None:
+        """Return WAITING or STARTING for a held start, else None."""
+
+    def held_by(self, attempt_id: str) -> Iterable[tuple[str, Resources]]:
+        """Yield id and size of the attempt's held starts."""
+
+    def was_answered(self, container_id: str) -> bool:
+        """Tell whether a start was answered, or may have been, before: that it runs already is no failure then."""
+
+
+@dataclass(slots=True)
+class ServicesMeta:
+    """The aux services' data (the shuffle port), which this NodeManager gives with each answer; None: not known."""
+
+    data: tuple[StringBytesMapProto, ...] | None = None
+
+
+@dataclass(slots=True)
+class _Starting:
+    """A startContainers whose answer is not complete."""
+
+    call: Call
+    requests: dict[str, StartContainerRequestProto]
+    undecided: set[str]
+    unanswered: int = 0
+    held: list[str] = field(default_factory=list)
+    answers: list[StartContainersResponseProto] = field(default_factory=list)
+    failure: Failure | None = None
+    tries: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Parked:
+    """A call that waits until held starts have gone to the NodeManager."""
+
+    call: Call
+    until: set[str]
+
+
+class Wire(Protocol):
+    """The connection that the calls came on."""
+
+    attempt_id: str
+
+    def up(self, data: bytes) -> None:
+        """Send to the NodeManager."""
+
+    def down(self, data: bytes) -> None:
+        """Send to the client."""
+
+    def own(self, method: str, body: bytes, then: Callable[[Answer], None]) -> None:
+        """Call the NodeManager; `then` gets its answer."""
+
+    def relay(self, call: Call, then: Callable[[Answer], None]) -> None:
+        """Send a client's call as it came; `then` gets its answer instead of the client."""
+
+    def emit(self, *commands: GateCommand) -> None:
+        """Tell the shell."""
+
+
+class Calls:
+    """The calls of one client that are not done yet."""
+
+    def __init__(self, wire: Wire, held: Held, meta: ServicesMeta) -> None:
+        self._wire, self._held, self._meta = wire, held, meta
+        self._answers = ServerConnection()
+        self._starts: list[_Starting] = []
+        self._parked: list[_Parked] = []
+        self._early: dict[str, _Starting] = {}
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of calls that wait here for a decision."""
+        return sum(len(s.call.raw) for s in self._starts) + sum(len(p.call.raw) for p in self._parked)
+
+    def take(self, call: Call) -> None:
+        """Take in a call of the client."""
+        attempt_id, starts = self._wire.attempt_id, call.method == "startContainers"
+        held = dict(self._held.held_by(attempt_id)) if attempt_id and not starts else {}
+        try:
+            if starts and attempt_id:
+                self._start(call)
+            elif call.method == "getContainerStatuses" and held:
+                self._statuses(call, held)
+            elif call.method == "stopContainers" and held:
+                self._stop(call, held)
+            elif call.method not in _PASS_FREELY and held:
+                self._other(call, held)
+            else:
+                self._wire.up(call.raw)
+        except (DecodeError, EncodeError, ValueError):
+            self._wire.up(call.raw)  # the NodeManager says what is wrong with it
+
+    def _start(self, call: Call) -> None:
+        requests = StartContainersRequestProto.FromString(call.body).start_container_request
+        starts = [read_start(request, self._wire.attempt_id) for request in requests]
+        by_id = {start.container_id: request for start, request in zip(starts, requests, strict=True)}
+        if len(by_id) != len(starts) or not starts:
+            self._wire.up(call.raw)
+            return
+        self._starts.append(_Starting(call, by_id, set(by_id)))
+        self._wire.emit(*(StartWanted(start) for start in starts))
+
+    def decided(self, event: Decided) -> None:
+        """Take in the decision on a start; a client that closed meanwhile never knows what became of it."""
+        cid = event.container_id
+        for pending in [p for p in self._starts if cid in p.undecided]:
+            pending.undecided.discard(cid)
+            if event.hold:
+                pending.held.append(cid)
+            else:
+                self._let_through(pending, cid)
+            self._complete(pending)
+            return
+        if not event.hold:
+            self._wire.emit(StartAnswered(cid, Outcome.REFUSED, "the client closed its connection before"))
+
+    def _let_through(self, pending: _Starting, cid: str) -> None:
+        """Send one start up: the call as it came when it has no other, else a call of our own."""
+        pending.unanswered += 1
+        if len(pending.requests) == 1:
+            self._wire.relay(pending.call, lambda answer: self._start_answered(pending, cid, answer, whole=True))
+            return
+        body = StartContainersRequestProto(start_container_request=[pending.requests[cid]]).SerializeToString()
+        self._wire.own("startContainers", body, lambda answer: self._start_answered(pending, cid, answer, whole=False))
+
+    def _start_answered(self, pending: _Starting, cid: str, answer: Answer, *, whole: bool) -> None:
+        outcome, text = outcome_of(answer, cid)
+        if answer is not None and is_early(text) and pending in self._starts and pending.tries[cid] < _TRIES:
+            pending.tries[cid] += 1
+            self._early[cid] = pending
+            self._wire.emit(StartEarly(cid))
+            return
+        repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
+        if answer is not None and outcome is Outcome.LOST:
+            outcome = Outcome.REFUSED  # its application master is told so by the NodeManager itself
+        self._wire.emit(StartAnswered(cid, outcome, text))
+        pending.unanswered -= 1
+        if isinstance(answer, Response):
+            learned = self._learn(answer)
+            pending.answers.append(as_started(learned, cid) if repeated else learned)
+        elif isinstance(answer, Failure):
+            pending.failure = answer
+        if not whole:
+            self._complete(pending)
+        elif pending in self._starts:
+            self._starts.remove(pending)
+            if repeated and pending.answers:
+                self._wire.down(self._answers.response(pending.call, pending.answers[-1]))
+            elif answer is not None:
+                self._wire.down(answer.raw)
+
+    def again(self, cid: str) -> None:
+        """Send a start once more that came before the NodeManager had registered with the ResourceManager."""
+        pending = self._early.pop(cid, None)
+        if pending is not None:
+            pending.unanswered -= 1
+            self._let_through(pending, cid)
+
+    def _complete(self, pending: _Starting) -> None:
+        """Answer a call of which every start is decided and answered."""
+        if pending.undecided or pending.unanswered or pending not in self._starts:
+            return
+        call = pending.call
+        if pending.failure is not None:
+            self._starts.remove(pending)
+            self._wire.down(renumber(pending.failure, call.call_id, call.client_id, call.retry_count))
+            return
+        if self._meta.data is None:
+            pending.unanswered += 1
+            self._wire.own("startContainers", b"", lambda answer: self._meta_answered(pending, answer))
+            return
+        self._starts.remove(pending)
+        whole = merged(pending.answers)
+        whole.succeeded_requests.extend(container_proto(cid) for cid in pending.held)
+        if not whole.services_meta_data:
+            whole.services_meta_data.extend(self._meta.data)
+        self._wire.down(self._answers.response(call, whole))
+
+    def _meta_answered(self, pending: _Starting, answer: Answer) -> None:
+        pending.unanswered -= 1
+        if isinstance(answer, Response):
+            self._learn(answer)
+        elif isinstance(answer, Failure):
+            pending.failure = answer
+            text = f"{answer.exception_class}: {answer.text}"
+            self._wire.emit(*(HoldFailed(cid, text) for cid in pending.held))
+        else:
+            return
+        self._complete(pending)
+
+    def _learn(self, answer: Response) -> StartContainersResponseProto:
+        message = StartContainersResponseProto.FromString(answer.body)
+        if not message.IsInitialized():
+            raise DecodeError("the NodeManager's answer lacks required fields")
+        self._meta.data = tuple(message.services_meta_data)
+        return message
+
+    def _statuses(self, call: Call, held: dict[str, Resources]) -> None:
+        wanted = GetContainerStatusesRequestProto.FromString(call.body)
+        ids = [container_id(proto) for proto in wanted.container_id]
+        ours = [waiting_status(cid, held[cid]) for cid in ids if cid in held]
+        if not ours:
+            self._wire.up(call.raw)
+            return
+        rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
+        if not rest:
+            self._wire.down(self._answers.response(call, GetContainerStatusesResponseProto(status=ours)))
+            return
+
+        def merge(answer: Response) -> None:
+            whole = GetContainerStatusesResponseProto.FromString(answer.body)
+            whole.status.extend(ours)
+            self._wire.down(self._answers.response(call, whole))
+
+        body = GetContainerStatusesRequestProto(container_id=rest).SerializeToString()
+        self._wire.own(call.method, body, self._for_client(call, merge))
+
+    def _stop(self, call: Call, held: dict[str, Resources]) -> None:
+        wanted = StopContainersRequestProto.FromString(call.body)
+        ids = [container_id(proto) for proto in wanted.container_id]
+        starting = {cid for cid in ids if self._held.state(cid) is ContainerState.STARTING}
+        if starting:
+            self._parked.append(_Parked(call, starting))
+            return
+        stopped = [cid for cid in ids if cid in held]
+        if not stopped:
+            self._wire.up(call.raw)
+            return
+        self._wire.emit(*(StopWanted(cid) for cid in stopped))
+        done = [container_proto(cid) for cid in stopped]
+        rest = [proto for proto, cid in zip(wanted.container_id, ids, strict=True) if cid not in held]
+        if not rest:
+            self._wire.down(self._answers.response(call, StopContainersResponseProto(succeeded_requests=done)))
+            return
+
+        def merge(answer: Response) -> None:
+            whole = StopContainersResponseProto.FromString(answer.body)
+            whole.succeeded_requests.extend(done)
+            self._wire.down(self._answers.response(call, whole))
+
+        body = StopContainersRequestProto(container_id=rest).SerializeToString()
+        self._wire.own(call.method, body, self._for_client(call, merge))
+
+    def _other(self, call: Call, held: dict[str, Resources]) -> None:
+        """Start the held containers that a call names before it goes on; ids are found by their bytes."""
+        named = {cid for cid in held if container_proto(cid).SerializeToString() in call.body}
+        if not named:
+            self._wire.up(call.raw)
+            return
+        self._parked.append(_Parked(call, named))
+        self._wire.emit(*(ForceWanted(cid) for cid in sorted(named)))
+
+    def going(self, cid: str) -> None:
+        """Let the calls go on that waited for this container alone."""
+        ready = []
+        for parked in self._parked:
+            parked.until.discard(cid)
+            if not parked.until:
+                ready.append(parked)
+        self._parked = [p for p in self._parked if p.until]
+        for parked in ready:
+            self.take(parked.call)
+
+    def _for_client(self, call: Call, merge: Callable[[Response], None]) -> Callable[[Answer], None]:
+        def then(answer: Answer) -> None:
+            if isinstance(answer, Failure):
+                self._wire.down(renumber(answer, call.call_id, call.client_id, call.retry_count))
+            elif answer is not None:
+                merge(answer)
+
+        return then
+
+    def abandon(self) -> None:
+        """The client is gone: nobody wants its undecided starts and its parked calls."""
+        for pending in self._starts:
+            self._wire.emit(*(StartWithdrawn(cid) for cid in sorted(pending.undecided)))
+        for cid in self._early:
+            self._wire.emit(StartAnswered(cid, Outcome.REFUSED, "the NodeManager had not registered when it came"))
+        self._early.clear()
+        self._starts.clear()
+        self._parked.clear()

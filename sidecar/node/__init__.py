@@ -1,0 +1,1 @@
+"""The containers of a node, as a machine: which run, which wait, which have to go."""

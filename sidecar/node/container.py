@@ -1,0 +1,180 @@
+"""What the node machine remembers of one container, and its rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from policies.model import ContainerView, Kind, Resources
+from quicksilver.common.messages import ContainerState, Expected, Grant
+from sidecar.node.events import Start
+
+
+class Phase(StrEnum):
+    """Where a container stands."""
+
+    UNANNOUNCED = "unannounced"
+    """An opportunistic start that no grant announced yet."""
+    ROOM = "room"
+    """A guaranteed start whose room is being made."""
+    WAITING = "waiting"
+    """A held start."""
+    STARTING = "starting"
+    RUNNING = "running"
+    KILLING = "killing"
+
+
+USING = frozenset((Phase.STARTING, Phase.RUNNING, Phase.KILLING))
+"""Phases in which a container uses the node; a start counts from when it is sent, not from the NodeManager's answer."""
+
+KEPT = USING | {Phase.WAITING}
+"""Phases that a later life of the sidecar must know of; who asked for the other starts asks again."""
+
+GUARANTEED, QUEUEABLE, FOREIGN = "G", "Q", "O"
+"""By the ResourceManager's scheduler; announced by the proxy; opportunistic, but not ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Settings of the node machine; the defaults are those of `config.SidecarSettings`."""
+
+    capacity: Resources
+    count_vcores: bool = True
+    reserve_mb: int = 512
+    settle_s: float = 2.0
+    announce_wait_s: float = 1.0
+    announce_keep_s: float = 900.0
+    announced_max: int = 10_000
+    expiry_margin_s: float = 30.0
+    queue_max_length: int = 1000
+    queue_max_bytes: int = 256 * 2**20
+    kill_wait_s: float = 10.0
+    shares_cpu: bool = False
+    """Whether containers give way by being resized: then a lack of vcores kills nothing."""
+    extra_vcores: float = 0.0
+    """Queueable containers start until the capacity and this much more is taken (Q of Kairos §4.3.3)."""
+    nm_vcores: float | None = None
+    """What the NodeManager believes to have: beyond it, it kills by itself, newest first. None: unknown."""
+    targets_keep_s: float = 10.0
+    am_vcores: float | None = None
+    """What an application master counts among those that share the CPU; None: what it asked for."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """One container; `since_s` is when the phase began, `started_s` when the NodeManager accepted it."""
+
+    start: Start
+    kind: str
+    phase: Phase
+    arrived_s: float
+    since_s: float
+    grant: Grant | None = None
+    sent_s: float | None = None
+    started_s: float | None = None
+    until_s: float = 0.0
+    """When the phase must end: hold limit, wait for the announcement, wait for the room."""
+    kill_reason: str = ""
+    """Set when it is to be killed, which waits for the answer to its start."""
+    kill_cause: str = ""
+    """Why in one word: room, memory or proxy."""
+    awaited_by: str = ""
+    """The guaranteed start that waits for its end, which is near."""
+    patient: bool = False
+    """A guaranteed start that waits for such ends."""
+    process_gone: bool = False
+    kill_over: bool = False
+    doubtful: bool = False
+    """Its start went out in an earlier life of the sidecar, and nobody knows yet what came of it."""
+    taken_over: bool = False
+    """It is known from an earlier life of the sidecar: who asked for it may not have heard the answer."""
+    unlaunched_s: float | None = None
+    """Since when a NodeManager that was restarted lists it as not launched; None while it does not."""
+    stranded: bool = False
+    """It was killed, but no session can stop it: the proxy is asked to release it."""
+    payload: bytes = field(default=b"", repr=False)
+    told: Expected | None = None
+    """What the proxy expects of its like by now; None while that is what its grant said."""
+
+    @property
+    def id(self) -> str:
+        """The container id."""
+        return self.start.container_id
+
+    @property
+    def expected_s(self) -> float:
+        """How long it is expected to run; 0 for what Hadoop granted, until the proxy tells.
+
+        A task that was lost before ran for a while then: it is not expected to take less than its grant said.
+        """
+        granted_s = self.grant.expected_s if self.grant else 0.0
+        if self.told is None:
+            return granted_s
+        return max(self.told.expected_s, granted_s) if self.grant and self.grant.sheds else self.told.expected_s
+
+    @property
+    def spread_s(self) -> float:
+        """Standard deviation of what its like took; 0 when not known."""
+        if self.told is not None:
+            return self.told.spread_s
+        return self.grant.spread_s if self.grant else 0.0
+
+    @property
+    def priority(self) -> int:
+        """The request priority."""
+        return self.grant.priority if self.grant else self.start.priority
+
+    @property
+    def state(self) -> ContainerState:
+        """The phase as the proxy knows it."""
+        if self.phase in (Phase.RUNNING, Phase.KILLING):
+            return ContainerState.RUNNING
+        return ContainerState.STARTING if self.phase is Phase.STARTING else ContainerState.WAITING
+
+    def enter(self, phase: Phase, now_s: float) -> None:
+        """Go to a phase."""
+        self.phase, self.since_s = phase, now_s
+
+    @property
+    def yields(self) -> bool:
+        """Whether it is one that gives way: queueable, or opportunistic by Hadoop's own grant."""
+        return self.kind != GUARANTEED
+
+    def view(self, attained_s: float | None = None, memory_used_mb: int | None = None) -> ContainerView:
+        """Return the container as the policies see it, with what was measured of it."""
+        grant = self.grant
+        return ContainerView(
+            id=self.id,
+            app=self.start.app_id,
+            kind=Kind.QUEUEABLE if self.kind == QUEUEABLE else Kind.GUARANTEED,
+            resources=self.start.resources,
+            priority=grant.priority if grant else self.start.priority,
+            app_type=grant.app_type if grant else "YARN",
+            queue_priority=grant.queue_priority if grant else 0,
+            app_priority=grant.app_priority if grant else 0,
+            job_submitted_s=grant.job_submitted_s if grant else 0.0,
+            arrived_s=self.arrived_s,
+            started_s=self.started_s if self.started_s is not None else self.sent_s,
+            expected_s=self.expected_s,
+            attained_s=attained_s,
+            memory_used_mb=memory_used_mb,
+            precedence=grant.precedence if grant else 0,
+            queue=grant.queue if grant else "",
+            user=grant.user if grant else "",
+            spread_s=self.spread_s,
+            job_remaining_s=grant.job_remaining_s if grant else 0.0,
+            sheds=grant.sheds if grant else 0,
+        )
+
+
+def app_of_attempt(attempt_id: str) -> str:
+    """Return the application of `appattempt_TS_APP_ATTEMPT`; "" for anything else."""
+    parts = attempt_id.split("_")
+    return f"application_{parts[1]}_{parts[2]}" if len(parts) == 4 and parts[0] == "appattempt" else ""
+
+
+def is_earlier(attempt_id: str, other_id: str) -> bool:
+    """Tell whether an attempt is an earlier one of the same application than another."""
+    app, _, number = attempt_id.rpartition("_")
+    other_app, _, other = other_id.rpartition("_")
+    return app == other_app and number.isdigit() and other.isdigit() and int(number) < int(other)

@@ -1,0 +1,348 @@
+"""What the node machine is told, and what it tells the shell to do.
+
+Times are Unix seconds, memory in MB. A *session* is an authenticated connection to the NodeManager that stays open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from policies.common.shrinking import Shrinking
+from policies.model import Resources
+from quicksilver.common.messages import ContainerEvent, Grant, Shed, Targets
+from sidecar.cpu_sharing.events import LasCommand, Ready, Resized, Served, Squeezed
+
+
+class Outcome(StrEnum):
+    """What became of a start that went to the NodeManager."""
+
+    STARTED = "started"
+    REFUSED = "refused"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start as it came through the gate: what its container token says, and the request itself."""
+
+    container_id: str
+    app_id: str
+    """Of the token."""
+    attempt_id: str
+    """Of the session that brought it, believed by the NodeManager; "" when the session has none."""
+    resources: Resources
+    opportunistic: bool = False
+    am: bool = False
+    priority: int = 0
+    user: str = ""
+    expires_s: float = 0.0
+    payload: bytes = b""
+    """The serialized StartContainerRequestProto."""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The proxy announced queueable containers of this node."""
+
+    grants: tuple[Grant, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The proxy wants no start of these containers any more."""
+
+    container_ids: tuple[str, ...]
+    reason: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """An application master (or the ResourceManager) asks for a start."""
+
+    start: Start
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The connection that brought a start closed before the start was decided."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The NodeManager answered a start, or never will."""
+
+    container_id: str
+    outcome: Outcome
+    text: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A container's process is gone."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillOver:
+    """A kill is done: the NodeManager says that the container is gone, or would not in time."""
+
+    container_id: str
+    gone: bool
+    text: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """The application master stopped a waiting container."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A call about a waiting container came that only the NodeManager can answer."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionUp:
+    """The attempt has a session."""
+
+    attempt_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLost:
+    """The attempt's last session is gone."""
+
+    attempt_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Adopted:
+    """A container that ran before this sidecar did, as the NodeManager lists it."""
+
+    container_id: str
+    app_id: str
+    resources: Resources
+    opportunistic: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Doubtful:
+    """The NodeManager's list, of a start that an earlier life of the sidecar sent: it is there, or it is not."""
+
+    container_id: str
+    there: bool
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unlaunched:
+    """The NodeManager was restarted after it got a container's start, and lists it as one that it has not launched."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Physical:
+    """Memory that the machine can give without swapping, measured."""
+
+    free_mb: int
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Targeted:
+    """The proxy answered a report: its targets for this node, and waiting containers that it wants shed."""
+
+    targets: Targets | None
+    shed: tuple[Shed, ...]
+    promoted: tuple[str, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Retuned:
+    """Settings changed while containers share the CPU: these hold from now on."""
+
+    shrinking: Shrinking
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Hold nothing any more (or again): what waits is shed, new queueable containers too.
+
+    by: who wants it (admin, yarn, stop); the node holds again when nobody wants it any more.
+    """
+
+    on: bool
+    reason: str
+    now_s: float
+    by: str = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeManagerState:
+    """Whether the NodeManager answers: `why` it does not, "" when it does."""
+
+    why: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Dying:
+    """The NodeManager is killing a container by itself; one that stands still could not end."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class KillAsked:
+    """Memory runs out: this container has to go."""
+
+    container_id: str
+    reason: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time went by."""
+
+    now_s: float
+
+
+Event = (
+    Granted
+    | Dropped
+    | Arrived
+    | Withdrawn
+    | Answered
+    | Ended
+    | KillOver
+    | StopAsked
+    | Forced
+    | SessionUp
+    | SessionLost
+    | Adopted
+    | Doubtful
+    | Unlaunched
+    | Physical
+    | Targeted
+    | Retuned
+    | Drain
+    | NodeManagerState
+    | Dying
+    | KillAsked
+    | Ready
+    | Served
+    | Resized
+    | Squeezed
+    | Tick
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Let the start go to the NodeManager on the connection that brought it."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Answer the start as started; it is kept here."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Send a held start on a session of the attempt; tell `Answered`."""
+
+    container_id: str
+    attempt_id: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Stop a container on a session of the attempt and see it gone; tell `KillOver`."""
+
+    container_id: str
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Give a container its full limits back for the time that it still lives; it shares no more."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """The container waits no longer: calls about it may go on."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Look out for the container's end; tell `Ended`."""
+
+    container_id: str
+    app_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unwatch:
+    """The end is known."""
+
+    container_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The attempt needs no session any more."""
+
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Report this to the proxy until it is acknowledged."""
+
+    event: ContainerEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Warn:
+    """Log this."""
+
+    container_id: str
+    text: str
+
+
+Command = Forward | Hold | Launch | Kill | LetGo | Settled | Watch | Unwatch | Released | Tell | Warn | LasCommand

@@ -1,0 +1,226 @@
+"""What a sidecar must know again after it died: ids, sizes, times and grants; never launch contexts or tokens.
+
+The journal is lines of JSON, each an object of one key. What a line says holds until a later one says otherwise, so
+that a line that is read twice does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from policies.model import Resources
+from quicksilver.common.messages import ContainerEvent, Grant
+from sidecar.cpu_sharing.events import NEW, Story
+from sidecar.cpu_sharing.share import Share
+from sidecar.node.container import KEPT, Entry, Phase
+from sidecar.node.events import Start
+from sidecar.node.node_state import Book
+
+FORMAT: Final = 1
+SEQ_SKIPPED: Final = 10_000
+"""Numbers of events that a new life leaves out: the last ones of the old life may not have reached a full disk."""
+
+
+class BadJournalError(ValueError):
+    """A journal, or a line of it, that cannot be understood."""
+
+
+class Kept(BaseModel):
+    """One container; names as in `sidecar.node.container.Entry` and `sidecar.node.events.Start`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    container_id: str
+    app_id: str
+    attempt_id: str
+    kind: str
+    phase: Phase
+    memory_mb: int
+    vcores: float
+    opportunistic: bool = False
+    am: bool = False
+    priority: int = 0
+    user: str = ""
+    expires_s: float = 0.0
+    arrived_s: float
+    since_s: float
+    sent_s: float | None = None
+    started_s: float | None = None
+    kill_reason: str = ""
+    kill_cause: str = ""
+    grant: Grant | None = None
+    story: Story = NEW
+
+    def entry(self) -> Entry:
+        """Return the container as the node machine has it."""
+        start = Start(
+            container_id=self.container_id,
+            app_id=self.app_id,
+            attempt_id=self.attempt_id,
+            resources=Resources(self.memory_mb, self.vcores),
+            opportunistic=self.opportunistic,
+            am=self.am,
+            priority=self.priority,
+            user=self.user,
+            expires_s=self.expires_s,
+        )
+        entry = Entry(start, self.kind, self.phase, self.arrived_s, self.since_s, self.grant)
+        entry.sent_s, entry.started_s = self.sent_s, self.started_s
+        entry.kill_reason, entry.kill_cause = self.kill_reason, self.kill_cause
+        return entry
+
+
+def kept(entry: Entry, share: Share | None) -> Kept:
+    """Return what is to be known of a container."""
+    start = entry.start
+    return Kept(
+        container_id=entry.id,
+        app_id=start.app_id,
+        attempt_id=start.attempt_id,
+        kind=entry.kind,
+        phase=entry.phase,
+        memory_mb=start.resources.memory_mb,
+        vcores=start.resources.vcores,
+        opportunistic=start.opportunistic,
+        am=start.am,
+        priority=start.priority,
+        user=start.user,
+        expires_s=start.expires_s,
+        arrived_s=entry.arrived_s,
+        since_s=entry.since_s,
+        sent_s=entry.sent_s,
+        started_s=entry.started_s,
+        kill_reason=entry.kill_reason,
+        kill_cause=entry.kill_cause,
+        grant=entry.grant,
+        story=share.story() if share is not None else NEW,
+    )
+
+
+@dataclass(slots=True)
+class Memory:
+    """All that a journal says."""
+
+    node: str = ""
+    boot: str = ""
+    seq: int = 0
+    """The number of the last event."""
+    entries: dict[str, Kept] = field(default_factory=dict)
+    announced: dict[str, tuple[Grant, float]] = field(default_factory=dict)
+    """Grants whose start has not come, with the time of their announcement."""
+    over: dict[str, float] = field(default_factory=dict)
+    """Containers whose end was told without their having run, with the time."""
+    events: dict[int, ContainerEvent] = field(default_factory=dict)
+    """Events that the proxy has not acknowledged, by their number."""
+
+    def take(self, line: str) -> None:
+        """Take in one line. Raises BadJournalError."""
+        try:
+            said = json.loads(line)
+            (word, value), *_ = said.items()
+            getattr(self, f"_take_{word}")(value, said)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise BadJournalError(f"{type(error).__name__} at {line[:80]!r}") from error
+
+    def _take_journal(self, value: int, said: dict[str, Any]) -> None:
+        if value != FORMAT:
+            raise ValueError(f"format {value}, this version reads {FORMAT}")
+        self.node, self.boot = str(said["node"]), str(said["boot"])
+        self.seq = int(said["seq"])
+
+    def _take_entry(self, value: dict[str, Any], _: object) -> None:
+        found = Kept.model_validate(value)
+        self._take_gone(found.container_id, _)
+        self.entries[found.container_id] = found
+
+    def _take_grant(self, value: dict[str, Any], said: dict[str, Any]) -> None:
+        grant = Grant.model_validate(value)
+        self._take_gone(grant.container_id, said)
+        self.announced[grant.container_id] = grant, float(said["since_s"])
+
+    def _take_gone(self, value: str, _: object) -> None:
+        for known in (self.entries, self.announced, self.over):
+            known.pop(value, None)
+
+    def _take_over(self, value: str, said: dict[str, Any]) -> None:
+        self._take_gone(value, said)
+        self.over[value] = float(said["since_s"])
+
+    def _take_event(self, value: dict[str, Any], _: object) -> None:
+        event = ContainerEvent.model_validate(value)
+        self.events[event.seq] = event
+        self.seq = max(self.seq, event.seq)
+
+    def _take_acked(self, value: int, _: object) -> None:
+        self.events = {seq: event for seq, event in self.events.items() if seq > value}
+
+    def _take_served(self, value: dict[str, dict[str, Any]], _: object) -> None:
+        for container_id, story in value.items():
+            if container_id in self.entries:
+                told = Story(**story)
+                self.entries[container_id] = self.entries[container_id].model_copy(update={"story": told})
+
+
+def read(text: str) -> Memory:
+    """Return what a journal says; a last line without its end was never finished, and says nothing.
+
+    Raises BadJournalError when it cannot be understood, or does not begin as a journal does.
+    """
+    memory = Memory()
+    *lines, _ = text.split("\n")
+    if not lines or not lines[0].startswith('{"journal":'):
+        raise BadJournalError("it does not begin as a journal of a sidecar does")
+    for line in lines:
+        memory.take(line)
+    return memory
+
+
+def head_line(node: str, boot: str, seq: int) -> str:
+    """Return the first line of a journal."""
+    return _json({"journal": FORMAT, "node": node, "boot": boot, "seq": seq})
+
+
+def event_line(event: ContainerEvent) -> str:
+    """Return the line of an event that is to be told to the proxy."""
+    return f'{{"event":{event.model_dump_json()}}}'
+
+
+def acked_line(seq: int) -> str:
+    """Return the line that says which events the proxy has."""
+    return _json({"acked": seq})
+
+
+def line_of(book: Book, container_id: str) -> str:
+    """Return the line that says how it stands with a container now."""
+    entry = book.entries.get(container_id)
+    if entry is not None and entry.phase in KEPT:
+        return f'{{"entry":{kept(entry, book.sharing.share(container_id)).model_dump_json()}}}'
+    if container_id in book.announced:
+        grant, since_s = book.announced[container_id]
+        return f'{{"grant":{grant.model_dump_json()},"since_s":{since_s}}}'
+    if container_id in book.over:
+        return _json({"over": container_id, "since_s": book.over[container_id]})
+    return _json({"gone": container_id})
+
+
+def served_line(stories: dict[str, Story]) -> str:
+    """Return the line that says what running containers have attained."""
+    return _json({"served": {container_id: story._asdict() for container_id, story in stories.items()}})
+
+
+def all_lines(book: Book, node: str, boot: str, events: Iterable[ContainerEvent]) -> Iterator[str]:
+    """Yield a journal that says all anew."""
+    yield head_line(node, boot, book.seq)
+    for container_id in (*book.announced, *book.over, *book.entries):
+        yield line_of(book, container_id)
+    for event in events:
+        yield event_line(event)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"))

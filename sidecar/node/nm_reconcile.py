@@ -1,0 +1,109 @@
+"""The NodeManager's own list of containers, by its REST, compared with what the node machine believes."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict
+
+from policies.model import Resources
+from sidecar.gate.start_messages import app_of
+from sidecar.node.container import Entry, Phase
+from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Unlaunched
+
+OVER: Final = frozenset(
+    (
+        "DONE",
+        "EXITED_WITH_SUCCESS",
+        "EXITED_WITH_FAILURE",
+        "CONTAINER_CLEANEDUP_AFTER_KILL",
+        "CONTAINER_RESOURCES_CLEANINGUP",
+        "LOCALIZATION_FAILED",
+        "COMPLETE",
+    )
+)
+"""States of the NodeManager in which a container's process is gone."""
+KILLING: Final = "KILLING"
+"""The state in which the NodeManager has told a container's processes to end."""
+NOT_LAUNCHED: Final = "SCHEDULED"
+"""The state between localization and launch."""
+_YOUNG_S: Final = 3.0
+"""A container that was answered so lately need not be listed yet."""
+
+
+class Listed(BaseModel):
+    """One container of `/ws/v1/node/containers`; fields that are not named here are ignored."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    id: str
+    state: str = ""
+    executionType: str = "GUARANTEED"
+    totalMemoryNeededMB: int = 0
+    totalVCoresNeeded: float = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NmList:
+    """The list, when it was asked for, and when the NodeManager's process began (Unix seconds; 0: not known)."""
+
+    containers: tuple[Listed, ...]
+    asked_s: float
+    began_s: float = 0.0
+
+
+def read_list(answer: Any, asked_s: float, began_s: float = 0.0) -> NmList:
+    """Return the list in a REST answer; an empty NodeManager answers null or "". Raises ValueError for all else."""
+    outer = answer.get("containers") if isinstance(answer, Mapping) else None
+    rows = outer.get("container", []) if isinstance(outer, Mapping) else []
+    if not isinstance(rows, list):
+        raise ValueError("the list of containers is no list")
+    return NmList(tuple(Listed.model_validate(row) for row in rows), asked_s, began_s)
+
+
+FromList = Adopted | Doubtful | Ended | Dying | Unlaunched
+
+
+def compare(
+    listed: NmList, entries: Mapping[str, Entry], gone: Container[str], pidfds: Container[str], now_s: float
+) -> list[FromList]:
+    """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
+
+    gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
+    """
+    events: list[FromList] = []
+    states = {row.id: row for row in listed.containers}
+    for entry in entries.values():
+        if entry.id in states and states[entry.id].state == KILLING and entry.phase is Phase.RUNNING:
+            events.append(Dying(entry.id, now_s))
+        if entry.doubtful and (entry.id in states or entry.since_s + _YOUNG_S < listed.asked_s):
+            events.append(Doubtful(entry.id, entry.id in states, now_s))
+        if entry.id in pidfds or entry.phase not in (Phase.RUNNING, Phase.KILLING):
+            continue
+        row = states.get(entry.id)
+        missing = row is None and entry.since_s + _YOUNG_S < listed.asked_s
+        if missing or (row is not None and row.state in OVER):
+            events.append(Ended(entry.id, now_s))
+        before = entry.sent_s is not None and entry.sent_s < listed.began_s
+        if before and row is not None and row.state == NOT_LAUNCHED:
+            events.append(Unlaunched(entry.id, now_s))
+    events.extend(_unknown(listed.containers, entries, gone, now_s))
+    return events
+
+
+def _unknown(
+    rows: Iterable[Listed], entries: Mapping[str, Entry], gone: Container[str], now_s: float
+) -> list[Adopted | Ended]:
+    return [
+        Adopted(
+            row.id,
+            app_of(row.id),
+            Resources(row.totalMemoryNeededMB, row.totalVCoresNeeded),
+            row.executionType == "OPPORTUNISTIC",
+            now_s,
+        )
+        for row in rows
+        if row.id not in entries and row.id not in gone and row.state not in OVER and app_of(row.id)
+    ]

@@ -1,0 +1,123 @@
+"""The part of the node machine that lets more containers run than there are cores: who goes, and who stands still.
+
+It joins the node's containers with the machine of least attained service (`sidecar.cpu_sharing.las`), and keeps what
+was measured of them. Without a shrinking policy it does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from policies.common.shrinking import Shrinking
+from policies.model import ContainerView, Kind, Way
+from sidecar.cpu_sharing.events import (
+    NEW,
+    Joined,
+    LasCommand,
+    LasEvent,
+    LasRules,
+    Left,
+    Pinned,
+    Ready,
+    Resized,
+    Ruled,
+    Served,
+    Squeezed,
+    Story,
+    Turn,
+)
+from sidecar.cpu_sharing.las import Las
+from sidecar.cpu_sharing.share import Share
+from sidecar.node.container import Entry, Rules
+
+
+def las_rules(shrinking: Shrinking, cores: float) -> LasRules:
+    """Return the machine's rules for a node of so many vcores."""
+    return LasRules(
+        cores=cores,
+        quantum_s=shrinking.quantum_s,
+        starve_quanta=shrinking.starve_quanta,
+        protect_quanta=shrinking.protect_quanta,
+        min_cores=shrinking.min_cores,
+    )
+
+
+class Sharing:
+    """How the containers of one node share its CPU. `shrinking` is None where nothing is ever shrunk."""
+
+    def __init__(self, shrinking: Shrinking | None = None, rules: Rules | None = None) -> None:
+        self.shrinking = shrinking
+        self.las: Las | None = None
+        self.memory_used_mb: dict[str, int] = {}
+        """Resident memory of the containers that are measured."""
+        self.limit = ""
+        """Why nothing can be shrunk here although the policy wants it; "" when it can."""
+        self.whole = False
+        """Whether the resizer knows only all or nothing."""
+        self._am_vcores = rules.am_vcores if rules else None
+        if shrinking is not None and rules is not None:
+            self.las = Las(las_rules(shrinking, rules.capacity.vcores))
+
+    def join(self, entry: Entry, now_s: float, story: Story = NEW) -> list[LasCommand]:
+        """Take in a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
+        if self.las is None or self.shrinking is None:
+            return []
+        vcores = float(entry.start.resources.vcores)
+        if entry.start.am and self._am_vcores is not None:
+            vcores = self._am_vcores
+        return self.las.handle(Joined(entry.id, vcores, self.way(entry), now_s, self.whole, story))
+
+    def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
+        """Take in that a container became guaranteed."""
+        return self._pass(Pinned(container_id, now_s))
+
+    def leave(self, container_id: str, now_s: float) -> list[LasCommand]:
+        """Let go of a container that is over or being killed."""
+        self.memory_used_mb.pop(container_id, None)
+        return self.las.handle(Left(container_id, now_s)) if self.las is not None else []
+
+    def handle(self, event: Ready | Served | Resized | Squeezed | Ruled) -> list[LasCommand]:
+        """Pass on what the shell measured or carried out."""
+        return self._pass(event)
+
+    def turn(self, now_s: float) -> list[LasCommand]:
+        """Take in that time went by."""
+        return self._pass(Turn(now_s))
+
+    def retune(self, shrinking: Shrinking, now_s: float) -> list[LasCommand]:
+        """Take over settings; how a container gives way stays as it was when it started."""
+        if self.las is None:
+            return []
+        self.shrinking = shrinking
+        return self._pass(Ruled(las_rules(shrinking, self.las.rules.cores), now_s))
+
+    def deadline_s(self) -> float | None:
+        """Return when a turn is wanted at the latest."""
+        return self.las.deadline_s() if self.las is not None else None
+
+    def way(self, entry: Entry) -> Way:
+        """Return how a container gives way."""
+        if self.shrinking is None or not entry.yields or entry.start.am:
+            return Way.NONE
+        return self.shrinking.way(replace(entry.view(), kind=Kind.QUEUEABLE))
+
+    def share(self, container_id: str) -> Share | None:
+        """Return what the machine knows of a container."""
+        return self.las.shares.get(container_id) if self.las is not None else None
+
+    def shares(self) -> Mapping[str, Share]:
+        """Return what the machine knows of all containers."""
+        return self.las.shares if self.las is not None else {}
+
+    def view(self, entry: Entry) -> ContainerView:
+        """Return a container as the policies see it, with what was measured."""
+        share = self.share(entry.id)
+        return entry.view(share.attained_s if share else None, self.memory_used_mb.get(entry.id))
+
+    def spread_s(self) -> float:
+        """Return the standard deviation of attained service (Kairos §4.3.3)."""
+        return self.las.spread_s() if self.las is not None else 0.0
+
+    def _pass(self, event: LasEvent) -> list[LasCommand]:
+        return self.las.handle(event) if self.las is not None else []

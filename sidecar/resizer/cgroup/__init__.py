@@ -1,0 +1,1 @@
+"""Resizing by cgroups, v1 and v2."""

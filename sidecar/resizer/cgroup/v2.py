@@ -1,0 +1,381 @@
+"""Resizes by cgroup v2: cpu.max and cpu.weight, cgroup.freeze, accounting by cpu.stat and memory.stat.
+
+Own groups are MOUNT/PARENT/CONTAINER_ID. A group with processes cannot have groups with limits inside (the rule of no
+internal processes, cgroup-v2.rst), so they are not below the NodeManager's group: limits of its service do not hold
+for them, those of a slice do when `parent` is inside it. Under LinuxContainerExecutor the NodeManager's own group gets
+the quota, which bounds Docker's group in it too, and no process is moved. A frozen container can be killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_restore import ATTEMPT, Undo
+from sidecar.resizer.cgroup.v2_mount import below, make_parent, unified
+from sidecar.resizer.cgroup.v2_restore import FULL, Taken, give_back, origin_of, undo_cgroup2
+from sidecar.resizer.processes import PROC, anonymous_mb, family, groups_of, look, scan
+
+__all__ = ["Cgroup2", "undo_cgroup2"]
+
+QUOTA_MIN_US: Final = 1000
+_PERIOD_US: Final = 100_000
+_WEIGHT_MIN, _WEIGHT, _WEIGHT_MAX = 1, 100, 10_000
+_ROUNDS: Final = 100
+_FROZEN_WITHIN_S: Final = 0.5
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_ALONE: Final = "containers that run a container engine or systemd-run inside are to be left out (by_type: none)"
+_CPU_OFF: Final = "set yarn.nodemanager.resource.cpu.enabled, and let +cpu reach the NodeManager's hierarchy"
+
+
+@dataclass(slots=True)
+class _Held:
+    leader: Leader
+    taken: Taken
+    cpu_before_s: float
+    limits: dict[str, str] = field(default_factory=dict)
+    """Control file to the value that was set last."""
+    known: set[int] = field(default_factory=set)
+    """Processes that were seen in the group."""
+    frozen: bool = False
+
+    @property
+    def group(self) -> Path:
+        return self.taken.group
+
+
+class Cgroup2(Resizer):
+    """Cgroup v2; `nm_hierarchy` is LinuxContainerExecutor's, e.g. /hadoop-yarn, None for groups of our own.
+
+    `parent` may have levels (quicksilver/node1): each sidecar of a machine needs its own. One that begins with / is
+    somebody else's as far as it exists, e.g. a systemd slice: only what is made here is removed. `high_ratio` bounds
+    the memory of a shrunk container to this part of what it holds (memory.high: it is throttled and pushed out above),
+    `reclaim_ratio` asks once for this part back; 0 leaves memory alone, which is the default, because both take time.
+    """
+
+    name = "cgroup2"
+    pauses_only = False
+
+    def __init__(
+        self,
+        parent: str = "quicksilver",
+        nm_hierarchy: str | None = None,
+        memory: bool = True,
+        proc: Path = PROC,
+        *,
+        high_ratio: float = 0.0,
+        reclaim_ratio: float = 0.0,
+    ) -> None:
+        self._proc, self._memory, self.nm_hierarchy = proc, memory, nm_hierarchy
+        self._where = unified(proc)
+        self.mount = self._where.mount
+        self.parent = below(self.mount, parent)
+        levels = [self.parent, *self.parent.parents][: len(self.parent.relative_to(self.mount).parts)]
+        self._ours = [level for level in levels if not parent.startswith("/") or not level.exists()]
+        self.high_ratio, self.reclaim_ratio = high_ratio, reclaim_ratio
+        self.slow = bool(high_ratio or reclaim_ratio)
+        self.without_memory = ""
+        """Why memory is not accounted by group, "" when it is."""
+        self._held: dict[str, _Held] = {}
+
+    def attempt(self) -> None:
+        """Make a group, write a quota, remove it. Raises ResizeRefusedError when something of it is refused."""
+        if self.nm_hierarchy:
+            top = below(self.mount, self.nm_hierarchy)
+            files.read(top / "cgroup.procs", "")
+            if "cpu" not in files.read(top / "cgroup.controllers", "").split():
+                raise ResizeRefusedError("", str(top), "the cpu controller does not reach it", remedy=_CPU_OFF)
+            return
+        group = self.parent / f"{ATTEMPT}{os.getpid()}"
+        try:
+            self._make(group, "")
+            files.write(group / "cpu.max", f"{QUOTA_MIN_US} {_PERIOD_US}", "")
+        finally:
+            files.remove_empty([group, *self._ours])
+
+    def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
+        held = self._held.get(container_id)
+        if held is not None and held.leader == leader:
+            self._catch(container_id, held)
+            return
+        held = self._of_nm(container_id, leader) if self.nm_hierarchy else self._of_ours(container_id, leader)
+        try:
+            self._catch(container_id, held)
+        except ResizeRefusedError:
+            give_back(held.taken)
+            raise
+        self._held[container_id] = held
+
+    def shrink(self, container_id: str, cores: float) -> None:  # noqa: D102
+        held = self._get(container_id)
+        period_us = int(held.taken.limits["cpu.max"].split()[1])
+        limits = {"cpu.max": f"{max(QUOTA_MIN_US, round(cores * period_us))} {period_us}"}
+        if "cpu.weight" in held.taken.limits:
+            limits["cpu.weight"] = str(max(_WEIGHT_MIN, min(_WEIGHT_MAX, round(_WEIGHT * cores))))
+        used = self._bytes(held) if self.slow else 0
+        if self.high_ratio and used and "memory.high" in held.taken.limits:
+            limits["memory.high"] = str(round(used * self.high_ratio) // _PAGE * _PAGE)
+        self._limit(container_id, held, limits)
+        self._thaw(container_id, held)
+        if self.reclaim_ratio and used:
+            self._reclaim(container_id, held, round(used * self.reclaim_ratio))
+
+    def freeze(self, container_id: str) -> None:  # noqa: D102
+        held = self._get(container_id)
+        files.write(held.group / "cgroup.freeze", "1", container_id)
+        held.frozen = True
+        until = time.monotonic() + _FROZEN_WITHIN_S
+        while not files.keyed(files.read(held.group / "cgroup.events", container_id)).get("frozen"):
+            if time.monotonic() > until:
+                self._thaw(container_id, held)
+                why = f"not frozen after {_FROZEN_WITHIN_S} s"
+                raise ResizeRefusedError(container_id, str(held.group / "cgroup.freeze"), why)
+            time.sleep(0.001)
+
+    def restore(self, container_id: str) -> None:  # noqa: D102
+        held = self._get(container_id)
+        self._limit(container_id, held, held.taken.limits)
+        self._thaw(container_id, held)
+
+    def holds(self, container_id: str) -> bool:  # noqa: D102
+        held = self._held.get(container_id)
+        if held is None:
+            return False
+        now = {name: files.read_or_none(held.group / name) for name in held.limits}
+        frozen = files.read_or_none(held.group / "cgroup.freeze") == "1"
+        return now == held.limits and frozen == held.frozen and not self._escaped(held)
+
+    def reassert(self, container_id: str) -> None:
+        """Write the limits that were set here last again, and catch what escaped.
+
+        What the NodeManager wrote into its own group is what the container gets back later.
+        """
+        held = self._get(container_id)
+        if held.taken.origin is None:
+            now = {name: files.read(held.group / name, container_id) for name in held.limits}
+            anew = {name: text for name, text in now.items() if text != held.limits[name]}
+            held.taken = replace(held.taken, limits={**held.taken.limits, **anew})
+        self._catch(container_id, held)
+        self._limit(container_id, held, held.limits)
+        if held.frozen:
+            self.freeze(container_id)
+        else:
+            files.write(held.group / "cgroup.freeze", "0", container_id)
+
+    def usage(self, container_id: str) -> Usage:  # noqa: D102
+        held = self._held.get(container_id)
+        cpu_s = self._cpu_s(held.group) if held else None
+        if held is None or cpu_s is None:
+            return Usage(None, None)
+        stat = files.read_or_none(held.group / "memory.stat") or ""
+        charged = files.keyed(stat).get("anon", 0) / 2**20
+        own = sum(anonymous_mb(pid, self._proc) for pid in files.pids(held.group))  # charges do not move with processes
+        return Usage(cpu_s - held.cpu_before_s, round(max(charged, own)))
+
+    def pressure(self, container_id: str) -> dict[str, float]:
+        """Return which part of the last 10 s was lost waiting: cpu_some, memory_some, memory_full (PSI).
+
+        What the kernel does not tell is left out.
+        """
+        held = self._held.get(container_id)
+        lost: dict[str, float] = {}
+        for resource, kinds in (("cpu", ("some",)), ("memory", ("some", "full"))) if held else ():
+            for line in self._stalls(held.group / f"{resource}.pressure") if held else ():
+                kind, _, rest = line.partition(" avg10=")
+                if kind in kinds:
+                    lost[f"{resource}_{kind}"] = float(rest.split()[0]) / 100
+        return lost
+
+    def detach(self, container_id: str) -> None:  # noqa: D102
+        held = self._held.get(container_id)
+        if held is not None:
+            give_back(held.taken)
+            del self._held[container_id]
+
+    def undo(self, container_id: str) -> Undo:  # noqa: D102
+        return self._get(container_id).taken.undo()
+
+    def parents(self) -> list[str]:
+        """Return the parent groups that are ours, the innermost first; `sidecar.service.guardian` removes them too."""
+        return [] if self.nm_hierarchy else [str(level) for level in self._ours]
+
+    def close(self) -> None:
+        """Let go of everything; parent groups go when they are empty. Raises the last ResizeRefusedError."""
+        last: ResizeRefusedError | None = None
+        for container_id in list(self._held):
+            try:
+                self.detach(container_id)
+            except ResizeRefusedError as error:
+                last = error
+        files.remove_empty(Path(group) for group in self.parents())
+        if last is not None:
+            raise last
+
+    def _get(self, container_id: str) -> _Held:
+        try:
+            return self._held[container_id]
+        except KeyError:
+            raise ResizeRefusedError(container_id, self.name, "it is not attached", gone=True) from None
+
+    def _of_nm(self, container_id: str, leader: Leader) -> _Held:
+        group = below(self.mount, self.nm_hierarchy or "") / container_id
+        ended = look(leader.pid, self._proc) is None
+        if not group.is_dir():
+            why = f"the NodeManager made no group of it below {self.nm_hierarchy}"
+            raise ResizeRefusedError(container_id, str(group), why, gone=ended)
+        if not (group / "cpu.max").exists():
+            raise ResizeRefusedError(container_id, str(group), "no cpu controller", remedy=_CPU_OFF, gone=ended)
+        limits = {name: text for name in FULL if (text := files.read_or_none(group / name)) is not None}
+        if not self.high_ratio:
+            limits.pop("memory.high", None)
+        was = Taken(container_id, self.mount, group, None, limits, 0)
+        return _Held(leader, was, self._cpu_s(group) or 0.0, limits=dict(limits))
+
+    def _of_ours(self, container_id: str, leader: Leader) -> _Held:
+        origin = self._origin(container_id, leader.pid)
+        group = self.parent / container_id
+        self._make(group, container_id)
+        limits = {name: text for name, text in FULL.items() if (group / name).exists()}
+        limits["cpu.max"] = f"max {_PERIOD_US}"
+        was = Taken(container_id, self.mount, group, origin, limits, len(self._ours))
+        held = _Held(leader, was, self._cpu_s(group) or 0.0)
+        try:
+            self._limit(container_id, held, limits)
+        except ResizeRefusedError:
+            give_back(was)
+            raise
+        return held
+
+    def _origin(self, container_id: str, pid: int) -> Path:
+        """Return the group of a container, or the NodeManager's when an earlier life of the sidecar took it."""
+        at = self._at(container_id, pid)
+        if at is None:
+            raise ResizeRefusedError(container_id, f"pid {pid}", "the process is gone", gone=True)
+        if at != self.parent and self.parent not in at.parents:
+            return at
+        return origin_of(pid, self._where, self.parent, self._proc) or self.mount
+
+    def _at(self, container_id: str, pid: int) -> Path | None:
+        """Return the group of a process, None when it is gone. Raises ResizeRefusedError when it cannot be seen."""
+        groups = groups_of(pid, self._proc)
+        if groups is None:
+            return None
+        at = self._where.folder(groups.get("", "/"))
+        if at is None or ".." in at.parts:
+            why = f"its group {groups.get('')} is outside of what is mounted here"
+            remedy = "run the sidecar in the host's cgroup namespace"
+            raise ResizeRefusedError(container_id, f"pid {pid}", why, remedy=remedy)
+        return at
+
+    def _make(self, group: Path, container_id: str) -> None:
+        for again in (True, False):
+            try:
+                self.without_memory = make_parent(self.mount, self.parent, self._memory, container_id)
+                files.make(group, container_id)
+                return
+            except ResizeRefusedError as error:
+                if not (again and error.gone):  # another sidecar may just have removed the empty parent
+                    files.remove_empty(self._ours)
+                    raise
+
+    def _catch(self, container_id: str, held: _Held) -> None:
+        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
+        if held.taken.origin is None:
+            return
+        tried: set[int] = set()
+        outside: set[int] = set()
+        for _ in range(_ROUNDS):
+            members = family(held.leader, scan(self._proc), self._proc)
+            if all(process.over for process in members.values()):
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
+            if os.getpid() in members:
+                why = "the sidecar itself is among the container's processes"
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+            outside = members.keys() - set(files.pids(held.group))
+            outside -= {pid for pid in outside & tried if members[pid].over}  # a zombie may have living threads
+            if not outside:
+                held.known = set(files.pids(held.group))
+                return
+            for pid in sorted(outside):
+                self._move(container_id, held, pid, sure=pid in tried)
+            tried |= outside
+        why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
+        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+
+    def _move(self, container_id: str, held: _Held, pid: int, sure: bool) -> None:
+        """Move a process in; a zombie may show a group that is deleted, and is seen again only if it lives."""
+        at = self._at(container_id, pid)
+        if at is None or at == held.group:
+            return
+        if pid not in held.known and at != held.taken.origin:
+            if not sure:
+                return
+            why = f"process {pid} is in a group of its own, {at}"
+            raise ResizeRefusedError(container_id, str(held.group), why, remedy=_ALONE)
+        files.move(held.group, pid, container_id)
+
+    def _limit(self, container_id: str, held: _Held, limits: Mapping[str, str]) -> None:
+        """Write all of `limits`; when one is refused, those before it get their old values back."""
+        before: dict[str, str] = {}
+        try:
+            for name, text in limits.items():
+                files.write(held.group / name, text, container_id)
+                before[name] = held.limits.get(name, held.taken.limits[name])
+        except ResizeRefusedError as error:
+            for name, text in before.items() if not error.gone else ():
+                files.write(held.group / name, text, container_id)
+            raise
+        held.limits.update(limits)
+
+    def _thaw(self, container_id: str, held: _Held) -> None:
+        if held.frozen:
+            files.write(held.group / "cgroup.freeze", "0", container_id)
+            held.frozen = False
+
+    def _escaped(self, held: _Held) -> bool:
+        """Tell whether somebody moved a process out; remembers who is inside."""
+        if held.taken.origin is None:
+            return False
+        inside = set(files.pids(held.group))
+        missing, held.known = held.known - inside, held.known | inside
+        for pid in missing:
+            process = look(pid, self._proc)
+            if process is not None and not process.over:
+                return True
+            held.known.discard(pid)
+        return False
+
+    @staticmethod
+    def _cpu_s(group: Path) -> float | None:
+        text = files.read_or_none(group / "cpu.stat")
+        return files.keyed(text)["usage_usec"] / 1e6 if text else None
+
+    @staticmethod
+    def _bytes(held: _Held) -> int:
+        return int(files.read_or_none(held.group / "memory.current") or 0)
+
+    @staticmethod
+    def _reclaim(container_id: str, held: _Held, wanted: int) -> None:
+        """Ask the kernel for memory back; that it finds less, or is older than 5.19 and has no such file, is fine."""
+        try:
+            files.write(held.group / "memory.reclaim", str(wanted), container_id)
+        except ResizeRefusedError as error:
+            cause = error.__cause__
+            if not isinstance(cause, OSError) or cause.errno not in (errno.EAGAIN, errno.ENOENT):
+                raise
+
+    @staticmethod
+    def _stalls(path: Path) -> list[str]:
+        try:
+            return (files.read_or_none(path) or "").splitlines()
+        except ResizeRefusedError as error:
+            if isinstance(error.__cause__, OSError) and error.__cause__.errno == errno.EOPNOTSUPP:
+                return []  # PSI is off
+            raise

@@ -1,0 +1,178 @@
+"""Resizes Docker containers by their Engine, and all others by another resizer: which it is shows at each container.
+
+A YARN container whose command is `docker run` has its pid file before it has its Docker container. While the client is
+among its processes, attaching is refused retriably; a Docker container that appears even later is taken over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Final, Protocol, runtime_checkable
+
+from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.docker.resizer import DockerResizer
+from sidecar.resizer.processes import PROC, family, scan
+
+_LATE_S: Final = 60.0
+"""So long after it was attached elsewhere, a container's Docker container may still appear."""
+
+
+@runtime_checkable
+class _Ending(Protocol):
+    """What resizers have besides the contract when they keep something of their own."""
+
+    def parents(self) -> list[str]: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(slots=True)
+class _Place:
+    resizer: Resizer
+    leader: Leader
+    attached_s: float
+    last: Callable[[Resizer], None] | None = None
+    """What was asked for last, to be done again where the container is taken over."""
+
+
+class DockerOr:
+    """A Docker resizer, and the one for containers that are none."""
+
+    slow = True
+
+    def __init__(
+        self,
+        docker: DockerResizer,
+        other: Resizer,
+        now_s: Callable[[], float] = time.monotonic,
+        late_s: float = _LATE_S,
+    ) -> None:
+        self.docker, self.other, self.late_s = docker, other, late_s
+        self.name = f"{docker.name} or {other.name}"
+        self.pauses_only = other.pauses_only
+        self._now_s = now_s
+        self._places: dict[str, _Place] = {}
+
+    def of(self, container_id: str) -> Resizer:
+        """Return the resizer that has a container in hand. Raises ResizeRefusedError when none has."""
+        return self._place(container_id).resizer
+
+    def attach(self, container_id: str, leader: Leader) -> None:
+        """Take a container into hand where it belongs."""
+        place = self._places.get(container_id)
+        if place is not None:
+            if place.leader == leader:
+                place.resizer.attach(container_id, leader)
+                return
+            self.detach(container_id)  # it was launched again
+        resizer = self._choose(container_id, leader)
+        resizer.attach(container_id, leader)
+        self._places[container_id] = _Place(resizer, leader, self._now_s())
+
+    def shrink(self, container_id: str, cores: float) -> None:
+        """Bound the container's CPU."""
+        self._do(container_id, lambda resizer: resizer.shrink(container_id, cores))
+
+    def freeze(self, container_id: str) -> None:
+        """Stop the container where it is."""
+        self._do(container_id, lambda resizer: resizer.freeze(container_id))
+
+    def restore(self, container_id: str) -> None:
+        """Give the container its own limits back."""
+        self._do(container_id, lambda resizer: resizer.restore(container_id))
+
+    def holds(self, container_id: str) -> bool:
+        """Tell whether the limits are in force, and the container still belongs where it is."""
+        place = self._places.get(container_id)
+        return place is not None and place.resizer.holds(container_id) and not self._is_late(container_id, place)
+
+    def reassert(self, container_id: str) -> None:
+        """Write the limits again; take over a container whose Docker container appeared late: its `undo` is another."""
+        place = self._place(container_id)
+        if not self._is_late(container_id, place):
+            place.resizer.reassert(container_id)
+            return
+        self.docker.attach(container_id, place.leader)
+        before, place.resizer = place.resizer, self.docker
+        if place.last is not None:
+            place.last(self.docker)
+        before.detach(container_id)
+
+    def usage(self, container_id: str) -> Usage:
+        """Return what the container has used."""
+        place = self._places.get(container_id)
+        return place.resizer.usage(container_id) if place else Usage(None, None)
+
+    def detach(self, container_id: str) -> None:
+        """Let go of the container."""
+        place = self._places.get(container_id)
+        if place is not None:
+            place.resizer.detach(container_id)
+            del self._places[container_id]
+
+    def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
+        """Return what gives the limits back; its `resizer` is that of the one which has the container."""
+        return self.of(container_id).undo(container_id)
+
+    def parents(self) -> list[str]:
+        """Return the parent groups that the other resizer made."""
+        return self.other.parents() if isinstance(self.other, _Ending) else []
+
+    def close(self) -> None:
+        """Let go of everything. Raises the last ResizeRefusedError."""
+        try:
+            if isinstance(self.other, _Ending):
+                self.other.close()
+        finally:
+            self.docker.close()
+            self._places.clear()
+
+    def _choose(self, container_id: str, leader: Leader) -> Resizer:
+        client = _docker_client(container_id, leader)
+        try:
+            if self.docker.knows(container_id):
+                return self.docker
+        except ResizeRefusedError as error:
+            if client or not error.retriable:
+                raise
+            return self.other  # no Docker here, and nothing that asks for it
+        if client:
+            why = "`docker run` has begun, but not its Docker container"
+            raise ResizeRefusedError(container_id, "attach", why, retriable=True)
+        return self.other
+
+    def _is_late(self, container_id: str, place: _Place) -> bool:
+        if place.resizer is self.docker or self._now_s() - place.attached_s > self.late_s:
+            return False
+        try:
+            return self.docker.knows(container_id)
+        except ResizeRefusedError as error:
+            if not error.retriable:
+                raise
+            return False
+
+    def _do(self, container_id: str, what: Callable[[Resizer], None]) -> None:
+        place = self._place(container_id)
+        what(place.resizer)
+        place.last = what
+
+    def _place(self, container_id: str) -> _Place:
+        place = self._places.get(container_id)
+        if place is None:
+            raise ResizeRefusedError(container_id, "resize", "it was not attached")
+        return place
+
+
+def _docker_client(container_id: str, leader: Leader) -> bool:
+    """Tell whether `docker run` for a container of this name is among the processes."""
+    for pid in family(leader, scan()):
+        try:
+            words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if PurePath(words[0]).name == "docker" and "run" in words and any(container_id in word for word in words):
+            return True
+    return False

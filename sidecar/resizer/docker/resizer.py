@@ -1,0 +1,292 @@
+"""Resizes YARN containers that are Docker containers, by the Engine that runs them.
+
+A container's Docker container is found by its name, the YARN container id: so LinuxContainerExecutor's Docker runtime
+names it, and `docker run --name $CONTAINER_ID` under DefaultContainerExecutor. Limits are set through the Engine, which
+would write its own again with the next `docker update`; what is in force is read from the cgroup.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
+from sidecar.resizer.docker.engine import DEFAULT_URL, Engine, Found
+from sidecar.resizer.docker.group import Group, group_of
+from sidecar.resizer.docker.limits import full, quota_us, shrunk
+from sidecar.resizer.docker.records import DEFAULT_FOLDER, Record
+
+_UNFROZEN: Final = "unable to freeze"
+_PAUSE_WITHIN_S: Final = 8.0
+_PAUSE_AGAIN_S: Final = 0.02
+_LOCK_WAIT_S: Final = 2.0
+"""A dying process lets go of its pipe and of its locks one after the other."""
+
+
+@dataclass(slots=True)
+class _Held:
+    leader: Leader
+    found: Found
+    record: Record
+    group: Group | None
+    attached_cpu_s: float
+    limits: dict[str, int]
+    """As they were set last; those that it had are `full`."""
+    paused: bool = field(default=False)
+
+
+class DockerResizer:
+    """The resizer of one Docker daemon."""
+
+    name = "docker"
+    slow = True
+    pauses_only = False
+
+    def __init__(self, url: str = DEFAULT_URL, records: Path = DEFAULT_FOLDER, timeout_s: float = 10.0) -> None:
+        self.engine, self.records = Engine(url, timeout_s), records
+        self._held: dict[str, _Held] = {}
+
+    def knows(self, container_id: str) -> bool:
+        """Tell whether a Docker container of this name exists. Raises ResizeRefusedError."""
+        return self.engine.find(container_id, container_id) is not None
+
+    def attach(self, container_id: str, leader: Leader) -> None:
+        """Take a Docker container into hand, retriably refused while it is still beginning."""
+        held = self._held.get(container_id)
+        if held is not None:
+            if held.leader == leader:
+                return
+            self.detach(container_id)  # it was launched again
+        found = self._running(container_id)
+        group = group_of(found.pid)
+        shares = found.limits.cpu_shares > 0 or (group is not None and not group.v2)
+        record = Record.make(self.records, container_id, self.engine.url, found, shares)
+        try:
+            if record.adopted:
+                give_back(self.engine, record)
+            elif found.paused:
+                raise ResizeRefusedError(
+                    container_id, "attach", "somebody else paused it", remedy="docker unpause", retriable=True
+                )
+        except ResizeRefusedError as error:
+            if record.adopted and not error.gone:
+                record.close()
+            else:
+                record.drop()
+            raise
+        used_s = (group.cpu_s() if group else None) or 0.0
+        self._held[container_id] = _Held(leader, found, record, group, used_s, full(record.limits, record.shares))
+
+    def shrink(self, container_id: str, cores: float) -> None:
+        """Bound the container's CPU; a paused one goes on, within the bound."""
+        held = self._of(container_id, "shrink")
+        self._set(container_id, held, shrunk(held.record.limits, cores, held.record.shares))
+        self._unpause(container_id, held)
+
+    def freeze(self, container_id: str) -> None:
+        """Pause the container."""
+        held = self._of(container_id, "freeze")
+        if held.paused:
+            return
+        unanswered = held.record.paused
+        self._note(held, paused=True)
+        try:
+            self._pause(container_id, held)
+        except ResizeRefusedError as error:
+            if error.retriable or held.paused:  # the daemon may have done it; or did, but not its bound again
+                raise
+            if not (unanswered and self._running(container_id).paused):
+                self._note(held, paused=False)
+                raise
+        held.paused = True
+
+    def restore(self, container_id: str) -> None:
+        """Give the container its own limits back, and let it go on if it was paused here."""
+        held = self._of(container_id, "restore")
+        self._set(container_id, held, full(held.record.limits, held.record.shares))
+        self._unpause(container_id, held)
+
+    def holds(self, container_id: str) -> bool:
+        """Tell whether the cgroup still has the limits that were set last; what is gone has them."""
+        held = self._held.get(container_id)
+        if held is None:
+            return False
+        if held.group is None:
+            return self._holds_by_engine(container_id, held)
+        quota, shares, frozen = held.group.quota_us(), held.group.shares(), held.group.frozen()
+        return (
+            quota in (None, quota_us(held.limits))
+            and (shares is None or shares == held.limits.get("CpuShares", shares))
+            and (not held.paused or frozen in (None, True))
+        )
+
+    def reassert(self, container_id: str) -> None:
+        """Write the limits that were set last again."""
+        held = self._of(container_id, "reassert")
+        self._update(container_id, held, held.limits)
+        if held.paused and not self._running(container_id).paused:
+            self._pause(container_id, held)
+
+    def usage(self, container_id: str) -> Usage:
+        """Return what the container's cgroup has used since it was attached, all its processes together."""
+        held = self._held.get(container_id)
+        if held is None or held.group is None:
+            return Usage(None, None)
+        cpu_s = held.group.cpu_s()
+        return Usage(None if cpu_s is None else cpu_s - held.attached_cpu_s, held.group.memory_mb())
+
+    def detach(self, container_id: str) -> None:
+        """Give everything back and forget the container."""
+        held = self._held.get(container_id)
+        if held is None:
+            return
+        try:
+            self.restore(container_id)
+        except ResizeRefusedError as error:
+            if not error.gone:
+                raise
+        held.record.drop()
+        del self._held[container_id]
+
+    def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
+        """Return where the record lies that says what to give back."""
+        return {"resizer": self.name, "record": str(self._of(container_id, "undo").record.path)}
+
+    def close(self) -> None:
+        """Let go of everything. Raises the last ResizeRefusedError; those records stay for the guardian."""
+        last: ResizeRefusedError | None = None
+        for container_id, held in list(self._held.items()):
+            try:
+                self.detach(container_id)
+            except ResizeRefusedError as error:
+                held.record.close()
+                last = error
+        self._held.clear()
+        self.engine.close()
+        if last is not None:
+            raise last
+
+    def parents(self) -> list[str]:
+        """Return no parent groups: the Engine makes its own."""
+        return []
+
+    def _running(self, container_id: str) -> Found:
+        found = self.engine.find(container_id, container_id)
+        if found is None or found.begins:
+            why = "there is no Docker container of this name" if found is None else "it has not begun yet"
+            raise ResizeRefusedError(container_id, "attach", why, retriable=True)
+        if not found.runs:
+            raise ResizeRefusedError(container_id, "attach", f"the Docker container is {found.status}", gone=True)
+        return found
+
+    def _of(self, container_id: str, setting: str) -> _Held:
+        held = self._held.get(container_id)
+        if held is None:
+            raise ResizeRefusedError(container_id, setting, "it was not attached")
+        return held
+
+    def _set(self, container_id: str, held: _Held, limits: dict[str, int]) -> None:
+        if limits != held.limits or not self.holds(container_id):
+            self._update(container_id, held, limits)
+            held.limits = limits
+
+    def _update(self, container_id: str, held: _Held, limits: dict[str, int]) -> None:
+        self.engine.update(held.found.docker_id, limits, container_id)
+        if held.group is not None and held.group.quota_us() is None:  # the Engine takes limits for the next start
+            raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
+
+    def _pause(self, container_id: str, held: _Held) -> None:
+        """Pause, for a while in vain: the kernel freezes tasks when they run next, and the Engine gives up before.
+
+        What its bound has stopped is given its own limits for that time.
+        """
+        bound, until_s = held.limits, time.monotonic() + _PAUSE_WITHIN_S
+        try:
+            while not self._paused(container_id, held, time.monotonic() >= until_s):
+                self._set(container_id, held, full(held.record.limits, held.record.shares))
+                time.sleep(_PAUSE_AGAIN_S)
+        finally:
+            self._set(container_id, held, bound)
+
+    def _paused(self, container_id: str, held: _Held, is_last: bool) -> bool:
+        try:
+            self.engine.pause(held.found.docker_id, container_id)
+        except ResizeRefusedError as error:
+            if is_last or _UNFROZEN not in error.why:
+                raise
+            return False
+        held.paused = True
+        return True
+
+    def _unpause(self, container_id: str, held: _Held) -> None:
+        if held.record.paused:
+            _let_go_on(self.engine, held.found.docker_id, container_id)
+            held.paused = False
+            self._note(held, paused=False)
+
+    def _note(self, held: _Held, *, paused: bool) -> None:
+        held.record.paused = paused
+        held.record.write()
+
+    def _holds_by_engine(self, container_id: str, held: _Held) -> bool:
+        found = self.engine.find(held.found.docker_id, container_id)
+        if found is None or not found.runs:
+            return True
+        said = {"NanoCpus": found.limits.nano_cpus, "CpuQuota": found.limits.cpu_quota or -1}
+        return all(said.get(key, value) == value for key, value in held.limits.items()) and (
+            not held.paused or found.paused
+        )
+
+
+def give_back(engine: Engine, record: Record) -> None:
+    """Give a container what its record says that it had. Raises ResizeRefusedError; `gone` when there is nothing."""
+    engine.update(record.docker_id, full(record.limits, record.shares), record.container_id)
+    if record.paused:
+        _let_go_on(engine, record.docker_id, record.container_id)
+        record.paused = False
+        record.write()
+
+
+def undo_docker(undo: Mapping[str, object], wait_s: float = _LOCK_WAIT_S) -> None:
+    """Give back what a dead sidecar limited; nothing when another has the container in hand, or it has its limits.
+
+    Raises ResizeRefusedError, also when Docker does not answer; the record then stays for the next sidecar.
+    """
+    record = Record.open(Path(str(undo["record"])), wait_s=wait_s)
+    if record is None:
+        return
+    engine = Engine(record.url)
+    try:
+        if record.adopted:
+            give_back(engine, record)
+    except ResizeRefusedError as error:
+        if not error.gone:
+            record.close()
+            raise
+    finally:
+        engine.close()
+    record.drop()
+
+
+def undo_all(folder: Path = DEFAULT_FOLDER) -> list[ResizeRefusedError]:
+    """Undo every record that no living sidecar holds, and return what was refused."""
+    refused = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            undo_docker({"record": str(path)}, wait_s=0)
+        except ResizeRefusedError as error:
+            refused.append(error)
+    return refused
+
+
+def _let_go_on(engine: Engine, docker_id: str, container_id: str) -> None:
+    """Unpause; that somebody else did so already is fine."""
+    try:
+        engine.unpause(docker_id, container_id)
+    except ResizeRefusedError:
+        found = engine.find(docker_id, container_id)
+        if found is None or found.paused:
+            raise

@@ -1,0 +1,1 @@
+"""The sidecar as a process: dispatch, resizing, reports, the guardian."""

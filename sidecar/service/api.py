@@ -1,0 +1,100 @@
+"""REST of the sidecar: grants of the proxy, the node's state, why a container waits, health, metrics."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import FastAPI, Path, Response
+
+from quicksilver.common.http.rest import ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
+from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
+from sidecar.metrics import CONTENT_TYPE, SidecarMetrics
+from sidecar.node.events import Drain, Dropped, Granted
+from sidecar.node.report_view import container, containers
+from sidecar.service.dispatcher import Runtime
+
+_BODY_BYTES = 8 * 2**20
+
+
+class Health(Message):
+    """Whether the sidecar does its work, and what is missing."""
+
+    status: str
+    """ok, or degraded."""
+    version: str = ""
+    """Of quicksilver."""
+    node_id: str
+    nodemanager: bool | None
+    """Whether the NodeManager is there and its REST answered last time; None before the first time."""
+    proxy: bool | None
+    """Whether the proxy took the last report; None before the first."""
+    settings_version: str = ""
+    """Number and digest of the settings in use, and the windows that are open."""
+    limits: list[str]
+
+
+def make_api(
+    runtime: Runtime, metrics: SidecarMetrics, report: Callable[[], Report], health: Callable[[], Health]
+) -> FastAPI:
+    """Return the REST application; all its routes run in the sidecar's own loop."""
+    app = FastAPI(title="quicksilver sidecar", version="1", docs_url="/docs", redoc_url=None)
+    install_error_handlers(app)
+    app.add_middleware(BodyLimit, max_bytes=_BODY_BYTES)
+    _grant_routes(app, runtime)
+    _node_routes(app, runtime, report)
+
+    @app.get("/healthz", response_model=Health)
+    async def healthz(response: Response) -> Health:
+        """Tell whether the NodeManager and the proxy answer; 503 when the NodeManager does not."""
+        state = health()
+        if state.nodemanager is False:
+            response.status_code = 503
+        return state
+
+    @app.get("/metrics")
+    async def prometheus() -> Response:
+        """Return all metrics in Prometheus's text form."""
+        runtime.measure()
+        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+
+    return app
+
+
+def _grant_routes(app: FastAPI, runtime: Runtime) -> None:
+    @app.post("/v1/grants", status_code=204)
+    async def grants(body: Grants) -> Response:
+        """Take announcements of queueable containers, and forget those whose starts are not wanted any more."""
+        now_s = time.time()
+        if body.grants:
+            runtime.tell(Granted(tuple(body.grants), now_s))
+        if body.drop:  # of what was announced just now, maybe
+            runtime.tell(Dropped(tuple(body.drop), body.drop_reason, now_s))
+        return Response(status_code=204)
+
+    @app.post("/v1/drain", status_code=204)
+    async def drain(body: Draining) -> Response:
+        """Shed what waits and hold nothing new, or end that."""
+        runtime.tell(Drain(body.on, body.reason or "draining", time.time()))
+        return Response(status_code=204)
+
+
+def _node_routes(app: FastAPI, runtime: Runtime, report: Callable[[], Report]) -> None:
+    @app.get("/v1/node", response_model=Report)
+    async def node() -> Report:
+        """Return what the proxy is told, without the events."""
+        return report()
+
+    @app.get("/v1/containers", response_model=list[ContainerReport])
+    async def all_containers() -> list[ContainerReport]:
+        """Return all containers; waiting ones in the order in which they will start, with what they wait for."""
+        return containers(runtime.node, time.time())
+
+    @app.get("/v1/containers/{container_id}", response_model=ContainerReport, responses={404: {"model": ErrorEnvelope}})
+    async def one_container(container_id: Annotated[str, Path(max_length=200)]) -> ContainerReport:
+        """Return one container with what it waits for; 404 when it is not here."""
+        found = container(runtime.node, container_id, time.time())
+        if found is None:
+            raise ApiError(404, "unknown-container", f"{container_id} neither waits nor runs on this node")
+        return found

@@ -1,0 +1,188 @@
+"""The sidecar's end of the guardian: starts it, feeds it, and starts it again when it dies.
+
+Never waits: what the pipe does not take at once is kept and written later, up to a bound; a guardian that does not read
+is replaced by another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from quicksilver.common.process.logs import get_logger
+from sidecar.service.guardian import DEAF_TO
+
+log = get_logger(__name__)
+_KEPT_BYTES_MAX: Final = 4 * 2**20
+_AGAIN_S: Final = 0.2
+_AGAIN_MAX_S: Final = 30.0
+_HERE: Final = Path(__file__).resolve().parents[2]
+
+
+class Guardian:
+    """One guardian process, inside the running loop; `label` is the parent group of this sidecar's containers."""
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.restarts = 0
+        self._undo: dict[str, Mapping[str, object]] = {}
+        self._clean: list[str] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = self._pidfd = -1
+        self._began_s = 0.0
+        self._ended: asyncio.Event | None = None
+        """Set when the guardian has ended; there is one when this end is closing."""
+        self._kept = bytearray()
+        self._writing = False
+        self._again_s = _AGAIN_S
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The guardian's process id, None while there is none."""
+        return self._process.pid if self._process else None
+
+    @property
+    def told(self) -> bool:
+        """Whether the guardian's pipe has all that it was to be told."""
+        return self._process is not None and not self._kept
+
+    def start(self) -> None:
+        """Start the guardian, and tell it all. Raises OSError."""
+        inherited = os.environ.get("PYTHONPATH")
+        env = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])}
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)  # inherited: it is deaf from its first moment
+        try:
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "sidecar.service.guardian", self.label],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+                cwd="/",
+                env=env,
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        assert process.stdin is not None
+        self._pipe = os.dup(process.stdin.fileno())
+        process.stdin.close()
+        os.set_blocking(self._pipe, False)
+        self._pidfd = os.pidfd_open(process.pid)
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._pidfd, self._died)
+        self._began_s = loop.time()
+        self._kept.clear()
+        for container_id, undo in self._undo.items():
+            self._tell({"put": container_id, "undo": undo})
+        if self._clean:
+            self._tell({"clean": self._clean})
+
+    def put(self, container_id: str, undo: Mapping[str, object]) -> bool:
+        """Say how a container gets its full limits back, before it loses them. Returns whether the guardian has it."""
+        self._undo[container_id] = undo
+        self._tell({"put": container_id, "undo": undo})
+        return self.told
+
+    def drop(self, container_id: str) -> None:
+        """Say that a container has its full limits, and is let go."""
+        if self._undo.pop(container_id, None) is not None:
+            self._tell({"del": container_id})
+
+    def clean(self, groups: Sequence[str]) -> None:
+        """Say which groups are to be removed at the end, when they are empty, in this order."""
+        if list(groups) != self._clean:
+            self._clean = list(groups)
+            self._tell({"clean": self._clean})
+
+    async def close(self, wait_s: float = 5.0) -> None:
+        """Close the pipe: the guardian undoes what is left, and ends. It is waited for, but not ended by force."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        process = self._process
+        if process is None:
+            return
+        self._ended = asyncio.Event()
+        if not self._kept:
+            self._close_pipe()
+        try:
+            await asyncio.wait_for(self._ended.wait(), wait_s)
+        except TimeoutError:
+            log.warning(f"the guardian (pid {process.pid}) has not ended after {wait_s:g} s")
+            self._let_go()
+
+    def _tell(self, said: Mapping[str, object]) -> None:
+        if self._process is None or self._pipe < 0:
+            return  # the next one is told all
+        self._kept += json.dumps(said, separators=(",", ":")).encode() + b"\n"
+        if not self._writing:
+            self._write()
+        if len(self._kept) > _KEPT_BYTES_MAX:
+            log.error(f"the guardian (pid {self._process.pid}) does not read; it is replaced")
+            self._process.kill()
+            self._kept.clear()
+
+    def _write(self) -> None:
+        try:
+            while self._kept:
+                del self._kept[: os.write(self._pipe, self._kept)]
+        except BlockingIOError:
+            if not self._writing:
+                asyncio.get_running_loop().add_writer(self._pipe, self._write)
+                self._writing = True
+            return
+        except BrokenPipeError:
+            self._kept.clear()  # its end is told by the pidfd
+        self._stop_writing()
+        if self._ended is not None:
+            self._close_pipe()
+
+    def _stop_writing(self) -> None:
+        if self._writing:
+            asyncio.get_running_loop().remove_writer(self._pipe)
+            self._writing = False
+
+    def _close_pipe(self) -> None:
+        self._stop_writing()
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1
+
+    def _let_go(self) -> None:
+        self._close_pipe()
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._process = None
+
+    def _died(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        status = process.wait()
+        self._let_go()
+        if self._ended is not None:
+            self._ended.set()
+            return
+        self.restarts += 1
+        loop = asyncio.get_running_loop()
+        if loop.time() - self._began_s > 2 * _AGAIN_MAX_S:
+            self._again_s = _AGAIN_S
+        log.error(f"the guardian ended with status {status}; another one starts in {self._again_s:g} s")
+        self._timer = loop.call_later(self._again_s, self._again)
+        self._again_s = min(self._again_s * 2, _AGAIN_MAX_S)
+
+    def _again(self) -> None:
+        self._timer = None
+        try:
+            self.start()
+        except OSError as error:
+            log.error(f"the guardian cannot be started ({error}); tried again in {self._again_s:g} s")
+            self._timer = asyncio.get_running_loop().call_later(self._again_s, self._again)
+            self._again_s = min(self._again_s * 2, _AGAIN_MAX_S)

@@ -1,0 +1,130 @@
+"""Looks after the containers of a node: measures those that share its cores, guards its memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from quicksilver.common.process.logs import get_logger
+from sidecar.cpu_sharing.events import Squeezed
+from sidecar.memory.cgroup_fence import Fence, FenceLimits, default_daemon_cores, fence_mb
+from sidecar.memory.memory_guard import Alarm, GuardCommand, Held, Kill, Memory, MemoryGuard, Reclaim, Squeeze
+from sidecar.memory.pressure import Gauge, group_memory
+from sidecar.node.container import USING
+from sidecar.node.events import KillAsked
+from sidecar.resizer.base import ResizeRefusedError
+from sidecar.service.dispatcher import Runtime
+from sidecar.service.resize_executor import Resizing, Undoes
+
+log = get_logger(__name__)
+_MOMENTS: Final = 5
+"""A quantum is measured so many times at least."""
+
+
+class Minder:
+    """Runs beside the runtime of a node; `resizing` is None where nothing is resized (memory is guarded still)."""
+
+    def __init__(
+        self, runtime: Runtime, resizing: Resizing | None, guard: MemoryGuard, gauge: Gauge, guardian: Undoes
+    ) -> None:
+        self.runtime, self.resizing, self.guard = runtime, resizing, guard
+        self._gauge, self._guardian, self._metrics = gauge, guardian, runtime.metrics
+        settings, cpus = runtime.settings, os.cpu_count() or 1
+        daemon_cores = settings.fence_daemon_cores or default_daemon_cores(cpus)
+        self._fence = Fence(FenceLimits(daemon_cores=daemon_cores, cpus=cpus, cores=settings.fence_cores))
+        self._refused: set[str] = set()
+
+    async def measure(self) -> None:
+        """Measure what containers are given, regularly, until cancelled."""
+        while True:
+            if self.resizing is not None:
+                self._measure(self.resizing)
+            shrinking = self.runtime.node.sharing.shrinking
+            every_s = self.runtime.settings.measure_s
+            await asyncio.sleep(every_s if shrinking is None else min(every_s, shrinking.quantum_s / _MOMENTS))
+
+    def _measure(self, resizing: Resizing) -> None:
+        resizing.measure()
+        sharing = self.runtime.node.sharing
+        for container_id, usage in resizing.usages.items():
+            if usage.memory_mb is not None and sharing.share(container_id) is not None:
+                sharing.memory_used_mb[container_id] = usage.memory_mb
+
+    def look(self) -> int:
+        """Look at the machine's memory and do what the guard says; return what is free, in MB."""
+        now = self._gauge.read()
+        self._metrics.set_stalls(now.memory_stall_ratio, now.cpu_stall_ratio)
+        free_mb = min([now.free_mb, *self._room_mb()])
+        for command in self.guard.handle(Memory(time.time(), free_mb, now.memory_stall_ratio, self._held())):
+            self._obey(command)
+        if self.resizing is not None:
+            self._keep_fence(self.resizing, now.free_mb)
+        return free_mb
+
+    def _room_mb(self) -> list[int]:
+        """Return what is left of the bounds of memory around the containers."""
+        parents = self.resizing.resizer.parents() if self.resizing is not None else []
+        found = map(group_memory, map(Path, parents))
+        return [memory.room_mb for memory in found if memory is not None and memory.room_mb is not None]
+
+    def lift_fence(self) -> None:
+        """Take the fence away."""
+        try:
+            self._fence.lift()
+        except ResizeRefusedError as error:
+            log.warning("the fence around the containers could not be taken away", why=str(error))
+
+    def _keep_fence(self, resizing: Resizing, free_mb: int) -> None:
+        groups = [Path(name) for name in resizing.resizer.parents()]
+        settings, limits = self.runtime.settings, self._fence.limits
+        if settings.fence_memory and limits.memory_mb is None:
+            inside = [memory.used_mb for memory in map(group_memory, groups) if memory is not None]
+            if inside:
+                bound_mb = fence_mb(free_mb, max(inside), settings.fence_keep_mb)
+                self._fence.limits = replace(limits, memory_mb=bound_mb)
+        kept = self._fence.keep(groups)
+        if kept.changed:
+            self._guardian.put("fence", self._fence.undo())
+        for why in kept.refused:
+            if why not in self._refused:
+                self._refused.add(why)
+                log.warning("the fence around the containers is not complete", why=why)
+
+    def _held(self) -> tuple[Held, ...]:
+        node = self.runtime.node
+        small = frozenset(self.resizing.small()) if self.resizing is not None else frozenset()
+        return tuple(
+            Held(
+                container_id=entry.id,
+                kind=entry.kind,
+                allocated_mb=entry.start.resources.memory_mb,
+                used_mb=node.sharing.memory_used_mb.get(entry.id),
+                attained_s=node.sharing.view(entry).attained_s or 0.0,
+                shrunk=entry.id in small,
+                killable=node.killable(entry),
+                am=entry.start.am,
+                started_s=entry.started_s or entry.arrived_s,
+            )
+            for entry in node.entries.values()
+            if entry.phase in USING
+        )
+
+    def _obey(self, command: GuardCommand) -> None:
+        match command:
+            case Squeeze():
+                log.warning("memory is short" if command.on else "memory is well again", why=command.why)
+                self._metrics.squeezed.set(command.on)
+                self.runtime.tell(Squeezed(command.on, command.why, time.time()))
+            case Reclaim():
+                if self.resizing is not None:
+                    self.resizing.reclaim(command.container_id, command.mb)
+            case Kill():
+                self._metrics.memory_kills.inc()
+                log.warning("the last resort against a lack of memory", container=command.container_id, why=command.why)
+                self.runtime.tell(KillAsked(command.container_id, command.why, time.time()))
+            case Alarm():
+                log.error("memory runs out, and nothing here may be killed", why=command.why)

@@ -1,0 +1,156 @@
+"""Sees containers end: a pidfd on each container's session leader, found by the pid file that the NodeManager writes.
+
+The file is `nmPrivate/APP/CONTAINER/CONTAINER.pid` in any of the NodeManager's local directories; only root and the
+NodeManager's own user can read it. Where that fails, `blind` says so, and the NodeManager's list has to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import psutil
+
+from quicksilver.common.process.logs import get_logger
+
+log = get_logger(__name__)
+_BEFORE_S: Final = 2.0
+"""A process that began so much later than its pid file was written is another one, with a recycled number."""
+
+
+@dataclass(slots=True)
+class _Watched:
+    app_id: str
+    pidfd: int | None = None
+    pid: int | None = None
+
+
+class Watcher:
+    """Watches containers inside the running loop.
+
+    `on_found(container_id, pid, began_s)` is called when a container's session leader is known (began_s: Unix time),
+    `on_end(container_id)` once when it ends.
+    """
+
+    def __init__(
+        self,
+        local_dirs: Sequence[Path],
+        poll_s: float,
+        on_end: Callable[[str], None],
+        on_found: Callable[[str, int, float], None] = lambda container_id, pid, began_s: None,
+    ) -> None:
+        self.local_dirs, self.poll_s = tuple(local_dirs), poll_s
+        self.blind = ""
+        """Why pid files cannot be read; "" while they can."""
+        self._on_end, self._on_found = on_end, on_found
+        self._watched: dict[str, _Watched] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def watch(self, container_id: str, app_id: str) -> None:
+        """Look out for a container's end."""
+        self._watched.setdefault(container_id, _Watched(app_id))
+        self._arm()
+
+    def unwatch(self, container_id: str) -> None:
+        """Forget a container."""
+        watched = self._watched.pop(container_id, None)
+        if watched is not None:
+            self._close(watched)
+
+    def unseen(self) -> int:
+        """Return how many containers have no pidfd (yet)."""
+        return sum(1 for w in self._watched.values() if w.pidfd is None)
+
+    def seen(self) -> frozenset[str]:
+        """Return the containers whose process is watched."""
+        return frozenset(cid for cid, w in self._watched.items() if w.pidfd is not None)
+
+    def pid(self, container_id: str) -> int | None:
+        """Return the session leader's process id, when it is known."""
+        watched = self._watched.get(container_id)
+        return watched.pid if watched else None
+
+    def close(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for container_id in list(self._watched):
+            self.unwatch(container_id)
+
+    def _arm(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.poll_s, self._poll)
+
+    def _poll(self) -> None:
+        self._timer = None
+        for container_id, watched in list(self._watched.items()):
+            if watched.pidfd is None:
+                self._look(container_id, watched)
+        if self.unseen():
+            self._arm()
+
+    def _look(self, container_id: str, watched: _Watched) -> None:
+        found = self._pid_file(container_id, watched.app_id)
+        if found is None:
+            return
+        pid, written_s = found
+        try:
+            pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._ended(container_id)
+            return
+        except OSError as error:
+            self._cannot_see(f"pidfd_open failed: {error.strerror or error}")
+            return
+        began_s = _began_s(pid)
+        if began_s > written_s + _BEFORE_S:
+            os.close(pidfd)
+            self._ended(container_id)
+            return
+        watched.pid, watched.pidfd = pid, pidfd
+        asyncio.get_running_loop().add_reader(pidfd, self._ended, container_id)
+        self._on_found(container_id, pid, began_s)
+
+    def _pid_file(self, container_id: str, app_id: str) -> tuple[int, float] | None:
+        """Return the process id in the container's pid file and when it was written; None while there is no file."""
+        for directory in self.local_dirs:
+            path = directory / "nmPrivate" / app_id / container_id / f"{container_id}.pid"
+            try:
+                with path.open("rb") as file:
+                    text, written_s = file.read(64).strip(), os.fstat(file.fileno()).st_mtime
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                self._cannot_see(f"{directory / 'nmPrivate'} cannot be read: {error.strerror or error}")
+                continue
+            if text.isdigit():
+                return int(text), written_s
+        return None
+
+    def _ended(self, container_id: str) -> None:
+        self.unwatch(container_id)
+        self._on_end(container_id)
+
+    def _close(self, watched: _Watched) -> None:
+        if watched.pidfd is not None:
+            asyncio.get_running_loop().remove_reader(watched.pidfd)
+            os.close(watched.pidfd)
+            watched.pidfd = None
+
+    def _cannot_see(self, why: str) -> None:
+        if not self.blind:
+            log.warning(f"{why}: ends of containers are noticed by the NodeManager's list alone, each second")
+        self.blind = why
+
+
+def _began_s(pid: int) -> float:
+    """Return when a process began, Unix seconds; 0 when it is gone (its pidfd then says so)."""
+    try:
+        return psutil.Process(pid).create_time()
+    except psutil.NoSuchProcess:
+        return 0.0

@@ -1,0 +1,19 @@
+"""What of new policies a running sidecar can take over."""
+
+from __future__ import annotations
+
+from policies.config.policy_set import Policies
+from sidecar.node.sharing import Sharing
+
+
+def takeable(new: Policies, old: Policies, sharing: Sharing) -> tuple[Policies, list[str]]:
+    """Return the policies that can hold from now on, and what of `new` cannot, with the reason.
+
+    Whether containers are shrunk at all is settled when the sidecar starts: what resizes them is found out then.
+    """
+    shrinks, before = new.shrinking() is not None, old.shrinking() is not None
+    if shrinks == before or (sharing.las is None and not shrinks):
+        return new, []
+    was, wanted = old.chosen("preempt"), new.chosen("preempt")
+    why = "what resizes is looked for when it starts" if shrinks else "it gives back what is shrunk when it ends"
+    return new.keeping("preempt", old), [f"policies.preempt stays {was}: {wanted} needs a restart ({why})"]

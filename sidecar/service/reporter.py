@@ -1,0 +1,185 @@
+"""Reports to the proxies: each second and on change; events stay until the proxy that serves acknowledged them.
+
+With high availability each ResourceManager has a proxy, and all get every report: a standby knows the nodes when it
+becomes active. Only the active one's answers count, so that it finds every event of which the earlier one did nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+from urllib.parse import quote
+
+from pydantic import ValidationError
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import RefusedError, RestClient
+from quicksilver.common.http.security import Credentials
+from quicksilver.common.messages import Ack, ContainerEvent, Report
+from quicksilver.common.process.logs import get_logger
+from sidecar.config import SidecarSettings
+from sidecar.metrics import SidecarMetrics
+
+log = get_logger(__name__)
+_EVENTS_PER_REPORT: Final = 1000
+_REMIND_S: Final = 60.0
+
+
+class Line(ABC):
+    """The way to one proxy; its calls wait for nobody else's."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.changed = asyncio.Event()
+        self.reachable: bool | None = None
+        self.active: bool | None = None
+        self.warned_s = -_REMIND_S
+
+    @abstractmethod
+    async def post(self, report: Report) -> Ack:
+        """Return the proxy's answer to a report. Raises QuicksilverError, ValidationError."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give back what the line holds."""
+
+
+class RestLine(Line):
+    """A line whose calls are made in a thread of its own."""
+
+    def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
+        super().__init__(url)
+        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
+        self._client = RestClient(url, timeout_s=timeout_s, remedy=remedy, credentials=credentials)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="report")
+
+    async def post(self, report: Report) -> Ack:  # noqa: D102
+        loop = asyncio.get_running_loop()
+        path = report_path(report.node_id)
+        return Ack.model_validate(await loop.run_in_executor(self._thread, self._client.post, path, report))
+
+    def close(self) -> None:  # noqa: D102
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._client.close()
+
+
+def report_path(node_id: str) -> str:
+    """Return where a proxy takes a node's reports."""
+    return f"/v1/nodes/{quote(node_id, safe=':')}/report"
+
+
+class Reporter:
+    """Sends what `build(events)` makes; `on_ack` gets each answer that counts. All of it in one loop.
+
+    on_taken: gets the number up to which the proxy has the events, when it grew.
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[Line],
+        settings: SidecarSettings,
+        metrics: SidecarMetrics,
+        build: Callable[[list[ContainerEvent]], Report],
+        on_ack: Callable[[Ack], None],
+        on_taken: Callable[[int], None] = lambda seq: None,
+    ) -> None:
+        self.settings, self.metrics = settings, metrics
+        self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
+        self._events: deque[ContainerEvent] = deque()
+        self._dropped = 0
+        self._lines = list(lines)
+
+    @property
+    def reachable(self) -> bool | None:
+        """Whether a proxy took the last report; None before the first."""
+        told = [line.reachable for line in self._lines if line.reachable is not None]
+        return any(told) if told else None
+
+    def add(self, event: ContainerEvent) -> None:
+        """Keep an event and report soon."""
+        if len(self._events) >= self.settings.events_max:
+            self._events.popleft()
+            self.metrics.events_dropped.inc()
+            if not self._dropped:
+                log.error("the proxy takes no events: the oldest are dropped", kept=self.settings.events_max)
+            self._dropped += 1
+        self._events.append(event)
+        self.changed()
+
+    def waiting(self) -> Iterable[ContainerEvent]:
+        """Return the events that the proxy has not acknowledged."""
+        return self._events
+
+    def changed(self) -> None:
+        """Report soon."""
+        for line in self._lines:
+            line.changed.set()
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for line in self._lines:
+                group.create_task(self._run(line), name=f"reports to {line.url}")
+
+    async def _run(self, line: Line) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(self.settings.report_s):
+                    await line.changed.wait()
+                if line.reachable is False or line.active is False:
+                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to who makes use of it
+                else:
+                    await asyncio.sleep(self.settings.coalesce_s)
+            except TimeoutError:
+                pass  # nothing changed: the report of each second
+            line.changed.clear()
+            await self._send(line)
+
+    async def send(self) -> bool:
+        """Send one report to each proxy; return whether one took it."""
+        return any(await asyncio.gather(*(self._send(line) for line in self._lines)))
+
+    async def _send(self, line: Line) -> bool:
+        events = [event for event, _ in zip(self._events, range(_EVENTS_PER_REPORT), strict=False)]
+        try:
+            ack = await line.post(self._build(events))
+        except (QuicksilverError, ValidationError) as error:
+            self._failed(line, error)
+            return False
+        self._taken(line, ack, events[-1].seq if events else -1)
+        return True
+
+    def close(self) -> None:
+        """Give the threads and their connections back."""
+        for line in self._lines:
+            line.close()
+
+    def _taken(self, line: Line, ack: Ack, sent: int) -> None:
+        self.metrics.reports.labels("taken").inc()
+        if line.reachable is not True or line.active is not ack.active:
+            what = "the proxy takes our reports" if ack.active else "the standby proxy takes our reports"
+            log.info(what, proxy=line.url, events_dropped=self._dropped)
+        line.reachable, line.active = True, ack.active
+        if not ack.active:
+            return
+        self._dropped = 0
+        before = len(self._events)
+        while self._events and self._events[0].seq <= ack.events_to:
+            self._events.popleft()
+        if len(self._events) < before:
+            self._on_taken(ack.events_to)
+            if self._events and self._events[-1].seq > sent:
+                line.changed.set()  # there are more than one report takes
+        self._on_ack(ack)
+
+    def _failed(self, line: Line, error: Exception) -> None:
+        self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()
+        now_s = asyncio.get_running_loop().time()
+        if line.reachable is not False or now_s - line.warned_s >= _REMIND_S:
+            log.warning("the proxy did not take a report", why=str(error), events_kept=len(self._events))
+            line.warned_s = now_s
+        line.reachable = False

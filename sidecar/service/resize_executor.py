@@ -1,0 +1,308 @@
+"""Carries out on real containers what the machine of shared cores decides; measures them; undoes it all at the end.
+
+Calls for one container never overtake each other. What a fast resizer does is done at once, in the loop; attaching,
+letting go, and all calls of a slow resizer run in threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+from quicksilver.common.process.logs import get_logger
+from sidecar.cpu_sharing.events import Freeze, LasCommand, Ready, Resized, Restore, Served, Shrink
+from sidecar.memory.cgroup_fence import OomScoreRefusedError, prefer_for_oom
+from sidecar.metrics import SidecarMetrics
+from sidecar.node.events import Event
+from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
+from sidecar.resizer.processes import family, scan
+
+T = TypeVar("T")
+log = get_logger(__name__)
+_THREADS: Final = 4
+_ATTACH_RETRY_S: Final = 0.2
+_ATTACH_S: Final = 60.0
+_SLOW_ROUND: Final = 5
+"""Memory, and what stands still, is measured in every so-many-th round only."""
+_HOLD_ROUNDS: Final = 2
+"""Limits are looked at in every so-many-th round, those of one container in a round of its own turn."""
+_STOP_S: Final = 5.0
+
+
+class Undoes(Protocol):
+    """Who gives the limits back when this process dies; `sidecar.service.guardian_client.Guardian`."""
+
+    def put(self, container_id: str, undo: Mapping[str, object]) -> bool: ...  # noqa: D102
+
+    def drop(self, container_id: str) -> None: ...  # noqa: D102
+
+    def clean(self, groups: Sequence[str]) -> None: ...  # noqa: D102
+
+
+@dataclass(slots=True)
+class _Held:
+    """A container in hand."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    attached: bool = False
+    leaving: bool = False
+    small: bool = False
+    """Whether it was shrunk or frozen by us and not restored since."""
+
+
+class Resizing:
+    """All containers of one node, through one resizer; `tell` takes the events that follow."""
+
+    def __init__(
+        self,
+        resizer: Resizer,
+        guardian: Undoes,
+        metrics: SidecarMetrics,
+        tell: Callable[[Event], None],
+        oom_score: Callable[[str], int] = lambda container_id: 0,
+    ) -> None:
+        """Prepare. `oom_score`: the least oom_score_adj that a container's processes get when they are attached."""
+        self.resizer = resizer
+        self._oom_score = oom_score
+        self.usages: dict[str, Usage] = {}
+        """The latest measurement of each container in hand."""
+        self._guardian, self._metrics, self._tell = guardian, metrics, tell
+        self._held: dict[str, _Held] = {}
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resize")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._round = 0
+
+    def found(self, container_id: str, leader: Leader) -> None:
+        """Take a container into hand; its processes are known from now on."""
+        held = self._held.setdefault(container_id, _Held())
+        self._spawn(self._attach(container_id, held, leader))
+
+    def obey(self, command: LasCommand) -> None:
+        """Carry out a command; `Resized` is told."""
+        held = self._held.get(command.container_id)
+        if held is None or not held.attached:
+            self._resized(command.container_id, "it is not in hand")
+        elif self.resizer.slow or held.lock.locked() or isinstance(command, Freeze):
+            self._spawn(self._resize_later(command, held))  # a freezer is waited for, too
+        else:
+            self._resized(command.container_id, self._resize(command, held))
+
+    def leave(self, container_id: str, *, over: bool) -> None:
+        """Let a container go: at once to its full limits; out of hand when it is `over`."""
+        held = self._held.get(container_id)
+        if held is not None:
+            self._spawn(self._let_go(container_id, held, over=over))
+
+    def measure(self) -> None:
+        """Measure what runs, each time; memory and what stands still, sometimes; write rewritten limits again."""
+        self._round += 1
+        everything = self._round % _SLOW_ROUND == 1
+        served: dict[str, float] = {}
+        for container_id, held in list(self._held.items()):
+            if not held.attached or held.leaving or held.lock.locked() or (held.small and not everything):
+                continue
+            usage = self._usage(container_id, memory=everything)
+            if usage.cpu_s is not None:
+                served[container_id] = usage.cpu_s
+        if served:
+            self._tell(Served(served, time.time()))
+        for container_id in self.small():
+            if (hash(container_id) + self._round) % _HOLD_ROUNDS:
+                continue  # not its turn
+            held = self._held[container_id]
+            if self.resizer.slow and everything:
+                self._spawn(self._hold_later(container_id, held))
+            elif not self.resizer.slow and not held.lock.locked() and self._hold(container_id):
+                self._remember(container_id)
+
+    def small(self) -> list[str]:
+        """Return the containers that are shrunk or frozen now."""
+        return [cid for cid, held in self._held.items() if held.small and not held.leaving]
+
+    def in_hand(self) -> Iterable[str]:
+        """Return the containers that are attached."""
+        return [cid for cid, held in self._held.items() if held.attached]
+
+    async def close(self) -> None:
+        """Give every container its full limits back and let go of it; bounded in time, the guardian does the rest."""
+        for container_id, held in list(self._held.items()):
+            self._spawn(self._let_go(container_id, held, over=True))
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=_STOP_S)
+            for task in late:
+                task.cancel()
+            if late:
+                log.warning("containers were not given back in time: the guardian does it", count=len(late))
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        try:
+            self.resizer.close()
+        except ResizeRefusedError as error:
+            self._refused("close", error)
+
+    # One container
+
+    async def _attach(self, container_id: str, held: _Held, leader: Leader) -> None:
+        begun_s = time.monotonic()
+        while not held.leaving:
+            async with held.lock:
+                refused = await self._in_thread(self._attach_now, container_id, leader)
+            if refused is None:
+                if not self._remember(container_id):
+                    return
+                held.attached = True
+                self._metrics.attached.labels(self.resizer.name).inc()
+                self._tell(Ready(container_id, time.time()))
+                return
+            if not refused.retriable or time.monotonic() - begun_s > _ATTACH_S:
+                if not refused.gone:
+                    self._refused("attach", refused)
+                return
+            await asyncio.sleep(_ATTACH_RETRY_S)
+
+    def _attach_now(self, container_id: str, leader: Leader) -> ResizeRefusedError | None:
+        try:
+            self.resizer.attach(container_id, leader)
+            score = self._oom_score(container_id)
+            if score:
+                prefer_for_oom(family(leader, scan()), score)
+        except ResizeRefusedError as error:
+            return error
+        except OomScoreRefusedError as error:
+            log.warning("when memory is out the kernel may choose badly", container=container_id, why=str(error))
+        return None
+
+    def _remember(self, container_id: str) -> bool:
+        """Tell the guardian how to undo everything before anything is done; return whether the container still is."""
+        try:
+            self._guardian.put(container_id, self.resizer.undo(container_id))
+        except ResizeRefusedError as error:
+            self._refused("attach", error)
+            return False
+        self._guardian.clean(self.resizer.parents())
+        return True
+
+    async def _resize_later(self, command: LasCommand, held: _Held) -> None:
+        async with held.lock:
+            if held.leaving:
+                refused = "it is over"
+            else:
+                refused = await self._in_thread(self._resize, command, held)
+        self._resized(command.container_id, refused)
+
+    def _resize(self, command: LasCommand, held: _Held) -> str:
+        """Return why the resizer refused, "" when it did not."""
+        begun_s = time.perf_counter()
+        action = type(command).__name__.lower()
+        try:
+            match command:
+                case Shrink():
+                    held.small = True
+                    self.resizer.shrink(command.container_id, command.cores)
+                case Freeze():
+                    held.small = True
+                    self.resizer.freeze(command.container_id)
+                case Restore():
+                    self.resizer.restore(command.container_id)
+                    held.small = False
+        except ResizeRefusedError as error:
+            if not error.gone:
+                self._refused(action, error)
+            return error.why or "refused"
+        name = self.resizer.name
+        self._metrics.resizes.labels(name, action).inc()
+        self._metrics.resize_s.labels(name, action).observe(time.perf_counter() - begun_s)
+        return ""
+
+    async def _let_go(self, container_id: str, held: _Held, *, over: bool) -> None:
+        held.leaving = True
+        async with held.lock:
+            if held.attached:
+                held.attached = not over
+                given_back = await self._in_thread(self._let_go_now, container_id, over)
+                if over and given_back:
+                    self._guardian.drop(container_id)
+            held.small = False
+        if over and self._held.get(container_id) is held:
+            del self._held[container_id]
+            self.usages.pop(container_id, None)
+
+    def _let_go_now(self, container_id: str, over: bool) -> bool:
+        """Return whether it has its full limits; else the guardian keeps it in mind."""
+        try:
+            if over:
+                self.resizer.detach(container_id)
+            else:
+                self.resizer.restore(container_id)
+        except ResizeRefusedError as error:
+            if not error.gone:
+                self._refused("detach" if over else "restore", error)
+                return False
+        return True
+
+    def reclaim(self, container_id: str, mb: int) -> None:
+        """Push so much memory of a shrunk container out, where the mechanism can."""
+        push = getattr(self.resizer, "reclaim", None)
+        if push is not None:
+            self._spawn(self._reclaim(container_id, lambda: push(container_id, mb)))
+
+    async def _reclaim(self, container_id: str, push: Callable[[], None]) -> None:
+        try:
+            await self._in_thread(push)
+        except ResizeRefusedError as error:
+            if not error.gone:
+                self._refused("reclaim", error)
+
+    def _usage(self, container_id: str, *, memory: bool) -> Usage:
+        """Measure a container; not its memory, where that can be left out and was measured before."""
+        before, cpu_s = self.usages.get(container_id), getattr(self.resizer, "cpu_s", None)
+        if memory or before is None or cpu_s is None:
+            usage = self.resizer.usage(container_id)
+        else:
+            usage = Usage(cpu_s(container_id), before.memory_mb)
+        self.usages[container_id] = usage
+        return usage
+
+    async def _hold_later(self, container_id: str, held: _Held) -> None:
+        async with held.lock:
+            if held.small and not held.leaving and await self._in_thread(self._hold, container_id):
+                self._remember(container_id)
+
+    def _hold(self, container_id: str) -> bool:
+        """Write limits again that somebody else has changed; return whether there were any."""
+        if self.resizer.holds(container_id):
+            return False
+        self._metrics.reasserts.labels(self.resizer.name).inc()
+        log.warning("somebody else changed the limits: written again", container=container_id)
+        try:
+            self.resizer.reassert(container_id)
+        except ResizeRefusedError as error:
+            if not error.gone:
+                self._refused("reassert", error)
+            return False
+        return True
+
+    # Helpers
+
+    def _resized(self, container_id: str, refused: str) -> None:
+        self._tell(Resized(container_id, refused, time.time()))
+
+    def _refused(self, action: str, error: ResizeRefusedError) -> None:
+        self._metrics.resize_failures.labels(self.resizer.name, action).inc()
+        log.warning(f"{action} refused", container=error.container_id, why=str(error))
+
+    async def _in_thread(self, work: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, *arguments)
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a resize failed", exc_info=task.exception())

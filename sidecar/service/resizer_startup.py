@@ -1,0 +1,50 @@
+"""Before a sidecar begins: what an earlier life left is given back, and what resizes here is found out."""
+
+from __future__ import annotations
+
+from policies.config.policy_set import Policies
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import HadoopConf
+from quicksilver.common.process.logs import get_logger
+from sidecar.config import Place, SidecarSettings
+from sidecar.resizer.probe import Chosen, choose, nm_groups
+from sidecar.service.stale_limits import await_guardians, clean
+
+log = get_logger(__name__)
+
+
+def take_hands(settings: SidecarSettings, place: Place, policies: Policies, conf: HadoopConf) -> Chosen:
+    """Return what resizes containers here; nothing where the preempt policy does not shrink.
+
+    Raises SettingsError when the resizer that was named does not work, SidecarAliveError when the group is taken.
+    """
+    if policies.shrinking() is None:
+        return Chosen(None)
+    clean_up(settings, place, conf)
+    chosen = choose(settings.resizer, parent=place.group(settings.cgroup), conf=conf, docker_url=settings.docker_url)
+    if chosen.resizer is None and settings.resizer not in ("auto", "none"):
+        raise SettingsError(
+            f"it does not work here: {'; '.join(chosen.why_not.values())}",
+            place="sidecar.resizer",
+            remedy="set auto, mend that, or choose another preempt policy",
+        )
+    if chosen.resizer is None:
+        log.warning("nothing can be shrunk here: containers beyond the node's vcores wait", why=chosen.why_not)
+    else:
+        log.info("containers are resized", resizer=chosen.resizer.name, not_taken=chosen.why_not)
+    return chosen
+
+
+def clean_up(settings: SidecarSettings, place: Place, conf: HadoopConf) -> list[str]:
+    """Give back what an earlier sidecar of this node left; return the containers. Raises SidecarAliveError."""
+    group = place.group(settings.cgroup)
+    await_guardians(group)
+    hierarchy, _ = nm_groups(conf)
+    cleaned = clean(group, hierarchy)
+    if cleaned.containers:
+        log.warning(
+            "an earlier sidecar left containers shrunk: they have full limits again", containers=cleaned.containers
+        )
+    for why in cleaned.refused:
+        log.warning("what an earlier sidecar left could not be given back", why=why)
+    return list(cleaned.containers)

@@ -1,0 +1,147 @@
+"""Gives back what an earlier life of the sidecar left behind: at the start, and for `quicksilver sidecar restore`.
+
+Harmless when there is nothing, and when it is done twice. Only groups below the parent group of this sidecar are
+touched, and in them only those that are named like containers.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quicksilver.common.errors import QuicksilverError
+from sidecar.resizer.base import ResizeRefusedError
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_mounts import Hierarchy, hierarchies
+from sidecar.resizer.cgroup.v1_restore import ATTEMPT, CONTROLLERS, Taken, give_back
+from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
+from sidecar.resizer.docker.records import DEFAULT_FOLDER
+from sidecar.resizer.docker.resizer import undo_all
+from sidecar.resizer.processes import PROC, look
+
+_DEEP: Final = 8
+_CONTAINER: Final = "container_"
+_POLL_S: Final = 0.02
+
+
+class SidecarAliveError(QuicksilverError):
+    """Another sidecar uses the same parent group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What was given back."""
+
+    containers: tuple[str, ...]
+    refused: tuple[str, ...]
+
+
+def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None:
+    """Wait until the guardian of an earlier life is through. Raises SidecarAliveError when it stays.
+
+    A guardian stays while its sidecar lives: then two sidecars would have one parent group.
+    """
+    until = time.monotonic() + wait_s
+    while found := guardians(label, proc):
+        if time.monotonic() > until:
+            remedy = "give each sidecar of this machine its own parent group, e.g. quicksilver/node1"
+            raise SidecarAliveError(f"another sidecar uses this group (guardian: {found})", place=label, remedy=remedy)
+        time.sleep(_POLL_S)
+
+
+def guardians(label: str, proc: Path = PROC) -> list[int]:
+    """Return the guardians of sidecars that use the parent group `label`."""
+    wanted = ["-m", "sidecar.service.guardian", label]
+    found = []
+    for name in os.listdir(proc):  # noqa: PTH208
+        process = look(int(name), proc) if name.isdigit() else None
+        if process is None or process.over:
+            continue
+        try:
+            words = (proc / name / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words[-4:-1] == wanted:
+            found.append(process.pid)
+    return found
+
+
+def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cleaned:
+    """Give the containers below `parent` their full limits back, move them back, and remove the groups.
+
+    With `nm_hierarchy` the NodeManager's own groups lose their quotas: it sets none itself unless
+    yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage is on, which does not go with shrinking.
+    Docker containers get back what their records say. What signals stopped leaves no trace: only the guardian knows.
+    """
+    done, refused = _clean_cgroup1(parent, nm_hierarchy, proc)
+    more, more_refused = clean_cgroup2(parent, nm_hierarchy, proc)
+    if DEFAULT_FOLDER.is_dir():
+        more_refused += [str(error) for error in undo_all()]
+    return Cleaned(tuple(dict.fromkeys([*done, *more])), (*refused, *more_refused))
+
+
+def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[list[str], list[str]]:
+    mounts = {name: mount for name, mount in hierarchies(proc).items() if mount.writable and name in CONTROLLERS}
+    parts = Path(parent.strip("/")).parts
+    left: list[Taken] = []
+    tops: list[Path] = []
+    for mount in {mount.mount: mount for mount in mounts.values()}.values():
+        found = _parents(mount.mount, parts)
+        tops += found
+        left += [_ours(mount, group, len(parts)) for top in found for group in _containers(top)]
+    if nm_hierarchy and "cpu" in mounts:
+        left += _limited(mounts["cpu"].mount / nm_hierarchy.strip("/"))
+    done, refused = [], []
+    for was in left:
+        try:
+            give_back(was)
+            done.append(was.container_id)
+        except ResizeRefusedError as error:
+            refused.append(str(error))
+    for top in tops:
+        files.remove_empty([*_attempts(top), top, *top.parents[: len(parts) - 1]])
+    return done, refused
+
+
+def _ours(mount: Hierarchy, group: Path, levels: int) -> Taken:
+    """Return how a group of ours is undone: its processes came from the group that our parent group is in."""
+    groups = {controller: group for controller in mount.controllers if controller in CONTROLLERS}
+    return Taken(group.name, groups, {group: group.parents[levels]}, "-1", "1024", levels)
+
+
+def _parents(mount: Path, parts: tuple[str, ...]) -> list[Path]:
+    """Return the folders below a mount whose path ends with `parts`."""
+    return [folder for folder in _folders(mount, _DEEP) if folder.parts[-len(parts) :] == parts]
+
+
+def _folders(folder: Path, deep: int) -> Iterator[Path]:
+    if deep == 0:
+        return
+    try:
+        inner = [Path(entry.path) for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return
+    for path in inner:
+        yield path
+        yield from _folders(path, deep - 1)
+
+
+def _containers(top: Path) -> list[Path]:
+    return sorted(path for path in top.iterdir() if path.name.startswith(_CONTAINER) and path.is_dir())
+
+
+def _attempts(top: Path) -> list[Path]:
+    return [path for path in top.iterdir() if path.name.startswith(ATTEMPT) and path.is_dir()]
+
+
+def _limited(top: Path) -> Iterator[Taken]:
+    """Yield the NodeManager's container groups, and Docker's in them, that have a quota."""
+    for outer in _containers(top) if top.is_dir() else []:
+        for group in (outer, *(path for path in outer.iterdir() if path.is_dir())):
+            quota, shares = (files.read_or_none(group / f"cpu.{name}") for name in ("cfs_quota_us", "shares"))
+            if quota not in (None, "-1"):
+                yield Taken(outer.name, {"cpu": group}, {}, "-1", shares or "1024", 0)

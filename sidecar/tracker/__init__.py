@@ -1,0 +1,1 @@
+"""The relay between a NodeManager and the resource tracker."""

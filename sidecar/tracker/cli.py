@@ -1,0 +1,76 @@
+"""`quicksilver tracker`: run this node's relay between NodeManager and resource tracker."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import click
+import uvloop
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.http.rest import bound_socket
+from quicksilver.common.process.logs import LEVELS, configure_logs, get_logger
+from quicksilver.common.settings.settings_file import load_settings
+from sidecar.tracker.config import TrackerPlace, TrackerSettings
+from sidecar.tracker.supervisor import Keeper
+from sidecar.tracker.worker import TrackerWorker
+
+log = get_logger(__name__)
+
+
+@click.group()
+def tracker() -> None:
+    """The relay between a NodeManager and the ResourceManager's resource tracker: N there, N + Q here."""
+
+
+@tracker.command()
+@click.option(
+    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
+)
+@click.option(
+    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
+)
+@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
+@click.option("--log-json", is_flag=True, help="One JSON object per log line.")
+def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bool) -> None:
+    """Run the relay of this node until SIGTERM."""
+    configure_logs(as_json=log_json, level=log_level)
+    file = load_settings(config)
+    settings = file.section("tracker", TrackerSettings)
+    place = settings.place(load_hadoop_conf(conf_dir or file.hadoop_conf_dir))
+    sockets = _bind(place)
+    for ends in place.ends:
+        log.info(
+            "tracker relay up",
+            **({"rm_id": ends.rm_id} if ends.rm_id else {}),
+            listen=str(ends.listen),
+            upstream=str(ends.upstream),
+            hidden=str(place.extra),
+            mark_guaranteed=settings.mark_guaranteed,
+        )
+
+    def work(keeper: socket.socket) -> None:
+        uvloop.run(_serve(settings, place, sockets, keeper))
+
+    Keeper(sockets, work, settings.stall_s).run()
+    log.info("tracker relay stopped")
+
+
+async def _serve(
+    settings: TrackerSettings, place: TrackerPlace, sockets: list[socket.socket], keeper: socket.socket
+) -> None:
+    await TrackerWorker(settings, place).run(sockets, keeper)
+
+
+def _bind(place: TrackerPlace) -> list[socket.socket]:
+    bound: list[socket.socket] = []
+    try:
+        for ends in place.ends:
+            bound.append(bound_socket(*ends.listen))
+    except QuicksilverError:
+        for sock in bound:
+            sock.close()
+        raise
+    return bound

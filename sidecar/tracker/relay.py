@@ -1,0 +1,290 @@
+"""One connection between a NodeManager and the ResourceManager's resource tracker, as a machine.
+
+The NodeManager believes in N + Q (Kairos thesis, ch. 4), the ResourceManager plans with N: what the NodeManager
+registers is made smaller by Q, what the ResourceManager answers about the node's size is made larger by it. Q comes
+from the settings and never from what passed before, so that another relay can take over between any two messages. What
+needs no change leaves as the bytes that came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hadoop_rpc.connection import Call, ClientConnection, ConnectionContext, Opaque, SaslFrame, ServerConnection
+from hadoop_rpc.errors import RemoteProtocolError
+from hadoop_rpc.events import ClientEvent, Failure, Response, ServerEvent
+from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
+from hadoop_rpc.messages import parsed, replace_body
+from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
+from hadoop_rpc.protos.yarn_pb2 import (
+    C_RUNNING,
+    CSS_SCHEDULED,
+    GUARANTEED,
+    OPPORTUNISTIC,
+    ContainerStatusProto,
+    ResourceProto,
+)
+from hadoop_rpc.protos.yarn_server_pb2 import (
+    NodeHeartbeatRequestProto,
+    NodeHeartbeatResponseProto,
+    RegisterNodeManagerRequestProto,
+    RegisterNodeManagerResponseProto,
+)
+from sidecar.gate.events import Garbage, PassesThrough
+
+TRACKER_PROTOCOL: Final = "org.apache.hadoop.yarn.server.api.ResourceTrackerPB"
+_REGISTER: Final = "registerNodeManager"
+_HEARTBEAT: Final = "nodeHeartbeat"
+_MB_UNITS: Final = ("", "Mi")
+_LONG_MAX: Final = 2**63 - 1
+_INT_MAX: Final = 2**31 - 1
+_CALLS_MAX: Final = 1000
+"""Calls without an answer; a NodeManager has one at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The two resources that are translated; all others pass."""
+
+    memory_mb: int = 0
+    vcores: int = 0
+
+    def __add__(self, other: Size) -> Size:
+        return Size(self.memory_mb + other.memory_mb, self.vcores + other.vcores)
+
+    def __str__(self) -> str:
+        return f"{self.memory_mb} MB, {self.vcores} vcores"
+
+
+@dataclass(frozen=True, slots=True)
+class FromNode:
+    """Bytes of the NodeManager."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class FromRm:
+    """Bytes of the ResourceManager."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToNode:
+    """Send bytes to the NodeManager."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ToRm:
+    """Send bytes to the ResourceManager."""
+
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A NodeManager registers. `clamped`: it has less than is to be hidden, so the ResourceManager sees the least."""
+
+    node_id: str
+    nodemanager: Size
+    resourcemanager: Size
+    clamped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resized:
+    """The ResourceManager gave the node another size. `held`: the NodeManager keeps more, because it runs more."""
+
+    nodemanager: Size
+    resourcemanager: Size
+    held: bool
+
+
+TrackerEvent = FromNode | FromRm
+TrackerCommand = ToNode | ToRm | Registered | Resized | PassesThrough | Garbage
+
+
+class TrackerRelay:
+    """One connection; `handle(event)` is the only way in. After `Garbage` both sides are to be closed.
+
+    extra: Q, what the NodeManager has beyond what the ResourceManager sees. mark_guaranteed: running OPPORTUNISTIC
+    containers are reported as GUARANTEED, see `_marked`.
+    """
+
+    def __init__(
+        self, extra: Size, mark_guaranteed: bool = True, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
+    ) -> None:
+        self.opened = False
+        """Whether the handshake is over."""
+        self._extra, self._mark = extra, mark_guaranteed
+        self._server = ServerConnection(max_frame_bytes)
+        self._client = ClientConnection(max_frame_bytes)
+        self._opaque = False
+        self._broken = False
+        self._asked: dict[int, tuple[str, Size]] = {}
+        """Calls whose answers may tell the node's size: their method, and what ran on the node."""
+        self._told: Size | None = None
+        """The last size that was noted, so that a repeated one is not."""
+        self._out: list[TrackerCommand] = []
+
+    def handle(self, event: TrackerEvent) -> list[TrackerCommand]:
+        """Take in bytes of one side; return what to do, in order."""
+        self._out = []
+        if self._broken:
+            return self._out
+        side = "NodeManager" if isinstance(event, FromNode) else "ResourceManager"
+        try:
+            if isinstance(event, FromNode):
+                for said in self._server.receive_data(event.data):
+                    self._node_said(said)
+            else:
+                for answered in self._client.receive_data(event.data):
+                    self._rm_said(answered)
+        except RemoteProtocolError as error:
+            self._broken = True
+            self._out.append(Garbage(side, str(error)))
+        return self._out
+
+    # What the NodeManager says
+
+    def _node_said(self, event: ServerEvent) -> None:
+        if isinstance(event, Opaque):
+            self._out.append(ToRm(event.data))
+            return
+        raw = event.raw
+        if isinstance(event, ConnectionContext):
+            self.opened = True
+            if event.protocol != TRACKER_PROTOCOL:
+                self._pass_through(f"the protocol is {event.protocol or 'not named'}", encrypted=False)
+        elif isinstance(event, SaslFrame):
+            self._watch(event)
+        elif isinstance(event, Call) and not self._opaque:
+            raw = self._called(event)
+        self._out.append(ToRm(raw))
+
+    def _called(self, call: Call) -> bytes:
+        if call.method == _REGISTER:
+            return self._register(call)
+        if call.method == _HEARTBEAT:
+            return self._heartbeat(call)
+        return call.raw
+
+    def _register(self, call: Call) -> bytes:
+        request = parsed(RegisterNodeManagerRequestProto.FromString, call.body, _REGISTER)
+        self._expect(call, request.nodeStatus.containersStatuses)
+        node_id = f"{request.node_id.host}:{request.node_id.port}"
+        believed = _size(request.resource)
+        least = Size(min(1, believed.memory_mb), min(1, believed.vcores))
+        seen = Size(believed.memory_mb - self._extra.memory_mb, believed.vcores - self._extra.vcores)
+        bounded = _larger(seen, least)
+        self._out.append(Registered(node_id, believed, bounded, clamped=bounded != seen))
+        if bounded == believed:
+            return call.raw
+        _resize(request.resource, bounded)
+        return replace_body(call, request)
+
+    def _heartbeat(self, call: Call) -> bytes:
+        if not self._mark and self._extra == Size():
+            return call.raw
+        request = parsed(NodeHeartbeatRequestProto.FromString, call.body, _HEARTBEAT)
+        statuses = request.node_status.containersStatuses
+        self._expect(call, statuses)
+        return replace_body(call, request) if self._mark and _marked(statuses) else call.raw
+
+    def _expect(self, call: Call, statuses: Iterable[ContainerStatusProto]) -> None:
+        if self._extra == Size():
+            return
+        if len(self._asked) >= _CALLS_MAX:
+            raise RemoteProtocolError(f"more than {_CALLS_MAX} calls without an answer")
+        self._asked[call.call_id] = (call.method, _running(statuses))
+
+    # What the ResourceManager answers
+
+    def _rm_said(self, event: ClientEvent) -> None:
+        if isinstance(event, Opaque):
+            self._out.append(ToNode(event.data))
+            return
+        raw = event.raw
+        if isinstance(event, SaslFrame):
+            self._watch(event)
+        elif isinstance(event, Failure):
+            self._asked.pop(event.call_id, None)
+        elif isinstance(event, Response) and event.call_id in self._asked:
+            raw = self._answered(event, *self._asked.pop(event.call_id))
+        self._out.append(ToNode(raw))
+
+    def _answered(self, event: Response, method: str, running: Size) -> bytes:
+        answer: RegisterNodeManagerResponseProto | NodeHeartbeatResponseProto
+        if method == _REGISTER:
+            answer = parsed(RegisterNodeManagerResponseProto.FromString, event.body, f"answer to {method}")
+        else:
+            answer = parsed(NodeHeartbeatResponseProto.FromString, event.body, f"answer to {method}")
+        if not answer.HasField("resource"):
+            return event.raw
+        given = _size(answer.resource)
+        wanted = given + self._extra
+        kept = _larger(wanted, running)
+        if self._told != kept:
+            self._told = kept
+            self._out.append(Resized(kept, given, held=kept != wanted))
+        _resize(answer.resource, kept)
+        return replace_body(event, answer)
+
+    # Connections that cannot be read
+
+    def _watch(self, event: SaslFrame) -> None:
+        """A login passes as it is, whoever it is for; a signed or encrypted connection shows by its first frame."""
+        if event.state == RpcSaslProto.WRAP and not self._opaque:
+            self._pass_through("the connection is signed or encrypted", encrypted=True)
+
+    def _pass_through(self, reason: str, *, encrypted: bool) -> None:
+        self.opened = self._opaque = True
+        self._server.pass_through()
+        self._client.pass_through()
+        self._asked.clear()
+        self._out.append(PassesThrough(reason, encrypted))
+
+
+def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:
+    """Report running OPPORTUNISTIC containers as GUARANTEED; tell whether there were any.
+
+    `RMNodeImpl.findLostContainers` (Hadoop 3.3 to 3.5) iterates over all launched containers but takes only GUARANTEED
+    ones as reported: with one container missing it declares every running OPPORTUNISTIC one of the node lost. Nothing
+    else of the ResourceManager reads the type of a running container here; an ended one's reaches the application.
+    """
+    found = [s for s in statuses if s.state == C_RUNNING and s.executionType == OPPORTUNISTIC]
+    for status in found:
+        status.executionType = GUARANTEED
+    return bool(found)
+
+
+def _running(statuses: Iterable[ContainerStatusProto]) -> Size:
+    """Return what the NodeManager has given to containers; those that wait in it hold nothing yet."""
+    total = Size()
+    for status in statuses:
+        if status.state == C_RUNNING and status.container_sub_state != CSS_SCHEDULED:
+            total += _size(status.capability)
+    return total
+
+
+def _larger(one: Size, other: Size) -> Size:
+    return Size(max(one.memory_mb, other.memory_mb), max(one.vcores, other.vcores))
+
+
+def _size(resource: ResourceProto) -> Size:
+    return Size(resource.memory, resource.virtual_cores)
+
+
+def _resize(resource: ResourceProto, size: Size) -> None:
+    """Write a size, also into the list of all resources, where Hadoop 3 repeats the two."""
+    resource.memory, resource.virtual_cores = min(size.memory_mb, _LONG_MAX), min(size.vcores, _INT_MAX)
+    for entry in resource.resource_value_map:
+        if entry.key == "memory-mb" and entry.units in _MB_UNITS:
+            entry.value = resource.memory
+        elif entry.key == "vcores":
+            entry.value = resource.virtual_cores
