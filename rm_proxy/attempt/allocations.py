@@ -9,8 +9,9 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from rm_proxy.attempt.allocate_exchange import RowName
 from rm_proxy.attempt.ask_table import Entry, QPlacement, Reason
-from rm_proxy.attempt.cluster_view import Announce, Effect, Granted, World
+from rm_proxy.attempt.cluster_view import World
 from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.effects import Announce, Effect, Granted
 from rm_proxy.attempt.grant_messages import announcement, granted
 from rm_proxy.attempt.held_containers import Live, LiveContainers
 from rm_proxy.attempt.router import Router

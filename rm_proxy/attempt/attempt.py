@@ -14,8 +14,9 @@ from policies.model import Kind
 from rm_proxy.attempt.allocate_exchange import Answered, Open, merge, prepend
 from rm_proxy.attempt.allocations import Arrivals
 from rm_proxy.attempt.ask_table import AskTable, Entry, Key
-from rm_proxy.attempt.cluster_view import DropHeld, Faulted, Refused, World
+from rm_proxy.attempt.cluster_view import World
 from rm_proxy.attempt.container_events import Holdings
+from rm_proxy.attempt.effects import DropHeld, Faulted, Refused
 from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotion
 from rm_proxy.attempt.resync import Resync, doubt

@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
-from quicksilver.common.messages import Grant
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import Live
-from rm_proxy.coordinator.error_budget import Turned
-from rm_proxy.coordinator.nodes import Away
-from rm_proxy.domain.records import CompletionRecord, DecisionRecord, GrantRecord
-from rm_proxy.estimates.estimator import Expectation, Source
+from rm_proxy.estimates.estimator import Expectation
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
@@ -96,132 +92,10 @@ class World(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Announce:
-    """Tell a node's sidecar of a queueable container that is being granted."""
+class Away:
+    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
 
-    node_id: str
-    grant: Grant
-
-
-@dataclass(frozen=True, slots=True)
-class DropHeld:
-    """Tell a node's sidecar to forget a start that it may hold."""
-
-    node_id: str
-    container_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Granted:
-    """A container was delivered to the application master."""
-
-    record: GrantRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Completed:
-    """The end of a container was delivered to the application master."""
-
-    record: CompletionRecord
-
-
-@dataclass(frozen=True, slots=True)
-class FellBack:
-    """Wanted queueable containers went guaranteed after all."""
-
-    app_id: str
-    reason: str
-    count: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Returned:
-    """A container that nobody wants is given back to the ResourceManager."""
-
-    container_id: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Faulted:
-    """A policy raised or answered nonsense; its container went guaranteed."""
-
-    app_id: str
-    fault: str
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """The move of a waiting container is over, one way or another."""
-
-    cause: str
-    """steal or correct."""
-    outcome: str
-    """there, elsewhere, guaranteed, kept (it was not shed in time), lost (nobody asked again in time)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """A decision that is kept for `quicksilver explain`."""
-
-    record: DecisionRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Estimated:
-    """A container ended: what was expected of it when it was granted, and how long it ran; seconds."""
-
-    source: Source
-    expected_s: float
-    ran_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class BadTags:
-    """Tags of an application that look like hints of durations and are none."""
-
-    app_id: str
-    tags: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """The ResourceManager refused an allocate call that the proxy had rewritten."""
-
-    app_id: str
     why: str
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetTurned:
-    """An application, or all of them, went to bypass by the error budget or an order, or came back."""
-
-    turned: Turned
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowFaulted:
-    """A policy of an alternative failed beside the real ones; nothing came of it."""
-
-    alternative: str
-    slot: str
-    fault: str
-
-
-Effect = (
-    Announce
-    | DropHeld
-    | Granted
-    | Completed
-    | FellBack
-    | Returned
-    | Faulted
-    | Moved
-    | Decided
-    | Estimated
-    | BadTags
-    | BudgetTurned
-    | Refused
-    | ShadowFaulted
-)
+    for_s: float
+    nm_down: bool
+    """Whether its sidecar is there, and says so of the NodeManager."""

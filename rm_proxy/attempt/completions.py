@@ -10,7 +10,8 @@ from hadoop_rpc.messages import as_text
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.attempt.cluster_view import Completed, DropHeld, Effect, Returned, World
+from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.effects import Completed, DropHeld, Effect, Returned
 from rm_proxy.attempt.held_containers import Live, LiveContainers
 from rm_proxy.attempt.snapshot import Kept, noted, packed, remembered, unpacked
 from rm_proxy.domain import exit_codes, ids

@@ -7,8 +7,9 @@ from typing import Final
 from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent
 from rm_proxy.attempt.ask_table import AskTable
-from rm_proxy.attempt.cluster_view import DropHeld, Effect, World
+from rm_proxy.attempt.cluster_view import World
 from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import Live, LiveContainers
 from rm_proxy.attempt.router import GUARD_WAIT_S, Router
 from rm_proxy.domain import ids

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from policies.model import AppView, Placement, Route
 from rm_proxy.attempt.ask_entry import QPlacement
-from rm_proxy.attempt.cluster_view import Decided, Effect, FellBack, World
+from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.effects import Decided, Effect, FellBack
 from rm_proxy.domain.records import DecisionRecord
 
 

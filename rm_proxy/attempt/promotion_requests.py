@@ -16,7 +16,8 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
-from rm_proxy.attempt.cluster_view import Decided, Effect, World
+from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.effects import Decided, Effect
 from rm_proxy.attempt.held_containers import Live, LiveContainers
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import DecisionRecord

@@ -12,8 +12,9 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_table import AskTable, Entry, QPlacement, Reason
-from rm_proxy.attempt.cluster_view import Effect, Faulted, World
+from rm_proxy.attempt.cluster_view import World
 from rm_proxy.attempt.decision_records import Verdicts
+from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.held_containers import Live, LiveContainers
 from rm_proxy.attempt.reroute import Again, Credit, one_more, share
 from rm_proxy.domain import ids

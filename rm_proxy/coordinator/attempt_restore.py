@@ -8,7 +8,8 @@ from typing import Final
 from policies.model import Kind
 from quicksilver.common.messages import ContainerState, Report
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import Announce, Effect, World
+from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.effects import Announce, Effect
 from rm_proxy.attempt.grant_messages import announcement
 from rm_proxy.attempt.snapshot import Kept, Note
 from rm_proxy.domain.ids import app_of_container, is_earlier

@@ -11,11 +11,11 @@ from policies.config.schema import Mode
 from policies.model import AppView, Kind, Resources
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report, Targets
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import BudgetTurned, DropHeld, Effect, Estimated
+from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Effect, Estimated, Turned
 from rm_proxy.attempt.held_containers import Live
 from rm_proxy.coordinator.adopted_containers import ENDS, Inheritance
 from rm_proxy.coordinator.attempt_restore import TakeOver, end_earlier
-from rm_proxy.coordinator.error_budget import Budget, Order, Turned
+from rm_proxy.coordinator.error_budget import Budget, Order
 from rm_proxy.coordinator.event_acks import Receipts
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.promotion_choice import Promoter

@@ -16,6 +16,8 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import Final, Literal
 
+from rm_proxy.attempt.effects import Phase, Turned
+
 SLICES: Final = 12
 """Parts of a window; what is older than a window is forgotten part by part."""
 MAX_APPS: Final = 10_000
@@ -39,14 +41,6 @@ class FaultKind(StrEnum):
     """The ResourceManager refused an allocate call that the proxy had rewritten."""
 
 
-class Phase(StrEnum):
-    """Where a breaker stands."""
-
-    ACTIVE = "active"
-    BYPASS = "bypass"
-    TRIAL = "trial"
-
-
 @dataclass(frozen=True, slots=True)
 class BudgetLimits:
     """Settings `proxy.budget_*`; see `rm_proxy.config` for meaning, unit and range."""
@@ -61,15 +55,6 @@ class BudgetLimits:
     quiet_s: float = 300.0
     trial_s: float = 120.0
     trial_ratio: float = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Turned:
-    """A breaker moved: `app_id` is "" for the whole cluster."""
-
-    app_id: str
-    phase: Phase
-    why: str
 
 
 class Sum:

@@ -18,7 +18,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, ContainerView, NodeQueue, NodeView, Placement, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind, Shed
-from rm_proxy.attempt.cluster_view import Decided, Effect, Faulted, Moved
+from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.attempt.held_containers import Live
 from rm_proxy.coordinator.node_queues import Cluster, NodeQueues, StageWaits
 from rm_proxy.domain.ids import app_of_container

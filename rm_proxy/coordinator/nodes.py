@@ -10,6 +10,7 @@ from typing import Final
 from policies.model import NodeView, Resources
 from quicksilver.common.messages import Report
 from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.held_containers import Live
 from rm_proxy.yarn.models import YarnNode
 
@@ -25,16 +26,6 @@ class Own:
     expected_s: float
     reserved: bool = False
     """Room kept for a container that moves here; whoever reserved it gives it up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """A node that starts nothing: its NodeManager is down, or its sidecar is silent and may be dead."""
-
-    why: str
-    for_s: float
-    nm_down: bool
-    """Whether its sidecar is there, and says so of the NodeManager."""
 
 
 @dataclass(slots=True)

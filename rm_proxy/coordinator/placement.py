@@ -12,7 +12,7 @@ from policies.config.schema import Mode
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.held_containers import Live
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import Shortlist

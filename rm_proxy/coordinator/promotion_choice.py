@@ -16,7 +16,7 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, ContainerView, QueueView, Resources
 from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.cluster_view import Effect, Faulted
+from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources
 from quicksilver.common.messages import Shed
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import Effect, Faulted, World
+from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.held_containers import Live
 
 WATCH_S: Final = 30.0

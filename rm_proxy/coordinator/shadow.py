@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Route, ShedTarget
-from rm_proxy.attempt.cluster_view import Decided, Effect, ShadowFaulted
+from rm_proxy.attempt.effects import Decided, Effect, ShadowFaulted
 from rm_proxy.domain.records import DecisionRecord
 
 T = TypeVar("T")

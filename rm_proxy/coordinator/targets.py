@@ -11,7 +11,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Limit, NodeUse, NodeView, Resources, ShedTarget
 from quicksilver.common.messages import Report, Targets
-from rm_proxy.attempt.cluster_view import Decided, Effect, Faulted
+from rm_proxy.attempt.effects import Decided, Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.usage_history import LocalTime, UseHistory, utc
 from rm_proxy.domain.records import DecisionRecord

@@ -13,12 +13,13 @@ from policies.config.schema import full_queue
 from policies.model import AppView, ParentView, QueueView, Resources
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import BadTags
+from rm_proxy.attempt.cluster_view import Away
+from rm_proxy.attempt.effects import BadTags
 from rm_proxy.attempt.held_containers import Live
 from rm_proxy.coordinator.attempt_index import Roll
 from rm_proxy.coordinator.error_budget import BudgetLimits
 from rm_proxy.coordinator.job_outlook import Outlook
-from rm_proxy.coordinator.nodes import Away, Node
+from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.placement import Places
 from rm_proxy.coordinator.queue_usage import QueueUse, parents
 from rm_proxy.domain.ids import app_of_attempt, app_of_container

@@ -22,7 +22,7 @@ from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.resync import TEXT
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.domain import ids

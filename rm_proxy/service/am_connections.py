@@ -11,7 +11,7 @@ from hadoop_rpc.errors import RemoteProtocolError
 from quicksilver.common.process.dial import dial
 from quicksilver.common.process.limits import OTHER_FILES, Seldom, raise_open_files
 from quicksilver.common.process.logs import get_logger
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator

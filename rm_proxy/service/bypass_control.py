@@ -14,8 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from quicksilver.common.http.timeouts import PatientProtocol
 from quicksilver.common.process.logs import get_logger
+from rm_proxy.attempt.effects import Phase, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.error_budget import FaultKind, Order, Phase, Turned
+from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.rows import Row

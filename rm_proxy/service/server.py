@@ -23,7 +23,7 @@ from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Ack, EventKind, Grants, Report
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.api.app import create_app
-from rm_proxy.attempt.cluster_view import (
+from rm_proxy.attempt.effects import (
     Announce,
     BadTags,
     BudgetTurned,

@@ -13,20 +13,22 @@ import errno
 import itertools
 import os
 import socket
-from typing import TYPE_CHECKING, Final
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
 
 from quicksilver.common.address import Address
 from quicksilver.common.process import fdstore
 from quicksilver.common.process.dial import dial
 from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
+from sidecar.config import SidecarSettings
 from sidecar.connections.connection import ClientSide, Link
-from sidecar.connections.handshake_handover import forget
-from sidecar.gate.events import ClientClosed, UpstreamClosed
+from sidecar.connections.handshake_handover import Handshakes, forget
+from sidecar.gate.container_calls import ServicesMeta
+from sidecar.gate.events import ClientClosed, GateEvent, UpstreamClosed
 from sidecar.gate.gate import Gate
-
-if TYPE_CHECKING:
-    from sidecar.service.dispatcher import Runtime
+from sidecar.metrics import SidecarMetrics
+from sidecar.node.node import Node
 
 log = get_logger(__name__)
 _seldom = Seldom()
@@ -39,10 +41,32 @@ _GOING: Final = {7, 8}
 """TCP_CLOSE and TCP_CLOSE_WAIT (Linux, net/tcp_states.h), first byte of TCP_INFO: the peer has hung up."""
 
 
+class Owner(Protocol):
+    """Who owns the connections that are accepted: `sidecar.service.dispatcher.Runtime`."""
+
+    settings: SidecarSettings
+    metrics: SidecarMetrics
+    upstream: Address
+    node: Node
+    meta: ServicesMeta
+    links: set[Link]
+    handshakes: Handshakes
+    stopping: bool
+
+    def tell_gate(self, link: Link, event: GateEvent) -> None:
+        """Hand an event to a gate."""
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine until it ends or the sidecar does."""
+
+    async def reach(self, link: Link) -> None:
+        """Connect a link to the NodeManager. Raises OSError."""
+
+
 class Entrance:
     """Accepts connections of one runtime."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Owner) -> None:
         self._runtime = runtime
         self._numbers = itertools.count()
         self._refused = False

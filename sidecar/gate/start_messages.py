@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from hadoop_rpc.connection import Failure, Response
@@ -22,9 +21,9 @@ from hadoop_rpc.protos.yarn_pb2 import (
     StartContainersResponseProto,
 )
 from policies.model import Resources
+from sidecar.node.container import CONTAINER_ID
 from sidecar.node.events import Outcome, Start
 
-_CONTAINER = re.compile(r"container_(?:e(\d+)_)?(\d+)_(\d+)_(\d+)_(\d+)")
 _SERIAL_BITS = 40
 _LOST = (
     "allocated by a previous rm",
@@ -35,7 +34,6 @@ _LOST = (
 )
 """Parts of the NodeManager's words that mean: not the application's fault, ask for another container."""
 _EARLY = "allocated by a previous rm"
-_FORGED = "invalid container token"
 _THERE = ("already is running on this node", "attempt to relaunch the same")
 """Parts that mean: an earlier try of this start went through."""
 
@@ -62,7 +60,7 @@ def container_id(container: ContainerIdProto) -> str:
 
 def container_proto(text: str) -> ContainerIdProto:
     """Return the id of YARN's text form. Raises ValueError for anything else."""
-    match = _CONTAINER.fullmatch(text)
+    match = CONTAINER_ID.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no container id")
     epoch, timestamp, app, attempt, serial = (int(part or 0) for part in match.groups())
@@ -71,12 +69,6 @@ def container_proto(text: str) -> ContainerIdProto:
     proto.app_attempt_id.application_id.id = app
     proto.app_attempt_id.application_id.cluster_timestamp = timestamp
     return proto
-
-
-def app_of(container: str) -> str:
-    """Return the application of a container id's text form; "" for anything else."""
-    match = _CONTAINER.fullmatch(container)
-    return f"application_{match[2]}_{match[3]}" if match else ""
 
 
 def attempt_of_nm_token(identifier: bytes) -> str:
@@ -157,11 +149,6 @@ def classify(text: str) -> tuple[Outcome, str]:
     if any(part in words for part in _THERE):
         return Outcome.STARTED, text
     return (Outcome.LOST if any(part in words for part in _LOST) else Outcome.REFUSED), text
-
-
-def is_forged(text: str) -> bool:
-    """Tell whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
-    return _FORGED in text.lower()
 
 
 def is_early(text: str) -> bool:

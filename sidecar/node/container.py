@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from policies.model import ContainerView, Kind, Resources
 from quicksilver.common.messages import ContainerState, Expected, Grant
 from sidecar.node.events import Start
+
+CONTAINER_ID = re.compile(r"container_(?:e(\d+)_)?(\d+)_(\d+)_(\d+)_(\d+)")
+"""The text form of a container id: epoch, cluster timestamp, application, attempt and number."""
+_FORGED = "invalid container token"
 
 
 class Phase(StrEnum):
@@ -178,3 +183,14 @@ def is_earlier(attempt_id: str, other_id: str) -> bool:
     app, _, number = attempt_id.rpartition("_")
     other_app, _, other = other_id.rpartition("_")
     return app == other_app and number.isdigit() and other.isdigit() and int(number) < int(other)
+
+
+def app_of(container: str) -> str:
+    """Return the application of a container id's text form; "" for anything else."""
+    match = CONTAINER_ID.fullmatch(container)
+    return f"application_{match[2]}_{match[3]}" if match else ""
+
+
+def is_forged(text: str) -> bool:
+    """Tell whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
+    return _FORGED in text.lower()

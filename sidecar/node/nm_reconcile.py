@@ -9,8 +9,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
-from sidecar.gate.start_messages import app_of
-from sidecar.node.container import Entry, Phase
+from sidecar.node.container import Entry, Phase, app_of
 from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Unlaunched
 
 OVER: Final = frozenset(

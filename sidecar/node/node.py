@@ -15,8 +15,17 @@ from typing import Final
 from policies.model import ContainerView, Resources
 from quicksilver.common.messages import EventKind
 from sidecar.cpu_sharing.events import Ready, Resized, Served, Squeezed
-from sidecar.gate.start_messages import is_forged
-from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase, Rules, app_of_attempt, is_earlier
+from sidecar.node.container import (
+    FOREIGN,
+    GUARANTEED,
+    QUEUEABLE,
+    Entry,
+    Phase,
+    Rules,
+    app_of_attempt,
+    is_earlier,
+    is_forged,
+)
 from sidecar.node.events import (
     Adopted,
     Answered,

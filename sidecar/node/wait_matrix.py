@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from policies.common.wait_matrix import WaitMatrix
 from policies.model import Resources
-from policies.research.wait_matrix import WaitMatrix
 from sidecar.node.wait_estimate import Job, Room, starts_s
 
 

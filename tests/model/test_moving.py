@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rm_proxy.attempt.cluster_view import Effect, Moved
+from rm_proxy.attempt.effects import Effect, Moved
 from sidecar.node.events import Drain
 from tests.model.checks import check
 from tests.model.requestor import Want

@@ -8,7 +8,7 @@ from hadoop_rpc.connection import AM_PROTOCOL, Call, ClientConnection, Failure, 
 from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.relay.relay import Command, Noted, Relay, ToAm, ToRm
 

@@ -16,7 +16,7 @@ from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.attempt import ask_table, router
-from rm_proxy.attempt.cluster_view import Announce, DropHeld, Effect
+from rm_proxy.attempt.effects import Announce, DropHeld, Effect
 from rm_proxy.attempt.snapshot import Kept, Note
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind

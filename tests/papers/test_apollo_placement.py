@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.wait_matrix import Confidence, WaitMatrix, sizes
 from policies.model import Resources
 from policies.research.completion_time import CompletionTime, Input, Server, estimate_s
 from policies.research.stable_matching import dispatch_order, greedy, match, preference
-from policies.research.wait_matrix import Confidence, WaitMatrix, sizes
 from quicksilver.bench.sim.matching import compare, soonest
 from sidecar.node.wait_estimate import Job, Room
 from sidecar.node.wait_matrix import wait_matrix

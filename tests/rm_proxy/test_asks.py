@@ -5,7 +5,7 @@ from typing import Any
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import NodeView, Placement
 from rm_proxy.attempt import ask_table, router
-from rm_proxy.attempt.cluster_view import FellBack
+from rm_proxy.attempt.effects import FellBack
 from tests.rm_proxy.yarn import (
     ALL_Q,
     Am,

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.cluster_view import BudgetTurned, DropHeld, Refused
+from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Phase, Refused, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, Budget, BudgetLimits, FaultKind, Phase, Sum, Turned
+from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, Budget, BudgetLimits, FaultKind, Sum
 from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
 
 LIMITS = BudgetLimits(window_s=60, app_faults=3, faults=5, apps=2, apps_ratio=0.5, quiet_s=100, trial_s=50)

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from quicksilver.common.http.timeouts import PatientProtocol
 from rm_proxy.api.bypass_routes import bypass_routes
-from rm_proxy.attempt.cluster_view import BudgetTurned
+from rm_proxy.attempt.effects import BudgetTurned
 from rm_proxy.cli.bypass import proxy
 from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.metrics import ProxyMetrics

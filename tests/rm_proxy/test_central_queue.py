@@ -13,7 +13,7 @@ from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt import router
-from rm_proxy.attempt.cluster_view import FellBack
+from rm_proxy.attempt.effects import FellBack
 from rm_proxy.coordinator.coordinator import Coordinator
 from sidecar.node.report_view import containers
 from tests.model.requestor import Want

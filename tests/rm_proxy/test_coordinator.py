@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt.cluster_view import DropHeld
+from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import coordinator as coordinator_module
 from rm_proxy.coordinator import node_sampling
 from rm_proxy.coordinator.coordinator import Coordinator

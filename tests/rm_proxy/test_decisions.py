@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.cluster_view import Decided
+from rm_proxy.attempt.effects import Decided
 from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.service.decision_sampling import Decisions, Sampler, Sampling

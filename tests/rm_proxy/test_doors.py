@@ -21,7 +21,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.bench.fake_rm import Master, StandIn
 from quicksilver.common.address import Address
 from quicksilver.common.process.limits import Seldom
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, Grant
-from rm_proxy.attempt.cluster_view import Announce, BadTags, Estimated
+from rm_proxy.attempt.effects import Announce, BadTags, Estimated
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.estimates.estimator import Source
 from tests.rm_proxy.yarn import (

@@ -7,7 +7,7 @@ from policies.config.policy_set import Policies
 from policies.config.schema import Estimate
 from policies.model import AppView
 from quicksilver.common.hadoop.conf import HadoopConf
-from rm_proxy.attempt.cluster_view import BadTags, Estimated
+from rm_proxy.attempt.effects import BadTags, Estimated
 from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.estimates.estimator import Expectation, Source

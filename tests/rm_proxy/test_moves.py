@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, Shed
-from rm_proxy.attempt.cluster_view import Decided, Effect, Moved
+from rm_proxy.attempt.effects import Decided, Effect, Moved
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import DecisionRecord
 from tests.rm_proxy.yarn import (

@@ -9,8 +9,8 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.attempt.cluster_view import DropHeld, Effect
 from rm_proxy.attempt.container_events import AWAY_S
+from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.snapshot import Kept
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids

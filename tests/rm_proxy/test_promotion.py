@@ -11,7 +11,7 @@ import pytest
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt.cluster_view import Completed, Decided, Effect
+from rm_proxy.attempt.effects import Completed, Decided, Effect
 from rm_proxy.attempt.promotion_requests import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
 from rm_proxy.coordinator import promotion_choice
 from rm_proxy.coordinator.coordinator import Coordinator

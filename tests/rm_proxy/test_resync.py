@@ -13,7 +13,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import Kind
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt.cluster_view import Announce
+from rm_proxy.attempt.effects import Announce
 from rm_proxy.attempt.snapshot import Kept
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids

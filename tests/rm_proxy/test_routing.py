@@ -10,7 +10,7 @@ from policies.errors import PolicyFaultError
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
 from rm_proxy.attempt import router
-from rm_proxy.attempt.cluster_view import DropHeld, Faulted, Granted
+from rm_proxy.attempt.effects import DropHeld, Faulted, Granted
 from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from policies.config.registry import Bound
 from policies.model import AppView, Ask, Kind, NodeView, Placement, QueueView, Resources, Route
-from rm_proxy.attempt.cluster_view import Decided, ShadowFaulted
+from rm_proxy.attempt.effects import Decided, ShadowFaulted
 from rm_proxy.coordinator import shadow as shadow_module
 from rm_proxy.coordinator.shadow import Shadow
 from tests.rm_proxy.yarn import ALL_Q, APP, Am, coordinator, node_id, row

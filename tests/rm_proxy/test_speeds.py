@@ -10,7 +10,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt.cluster_view import Announce
+from rm_proxy.attempt.effects import Announce
 from rm_proxy.estimates.node_speeds import DEAD_BAND, HALF_S, MOST_TIMES, Speeds
 from tests.rm_proxy.yarn import ALL_Q, APP, Am, cid, container, coordinator, event, granted_rows, node_id, report, row
 

@@ -12,7 +12,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Bound
 from policies.model import AppView, Ask, Limit, NodeUse, Resources, ShedTarget
 from quicksilver.common.messages import Targets
-from rm_proxy.attempt.cluster_view import Decided, Faulted
+from rm_proxy.attempt.effects import Decided, Faulted
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import DecisionRecord
 from tests.rm_proxy.yarn import ALL_Q, coordinator, node_id, report, yarn_node

@@ -13,7 +13,7 @@ from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, EventKind, Report
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import Effect
+from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord

@@ -8,10 +8,10 @@ from typing import Final
 
 from policies.common.remaining_time import left_s
 from policies.common.victims import Victims, fewest
+from policies.common.wait_matrix import WaitMatrix
 from policies.correct.apollo import Apollo, slower
 from policies.model import ContainerView, Kind, NodeQueue, NodeView, Resources
 from policies.research.tokens import Extra, pick
-from policies.research.wait_matrix import WaitMatrix
 from quicksilver.simulator.apollo.task import SLOT, Task, World
 from sidecar.node.wait_estimate import Job, Room, starts_s
 from sidecar.node.wait_matrix import wait_matrix

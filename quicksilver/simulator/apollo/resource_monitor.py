@@ -8,9 +8,9 @@ from heapq import nsmallest
 from itertools import islice
 from math import ceil
 
+from policies.common.wait_matrix import WaitMatrix
 from policies.correct.apollo import correct, worth
 from policies.model import NodeView
-from policies.research.wait_matrix import WaitMatrix
 from quicksilver.simulator.apollo.task import SLOT, Task, World
 
 

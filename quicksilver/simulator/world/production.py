@@ -29,7 +29,7 @@ from quicksilver.simulator.world.site import HELD, Site
 from quicksilver.simulator.world.views import Distributed, Told, understated
 from quicksilver.simulator.world.work import Job
 from quicksilver.simulator.world.yarn import Yarn
-from rm_proxy.attempt.cluster_view import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from rm_proxy.attempt.effects import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.promotion_choice import wanted as promotes
 from rm_proxy.coordinator.yarn_inventory import Limits

@@ -29,7 +29,8 @@ from quicksilver.bench.emulator.nodes.node_server import Session
 from quicksilver.bench.emulator.nodes.rm_link import Answered
 from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, Relay, Tracker, container_status
 from quicksilver.bench.yarn_client import RemoteCallError
-from sidecar.gate.start_messages import app_of, application_id, container_id
+from sidecar.gate.start_messages import application_id, container_id
+from sidecar.node.container import app_of
 
 COMMAND: Final = "emulated"
 """What a launch context's command begins with; the seconds that the process runs follow, and its exit code if not 0."""
