@@ -11,8 +11,9 @@ import pytest
 
 from quicksilver.cluster.jars import hadoop_jars
 from quicksilver.cluster.java import find_java
+from tests.paths import DATA
 
-DATA = Path(__file__).parent.parent / "data" / "hadoop_rpc"
+RECORDED = DATA / "hadoop_rpc"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ def recorded() -> Callable[[str], Recording]:
     """Read a conversation of tests/data/hadoop_rpc by its name."""
 
     def read(name: str) -> Recording:
-        rows = [line.split(" ") for line in (DATA / f"{name}.txt").read_text().splitlines()]
+        rows = [line.split(" ") for line in (RECORDED / f"{name}.txt").read_text().splitlines()]
         lines = [(who, bytes.fromhex(data)) for who, data in rows]
         password = b"".join(data for who, data in lines if who == "password")
         return Recording([line for line in lines if line[0] != "password"], password)

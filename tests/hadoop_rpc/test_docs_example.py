@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 import hadoop_rpc.connection
 import hadoop_rpc.sasl
 from hadoop_rpc.protos.yarn_pb2 import AllocateRequestProto
+from tests.paths import DOCS
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "hadoop_rpc.md"
+PAGE = DOCS / "hadoop_rpc.md"
 
 
 @pytest.mark.parametrize("name", ["am_auth", "am_integrity", "am_privacy", "am_wrong_password", "nm_containers"])

@@ -13,9 +13,9 @@ from quicksilver.cli import cli
 from quicksilver.common.settings.settings_file import SettingsFileError, parse_settings, read_settings
 from quicksilver.schema import SECTIONS, schema
 from quicksilver.settings_docs import settings_markdown
+from tests.paths import DOCS
 
 jsonschema = pytest.importorskip("jsonschema", reason="jsonschema is in requirements.lock: `make setup` installs it")
-DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = [
     block
     for page in ("policies.md", "operations.md", "sidecar.md", "tracker.md", "preemption.md", "security.md")

@@ -8,6 +8,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from rm_proxy import config
 from rm_proxy.config import ProxySettings
+from tests.paths import DOCS
 
 
 def site(directory: Path, **properties: str) -> HadoopConf:
@@ -94,5 +95,5 @@ def test_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_every_setting_is_in_the_docs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    page = (DOCS / "operations.md").read_text()
     assert [name for name in ProxySettings.model_fields if f"| `{name}` |" not in page] == []

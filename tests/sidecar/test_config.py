@@ -16,8 +16,9 @@ from quicksilver.common.settings.settings_file import SettingsFileError
 from sidecar.cli import sidecar
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
+from tests.paths import DOCS
 
-DOC = Path(__file__).parents[2] / "docs" / "sidecar.md"
+DOC = DOCS / "sidecar.md"
 OVERLAY = {
     "yarn.nodemanager.address": "node1:8041",
     "yarn.nodemanager.webapp.address": "node1:8042",

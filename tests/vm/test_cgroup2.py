@@ -8,10 +8,11 @@ from typing import Final
 
 import pytest
 
+from tests.paths import ROOT
 from tests.vm.kernel import Kernel, KernelMissingError, find_kernel
 from tests.vm.machine import run, why_not
 
-CHECKOUT: Final = Path(__file__).parents[2]
+CHECKOUT: Final = ROOT
 CACHE: Final = CHECKOUT / "run" / "vm"
 INSIDE: Final = "tests/sidecar/resizer/test_real_cgroup2.py"
 WELL: Final = 7

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from quicksilver.doctor.cli import doctor
 from quicksilver.doctor.codes import CODES
 from quicksilver.doctor.install_cli import install_command, uninstall_command
+from tests.paths import DOCS, ROOT
 
-ROOT = Path(__file__).parents[3]
-PAGE = (ROOT / "docs" / "doctor.md").read_text()
+PAGE = (DOCS / "doctor.md").read_text()
 
 
 def test_the_table_has_all_codes_with_their_severity_and_meaning() -> None:

@@ -15,6 +15,7 @@ import pytest
 from quicksilver.workloads.dockerd import Dockerd
 from sidecar.resizer.docker.resizer import DockerResizer, undo_all, undo_docker
 from tests.dockerd import dockerd, private_dockerd
+from tests.paths import ROOT
 from tests.sidecar.resizer.dockers import (
     Run,
     begin,
@@ -27,7 +28,6 @@ from tests.sidecar.resizer.dockers import (
 
 __all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
-_ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ time.sleep(1000)
 
 def shrink_and_die(dockerd: Dockerd, records: Path, cid: str, pid: int) -> None:
     command = [sys.executable, "-c", _SIDECAR, dockerd.url, str(records), cid, str(pid)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=_ROOT, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "shrunk\n"
         process.kill()
@@ -104,7 +104,7 @@ def test_a_killed_sidecar_leaves_what_to_give_back(
     elif heir == "guardian's process":
         line = json.dumps({"put": cid, "undo": {"resizer": "docker", "record": str(record)}}) + "\n"
         command = [sys.executable, "-m", "sidecar.service.guardian", "test"]
-        subprocess.run(command, input=line, text=True, cwd=_ROOT, timeout=60, check=True)
+        subprocess.run(command, input=line, text=True, cwd=ROOT, timeout=60, check=True)
     elif heir == "start":
         assert undo_all(records) == []
     else:
@@ -201,4 +201,4 @@ def test_a_record_that_was_never_finished_is_no_record(resizer: DockerResizer, r
 
 def test_the_sdk_is_not_loaded_before_it_is_used() -> None:
     code = "import sys, sidecar.resizer.docker.resizer as d; d.DockerResizer(); sys.exit('docker' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], cwd=_ROOT, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, timeout=60).returncode == 0

@@ -1,0 +1,8 @@
+"""Folders of this checkout that tests read."""
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+DOCS: Final = ROOT / "docs"
+DATA: Final = ROOT / "tests" / "data"

@@ -1,0 +1,45 @@
+"""A trace's jobs under each competitor."""
+
+from __future__ import annotations
+
+from quicksilver.bench.mercury.raw import packed
+from quicksilver.bench.page.pages import page_of
+from quicksilver.bench.trace import ratios, summary
+from quicksilver.report.model import Bars, Lines, Table
+from tests.quicksilver.bench.page.test_mercury_page import run_of
+
+
+def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
+    runs = [run_of("only_g_tuned", 1, 1.0), run_of("quicksilver_only_q", 1, 0.5)]
+    figures = {run.competitor: summary(run) for run in runs}
+    page = page_of(
+        {
+            "benchmark": "trace",
+            "offered": {"jobs": 15},
+            "competitors": figures,
+            "ratios": {"quicksilver_only_q": ratios(*figures.values())},
+            "raw": {"runs": [packed(run) for run in runs]},
+        }
+    )
+    offered, competitors, used = page.sections
+    assert offered.blocks == [Table(["key", "value"], [("jobs", 15)], "offered")]
+    tables = [block for block in competitors.blocks if isinstance(block, Table)]
+    assert [table.title for table in tables] == ["", "Ratios to only_g_tuned", "By class of job"]
+    assert [row[0] for row in tables[0].rows] == ["only_g_tuned", "quicksilver_only_q"]
+    assert [bar.title for bar in page.plots() if isinstance(bar, Bars)] == [
+        "Makespan",
+        "Job latency, p95",
+        "Task wait, p95",
+        "Kills",
+    ]
+    latency = next(plot for plot in page.plots() if isinstance(plot, Lines) and plot.title == "Job latency, even")
+    assert [len(line.x) for line in latency.series] == [1 + 8, 1 + 15]  # of 15 and 30 jobs: outside of the window, too
+    (costs,) = used.blocks
+    assert isinstance(costs, Table)
+    assert costs.rows[0] == ["only_g_tuned", 4.0, None, 2.0, 500.0, None, 90.0]
+
+
+def test_without_runs_there_are_tables_and_bars() -> None:
+    figures = {"only_g_tuned": summary(run_of("only_g_tuned", 1, 1.0))}
+    page = page_of({"benchmark": "trace", "competitors": figures, "ratios": {}})
+    assert all(isinstance(plot, Bars) for plot in page.plots())

@@ -1,0 +1,56 @@
+"""`quicksilver bench`: what it lists is there, and documented."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from quicksilver.bench.cli import BENCHMARKS, bench
+from tests.paths import DOCS, ROOT
+
+
+@pytest.mark.parametrize("name", [*BENCHMARKS, "page"])
+def test_each_command_is_found_and_has_help(name: str) -> None:
+    done = CliRunner().invoke(bench, [name, "--help"], prog_name="quicksilver bench", catch_exceptions=False)
+    assert done.exit_code == 0
+    assert f"Usage: quicksilver bench {name} " in done.stdout
+
+
+def test_the_list_has_what_help_has() -> None:
+    listed = CliRunner().invoke(bench, ["list", "--json"], catch_exceptions=False)
+    assert list(json.loads(listed.stdout)) == list(BENCHMARKS)
+    as_table = CliRunner().invoke(bench, ["list"], catch_exceptions=False).stdout
+    helped = CliRunner().invoke(bench, ["--help"], catch_exceptions=False).stdout
+    for name in BENCHMARKS:
+        assert re.search(rf"^ *{name}  ", as_table, re.MULTILINE)
+        assert re.search(rf"^ *{name}  ", helped, re.MULTILINE)
+
+
+def test_each_benchmark_is_documented_and_has_a_target_or_a_module() -> None:
+    commands, targets = (DOCS / "cli.md").read_text(), (ROOT / "Makefile").read_text()
+    pages = "".join(page.read_text() for page in DOCS.glob("*.md"))
+    for name in BENCHMARKS:
+        assert f"`{name}`" in commands.partition("`quicksilver bench NAME`")[2]
+        assert f"-m quicksilver.bench.{name} " in targets or f"python -m quicksilver.bench.{name}" in pages
+
+
+def test_an_unknown_one_is_an_error_of_usage() -> None:
+    done = CliRunner().invoke(bench, ["nothing"])
+    assert (done.exit_code, "No such command 'nothing'" in done.stderr) == (2, True)
+
+
+def test_help_imports_no_benchmark() -> None:
+    code = "import sys, quicksilver.bench.cli; print([name for name in sys.modules if name.startswith('bench.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "['quicksilver.bench.cli']"
+
+
+def test_all_are_click_commands() -> None:
+    context = click.Context(bench)
+    assert all(bench.get_command(context, name) is not None for name in bench.list_commands(context))

@@ -1,0 +1,92 @@
+"""The page as a browser has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quicksilver.bench.page.pages import beside
+from quicksilver.report.html import html
+from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table
+from tests.quicksilver.bench.page.test_mercury_page import mercury_result
+from tests.quicksilver.report.browser import MISSING, Browser, browser
+
+pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
+
+_ROWS = "return [...document.querySelectorAll('tbody tr')].map(row => row.cells[0].textContent)"
+_BRIGHTNESS = """
+const luma = colour => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return (2 * r + 5 * g + b) / 8; };
+const style = element => getComputedStyle(element);
+const label = document.querySelector("svg text");
+const line = document.querySelector("svg [id*=line2d] path[style*='--c']");
+const body = style(document.body);
+return [body.backgroundColor, body.color, style(label).fill, style(line).stroke].map(luma);
+"""
+
+
+def page() -> Page:
+    table = Table(["who", "tasks/s"], [["b", 100.5], ["none", None], ["c", Estimate(9, 8, 11)], ["a", 20]])
+    lines = Lines("rate", Axis("s"), Axis("tasks/s"), [Series(name, [0, 1], [1, 2]) for name in ("one", "two")])
+    bars = Bars("kills", Axis("kills"), ["one", "two"], [("all", [1.0, Estimate(2, 1, 3)])])
+    return Page("Mercury & co", [("machine", "2 cores")], [Section("first", [Prose("text"), table, lines, bars])])
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["light", "dark"])
+def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Browser, bool]]:
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "page.html").write_text(html(page()))
+    with browser(folder, dark=request.param) as found:
+        found.open(folder / "page.html")
+        yield found, request.param
+
+
+def test_a_page_stands_by_itself_in_light_and_dark(opened: tuple[Browser, bool]) -> None:
+    found, dark = opened
+    assert found.run("return document.title") == "Mercury & co"
+    assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 2
+    assert found.run("return [...document.querySelectorAll('.legend li')].map(one => one.textContent)") == [
+        "one",
+        "two",
+    ]
+    assert all(found.run("return [...document.querySelectorAll('figure svg')].map(s => s.getBBox().height > 60)"))
+    asked = [url for url in found.requests() if not url.startswith(("data:", "chrome:"))]
+    assert [url.rpartition("/")[2] for url in asked] == ["page.html"]
+    assert found.console() == []
+    back, ink, label, line = found.run(_BRIGHTNESS)
+    assert (back < 60 < 180 < min(ink, label)) if dark else (back > 200 > 80 > max(ink, label))
+    assert abs(line - back) > 60
+
+
+def test_what_a_page_would_ask_others_for_is_refused_and_seen_here(opened: tuple[Browser, bool]) -> None:
+    found, _ = opened
+    found.run("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/picture.png'}))")
+    assert [message for message in found.console() if "Content Security Policy" in message]
+
+
+def test_a_click_sorts_by_number_and_what_is_missing_stays_last(opened: tuple[Browser, bool]) -> None:
+    found, _ = opened
+    assert found.run(_ROWS) == ["b", "none", "c", "a"]
+    found.click("th:nth-child(2) button")
+    assert found.run(_ROWS) == ["c", "a", "b", "none"]
+    found.click("th:nth-child(2) button")
+    assert found.run(_ROWS) == ["b", "a", "c", "none"]
+    assert found.run("return document.querySelector('th:nth-child(2)').ariaSort") == "descending"
+    found.click("th:nth-child(1) button")
+    assert found.run(_ROWS) == ["a", "b", "c", "none"]
+    assert found.run("return document.querySelector('th:nth-child(2)').ariaSort") is None
+
+
+def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], tmp_path: Path) -> None:
+    found, _ = opened
+    found.console(), found.requests()
+    file = tmp_path / "mercury-1.json"
+    file.write_text(json.dumps(mercury_result()))
+    found.open(beside(file))
+    assert found.run("return document.title") == "bench-mercury"
+    assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
+    assert found.run("return document.querySelectorAll('table').length") == 7
+    assert found.console() == []
+    assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []

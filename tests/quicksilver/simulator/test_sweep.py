@@ -1,0 +1,116 @@
+"""What a study runs, from its options."""
+
+from __future__ import annotations
+
+import pytest
+
+from quicksilver.simulator.errors import UnknownSystemError
+from quicksilver.simulator.sweep import Choice, StudyError, Wanted, cases, choice, split, value_of, variants
+from tests.quicksilver.simulator.queues import register
+
+
+@pytest.fixture(autouse=True)
+def _systems(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("10", 10),
+        ("0.5", 0.5),
+        ("true", True),
+        ("null", None),
+        ("topk_wait", "topk_wait"),
+        ('"10"', "10"),
+        ("[1]", [1]),
+    ],
+)
+def test_values(text: str, value: object) -> None:
+    assert value_of(text) == value
+
+
+def test_commas_within_brackets_and_quotes_stay() -> None:
+    assert split('1, [2,3],{"a":4,"b":5},"x,]y",z') == ["1", "[2,3]", '{"a":4,"b":5}', '"x,]y"', "z"]
+
+
+def test_choices() -> None:
+    assert choice("place.k=10,20,20,50", "--sweep") == Choice("place.k", (10, 20, 50))
+    assert choice("a=1,1.0,true", "--sweep").values == (1, 1.0, True)
+    assert choice("a=x,y", "--set", several=False).values == ("x,y",)
+    for text in ("a", "=1", "a=", "a=1,,2"):
+        with pytest.raises(StudyError, match="--sweep: "):
+            choice(text, "--sweep")
+
+
+def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
+    wanted = Wanted(
+        ("queues", "others"),
+        (Choice("cutoff_s", (5,)), Choice("others.choices", (4,))),
+        (Choice("queues.choices", (1, 2)), Choice("fails_at", (0, 7))),
+        cutoff_s=90.0,
+    )
+    found = variants(wanted)
+    assert [variant.label for variant in found] == [
+        "queues choices=1 fails_at=0",
+        "queues choices=1 fails_at=7",
+        "queues choices=2 fails_at=0",
+        "queues choices=2 fails_at=7",
+        "others fails_at=0",
+        "others fails_at=7",
+    ]
+    assert found[3].settings == {"choices": 2, "cutoff_s": 5.0, "fails_at": 7, "policies": None}
+    assert found[3].varied == {"queues.choices": 2, "fails_at": 7}
+    assert found[4].settings["choices"] == 4
+    assert len({variant.key for variant in found}) == 6
+    assert [(case.variant.label, case.seed) for case in cases(found[:2], (1, 2))][1:3] == [
+        ("queues choices=1 fails_at=7", 1),
+        ("queues choices=1 fails_at=0", 2),
+    ]
+
+
+def test_the_study_s_cutoff_and_policies_reach_who_takes_them() -> None:
+    section = {"place": {"policy": "topk_wait", "settings": {"k": 5}}}
+    wanted = Wanted(("queues",), (), (Choice("place.k", (10, 20)),), section, 90.0)
+    found = variants(wanted)
+    assert [variant.settings["cutoff_s"] for variant in found] == [90.0, 90.0]
+    assert found[1].settings["policies"] == {"place": {"policy": "topk_wait", "settings": {"k": 20}}}
+    assert section["place"]["settings"] == {"k": 5}
+    (one,) = variants(Wanted(("queues",), (Choice("place", ("random",)),)))
+    assert one.settings["policies"] == {"place": {"policy": "random"}}
+    with pytest.raises(StudyError, match=r"queues\.policies\.place\.settings\.k: must be >= 1, got 0"):
+        variants(Wanted(("queues",), (), (Choice("place.k", (0,)),), section))
+
+
+def test_policies_that_are_the_system_s_own_are_changed_not_replaced() -> None:
+    section = {"queues": ["a"], "place": {"policy": "topk_wait"}}
+    wanted = Wanted(("mercury", "opportunistic"), (), (Choice("place.k", (7,)),), section)
+    mercury, opportunistic = (variant.settings["policies"] for variant in variants(wanted))
+    assert (mercury["queues"], mercury["place"]) == (["a"], {"policy": "topk_wait", "settings": {"k": 7}})
+    assert opportunistic["place"] == {"policy": "least_queue", "settings": {"k": 7}}
+    assert opportunistic["order"] == {"policy": "fifo"}
+    (other,) = variants(Wanted(("opportunistic",), (Choice("place", ("random",)), Choice("route", ("only_g",)))))
+    assert other.settings["policies"]["place"] == {"policy": "random"}
+    assert other.settings["policies"]["routes"] == [{"policy": "only_g"}]
+
+
+def test_settings_of_a_slot_that_is_not_named_are_those_of_the_default_policy() -> None:
+    for_k, for_share = Choice("place.k", (7,)), Choice("quota.factor", (0.5,))
+    (one,) = variants(Wanted(("quicksilver",), (for_k, for_share)))
+    assert one.settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
+    assert one.settings["policies"]["quota"]["policy"] == "queue_share"
+
+
+def test_equal_settings_are_run_once() -> None:
+    assert len(variants(Wanted(("queues",), (), (Choice("cutoff_s", (5, 5.0)),)))) == 1
+
+
+def test_mistakes_are_told_before_anything_runs() -> None:
+    with pytest.raises(StudyError, match=r"--sweep: queues and others have no setting 'choises'; did you mean choices"):
+        variants(Wanted(("queues", "others"), (), (Choice("choises", (1,)),)))
+    with pytest.raises(StudyError, match=r"queues\.choices: must be >= 1, got 0 \(queues to look at, 1\.\.\)"):
+        variants(Wanted(("queues",), (), (Choice("choices", (0,)),)))
+    with pytest.raises(StudyError, match=r"--set: queues has no setting 'others\.choices'"):
+        variants(Wanted(("queues",), (Choice("others.choices", (1,)),)))
+    with pytest.raises(UnknownSystemError):
+        variants(Wanted(("queue",)))

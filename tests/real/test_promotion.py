@@ -1,0 +1,198 @@
+"""Running queueable containers become guaranteed on real YARN, and nothing kills them any more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import requests
+
+from policies.model import Resources
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.cluster.testing import free_base_port
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients
+from quicksilver.workloads.distributed_shell import reported, start_shell
+from quicksilver.workloads.records import GUARANTEED, Watch
+from quicksilver.workloads.rest import get_json
+from rm_proxy.yarn.client import YarnRest
+from tests.real.job import Task, job
+
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+NODES, VCORES, TASK_MB = 2, 2, 256
+URGENT = 10
+"""Priority of what the rules leave guaranteed."""
+BASE: dict[str, Any] = {
+    "queues": "*",
+    "routes": [{"match": {"priority": URGENT}, "policy": "only_g"}, {"policy": "only_q"}],
+    "quota": {"policy": "none"},
+    "retries_to_g": 20,
+    "estimate": {"default_s": 60},
+}
+PROMOTE: dict[str, Any] = {"promote": {"policy": "on_start", "settings": {"min_remaining_s": 1}}}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    spec = ClusterSpec(
+        workdir=tmp_path_factory.mktemp("promotion"),
+        base_port=free_base_port(NODES),
+        nodes=NODES,
+        node_vcores=VCORES,
+        node_memory_mb=4096,
+        min_allocation_mb=TASK_MB,
+        resource_calculator="dominant",
+        queues={"default": 100},
+        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"}},
+    )
+    made = Cluster(spec)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    made = Stack(cluster, {**BASE, **request.param})
+    made.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+    for name in ("proxy", *(node.name for node in cluster.spec.node_addresses)):
+        assert "Traceback" not in made.log(name).read_text(), made.log(name)
+
+
+def promotions(stack: Stack) -> dict[str, float]:
+    """Return the proxy's count of promotions by result."""
+    text = requests.get(f"{stack.url}/metrics", timeout=10).text
+    found = re.findall(r'^quicksilver_proxy_promotions_total\{result="(\w+)"\} ([\d.]+)$', text, re.MULTILINE)
+    return {result: float(count) for result, count in found}
+
+
+def rm_type(cluster: Cluster, container: str) -> str:
+    """Return the execution type of a container as the ResourceManager tells its clients."""
+    told = cluster.hadoop("application", "container", "-status", container).stdout
+    found = re.search(r"Execution-Type : (\w+)", told)
+    assert found is not None, told
+    return found[1]
+
+
+def rm_used_mb(cluster: Cluster) -> int:
+    """Return what guaranteed containers use of all nodes, by the ResourceManager."""
+    nodes = get_json(f"{cluster.rm_rest}/ws/v1/cluster/nodes")["nodes"]["node"]
+    return sum(node["usedMemoryMB"] for node in nodes)
+
+
+def nm_types(cluster: Cluster) -> dict[str, str]:
+    """Return the execution types of the containers that NodeManagers show."""
+    found: dict[str, str] = {}
+    for node in cluster.spec.node_addresses:
+        listed = get_json(f"{node.web.url}/ws/v1/node/containers").get("containers") or {}
+        found |= {one["id"]: one["executionType"] for one in listed.get("container", [])}
+    return found
+
+
+async def until(true: Any, within_s: float) -> float:
+    """Wait for something in a thread of its own; returns how long it took, in seconds."""
+    begun_s = time.monotonic()
+    while not await asyncio.to_thread(true):
+        assert time.monotonic() - begun_s < within_s, f"not within {within_s:g} s"
+        await asyncio.sleep(0.1)
+    return time.monotonic() - begun_s
+
+
+@pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
+def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stack: Stack) -> None:
+    count = NODES * VCORES
+
+    async def run() -> list[Task]:
+        async with job(cluster, "promoted") as mine:
+            tasks = mine.ask(count, 20.0)
+            await mine.until_granted(tasks)
+            begun_s = time.monotonic()
+            await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 15)
+            at_rm_s = time.monotonic() - begun_s
+            names = {task.containers[0] for task in tasks}
+            guaranteed = dict.fromkeys(names, GUARANTEED)
+            await until(lambda: nm_types(cluster) == guaranteed, 10)
+            at_nm_s = time.monotonic() - begun_s
+            shown = {c["container_id"]: c["kind"] for n in await _nodes(stack) for c in n["containers"]}
+            assert shown == dict.fromkeys(names, "G"), "the sidecars"
+            assert await asyncio.to_thread(rm_type, cluster, min(names)) == GUARANTEED
+            print(json.dumps({"at_rm_s": round(at_rm_s, 2), "at_nm_s": round(at_nm_s, 2)}))
+            await mine.until_done()
+            return tasks
+
+    with Watch(cluster) as watch:
+        tasks = asyncio.run(run())
+    names = {task.containers[0] for task in tasks}
+    assert watch.granted().opportunistic >= names, "they were granted as OPPORTUNISTIC"
+    assert [task.exits for task in tasks] == [[0]] * count
+    assert promotions(stack) == {"asked": count, "promoted": count}
+    assert rm_used_mb(cluster) == 0, "nothing is left behind"
+    log = watch.rm_log.read_text(errors="replace")
+    assert "Promotion Update requests" in log
+    assert not [line for line in log.splitlines() if "Invalid event" in line and any(name in line for name in names)]
+    queue = next(q for q in YarnRest(cluster.rm_rest).queues() if q.path == "root.default")
+    assert queue.used == Resources()
+
+
+async def _nodes(stack: Stack) -> list[dict[str, Any]]:
+    def read() -> list[dict[str, Any]]:
+        return [stack.get(f"/v1/nodes/{node['id']}") for node in stack.get("/v1/nodes")["items"]]
+
+    await until(lambda: all(c["kind"] == "G" for node in read() for c in node["containers"]), 5)
+    return read()
+
+
+@pytest.mark.parametrize(("stack", "killed"), [({}, True), (PROMOTE, False)], indirect=["stack"])
+def test_what_is_promoted_is_not_killed_for_guaranteed_ones(cluster: Cluster, stack: Stack, killed: bool) -> None:
+    count = NODES * VCORES
+
+    async def run() -> tuple[list[Task], list[Task]]:
+        async with job(cluster, "first") as first, job(cluster, "second") as second:
+            tasks = first.ask(count, 12.0)
+            await first.until_granted(tasks)
+            if not killed:
+                await until(lambda: rm_used_mb(cluster) == count * TASK_MB, 15)
+            else:
+                await asyncio.sleep(3)
+            urgent = second.ask(2, 1.0, priority=URGENT)
+            await second.until_done()
+            await first.until_done()
+            return tasks, urgent
+
+    tasks, urgent = asyncio.run(run())
+    assert [task.exits for task in urgent] == [[0], [0]]
+    lost = [status for task in tasks for status in task.exits[:-1]]
+    assert (len(lost) > 0) == killed, lost
+    assert rm_used_mb(cluster) == 0
+
+
+@pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
+def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: Stack) -> None:
+    containers = 2
+    with Watch(cluster) as watch:
+        client = start_shell(cluster, GUARANTEED, containers, sleep_s=12)
+        application = clients.application_id(client.wait(120))
+    tally = watch.tally(application)
+    assert tally.ran == containers == tally.rm_opportunistic
+    assert tally.granted == 2 * containers, "the ResourceManager plans a promotion as one container more"
+    assert tally.nm_opportunistic == 0, "NodeManagers showed each as GUARANTEED in the end"
+    assert len(tally.disagreeing) == containers, "granted as OPPORTUNISTIC"
+    assert len(reported(cluster, application, containers)) == containers
+    assert promotions(stack) == {"asked": containers, "promoted": containers}
+    mine = min(watch.granted().opportunistic)
+    assert stack.get(f"/v1/containers/{mine}")["decision"]["kind"] == "Q", "as it was granted"
+    choices = stack.get(f"/v1/choices?container={mine}&slot=promote")["items"]
+    assert [one["chosen"] for one in choices] == ["promoted", "asked"], "the newest first"

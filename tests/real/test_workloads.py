@@ -1,0 +1,123 @@
+"""Real workloads on a real cluster: on plain YARN, then through proxy and sidecars."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.local_daemons import Stack
+from quicksilver.workloads import clients, mapreduce, spark
+from quicksilver.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
+from quicksilver.workloads.environment import ROUTES, Environment, Where
+from quicksilver.workloads.gridmix import Plan, run_gridmix
+from quicksilver.workloads.history import JOB_COUNTERS, History
+from quicksilver.workloads.mapreduce import JobOptions, JobResult
+from quicksilver.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch
+from quicksilver.workloads.rest import get_json
+from quicksilver.workloads.rumen import make_trace
+from tests.paths import ROOT
+
+pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
+TEXT = mapreduce.make_text(500)
+SOURCE = "/workloads/text"
+SPARK = ROOT / spark.DEFAULT_PYTHON
+
+
+def counted(cluster: Cluster, name: str, maps: int, reduces: int, options: JobOptions) -> JobResult:
+    """Run a wordcount whose output must be right."""
+    target = f"/workloads/{name}-{time.time_ns()}"
+    mapreduce.put_text(cluster, SOURCE, TEXT)
+    job = mapreduce.start_wordcount(cluster, SOURCE, target, maps=maps, reduces=reduces, options=options).wait(300)
+    assert mapreduce.differences(mapreduce.read_counts(cluster, target), mapreduce.count_words(TEXT)) == {}
+    return job
+
+
+def check_log_links(cluster: Cluster, job: JobResult) -> None:
+    """Follow the history server's links to the logs of all attempts and find there what each attempt itself wrote."""
+    history = History(cluster)
+    links = history.log_links(job.job_id)
+    containers = {attempt.id: attempt.container for attempt in history.attempts(job.job_id)}
+    assert links.keys() <= containers.keys()
+    assert len(links) == job.maps + job.reduces
+    for attempt, link in links.items():
+        assert f"/{containers[attempt]}/" in link
+        assert f"Task '{attempt}' done." in history.log_text(link)
+
+
+@pytest.fixture(scope="module")
+def plain_job(hadoop_cluster: Cluster) -> JobResult:
+    if hadoop_cluster.spec.overlay:
+        hadoop_cluster.restart_yarn(overlay=False)
+    options = JobOptions(queue="batch", tags=("one", "two"), properties={"mapreduce.map.speculative": "false"})
+    return counted(hadoop_cluster, "plain", maps=3, reduces=2, options=options)
+
+
+def test_a_job_on_plain_yarn_is_what_was_asked_for(hadoop_cluster: Cluster, plain_job: JobResult) -> None:
+    assert (plain_job.maps, plain_job.reduces, plain_job.failed_attempts) == (3, 2, 0)
+    assert plain_job.counters[JOB_COUNTERS]["TOTAL_LAUNCHED_MAPS"] == 3
+    assert 0 < plain_job.job_s < plain_job.wall_s
+    app = get_json(f"{hadoop_cluster.rm_rest}/ws/v1/cluster/apps/{plain_job.application_id}")["app"]
+    assert app["queue"].endswith("batch")
+    assert set(app["applicationTags"].split(",")) == {"one", "two"}
+    check_log_links(hadoop_cluster, plain_job)
+
+
+@pytest.fixture(scope="module")
+def env(hadoop_cluster: Cluster, plain_job: JobResult) -> Iterator[Environment]:
+    """Proxy and sidecars that make all containers queueable."""
+    hadoop_cluster.restart_yarn(overlay=True)
+    stack = Stack(hadoop_cluster, {"queues": "*", "routes": [dict(ROUTES["only_q"])]})
+    stack.start()
+    try:
+        yield Environment(hadoop_cluster, stack, clients.silent)
+    finally:
+        stack.stop()
+
+
+WHERE = Where(Path(), 0, plain=False, keep=False, route="only_q")
+
+
+def test_logs_of_queueable_containers_are_linked(env: Environment) -> None:
+    with Watch(env.cluster) as watch:
+        job = counted(env.cluster, "linked", maps=2, reduces=1, options=JobOptions())
+    records = watch.tally(job.application_id)
+    assert records.rm_opportunistic == records.granted >= 3
+    assert records.nm_opportunistic == records.ran >= 3
+    assert records.disagreeing == ()
+    check_log_links(env.cluster, job)
+
+
+def test_gridmix_runs_the_trace_of_a_history(env: Environment, plain_job: JobResult) -> None:
+    trace = make_trace(env.cluster, [plain_job.job_id])
+    with Watch(env.cluster) as watch:
+        outcome = run_gridmix(env, Plan(jobs=1, policy="SERIAL", job_type="SLEEPJOB", data_mb=0), trace)
+    assert outcome.summary.all_successful
+    assert (outcome.summary.maps, outcome.summary.reduces) == (3, 2)
+    ((job, how),) = outcome.outcomes.values()
+    assert how == "success"
+    records = watch.tally(job.replace("job_", "application_"))
+    assert records.rm_opportunistic >= 5
+    assert records.disagreeing == ()
+
+
+def test_distributed_shell_with_both_types(env: Environment) -> None:
+    shells = run_shells(env, [GUARANTEED, OPPORTUNISTIC], containers=2)
+    for shell in shells:
+        assert shell_is_right(env, WHERE, shell), shell
+
+
+def test_mapreduces_own_opportunistic_maps(env: Environment) -> None:
+    job, records = run_opportunistic_maps(env, percent=100, maps=2)
+    assert job.failed_attempts == 0
+    assert records.rm_opportunistic >= 2
+    assert records.disagreeing == ()
+
+
+@pytest.mark.skipif(not SPARK.exists(), reason="`make spark` has not installed pyspark in .venv-spark")
+def test_spark_executors_are_queueable(env: Environment) -> None:
+    outcome = spark.run(env, spark.find_spark(SPARK), executors=3, lines=2000)
+    assert spark.is_right(env, WHERE, outcome, executors=3), outcome

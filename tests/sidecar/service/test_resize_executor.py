@@ -1,0 +1,198 @@
+"""The shell that carries out resizes: what is told back, what the guardian knows and when, what never overtakes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import uvloop
+
+from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink
+from sidecar.metrics import SidecarMetrics
+from sidecar.node.events import Event
+from sidecar.resizer.base import Leader, Usage
+from sidecar.resizer.fake import Fake
+from sidecar.service.resize_executor import Resizing
+from tests.sidecar.service.test_server import until
+
+LEADER = Leader(2**22 + 1, 1.0)
+
+
+@dataclass
+class Told:
+    """A guardian that remembers, beside what the fake resizer was called with."""
+
+    fake: Fake
+    known: dict[str, Mapping[str, object]] = field(default_factory=dict)
+    calls_before: dict[str, int] = field(default_factory=dict)
+    """How many calls the resizer had when the container was put."""
+
+    def put(self, container_id: str, undo: Mapping[str, object]) -> bool:
+        self.known[container_id] = undo
+        self.calls_before.setdefault(container_id, len(self.fake.calls))
+        return True
+
+    def drop(self, container_id: str) -> None:
+        del self.known[container_id]
+
+    def clean(self, groups: Sequence[str]) -> None:
+        self.groups = list(groups)
+
+
+@dataclass
+class World:
+    fake: Fake
+    guardian: Told
+    events: list[Event]
+    resizing: Resizing
+    metrics: SidecarMetrics
+
+    async def until(self, done: Callable[[], Any]) -> None:
+        await until(done)
+
+    async def attached(self, *names: str) -> None:
+        for name in names:
+            self.resizing.found(name, LEADER)
+        await self.until(lambda: len([e for e in self.events if isinstance(e, Ready)]) == len(names))
+
+    def answers(self) -> list[tuple[str, str]]:
+        return [(e.container_id, e.refused) for e in self.events if isinstance(e, Resized)]
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(f"quicksilver_sidecar_{name}", labels) or 0.0
+
+
+def run(story: Callable[[World], Awaitable[None]], **fake: bool) -> World:
+    async def main() -> World:
+        resizer, events, metrics = Fake(**fake), list[Event](), SidecarMetrics()
+        guardian = Told(resizer)
+        world = World(resizer, guardian, events, Resizing(resizer, guardian, metrics, events.append), metrics)
+        await story(world)
+        await world.resizing.close()
+        return world
+
+    world: World = uvloop.run(main())
+    return world
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_container_is_attached_shrunk_restored_and_let_go(slow: bool) -> None:
+    async def story(w: World) -> None:
+        await w.attached("a")
+        assert w.guardian.calls_before["a"] == 1, "the guardian knows before the first limit is written"
+        for command, cores in ((Shrink("a", 0.05, "b", "why"), 0.05), (Freeze("a", "b", "why"), 0.0)):
+            w.resizing.obey(command)
+            await w.until(lambda cores=cores: w.fake.cores["a"] == cores)
+            assert w.resizing.small() == ["a"]
+        w.resizing.obey(Restore("a", "why"))
+        await w.until(lambda: len(w.answers()) == 3)
+        assert w.answers() == [("a", "")] * 3 and w.fake.cores["a"] is None and w.resizing.small() == []
+        w.resizing.leave("a", over=True)
+        await w.until(lambda: not w.guardian.known)
+        assert w.fake.leaders == {} and list(w.resizing.in_hand()) == []
+        assert w.count("resizes_total", resizer="fake", action="shrink") == 1
+
+    run(story, slow=slow)
+
+
+def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a")
+        w.fake.refuse("shrink", "a", "device busy")
+        w.resizing.obey(Shrink("a", 0.05, "", ""))
+        w.resizing.obey(Shrink("unknown", 0.05, "", ""))
+        await w.until(lambda: len(w.answers()) == 2)
+        assert dict(w.answers())["a"] and dict(w.answers())["unknown"] == "it is not in hand"
+        assert w.count("resize_failures_total", resizer="fake", action="shrink") == 1
+
+    run(story)
+
+
+def test_a_container_that_cannot_be_taken_in_hand_never_becomes_ready() -> None:
+    async def story(w: World) -> None:
+        w.fake.refuse("attach", "a", "no rights")
+        w.resizing.found("a", LEADER)
+        await w.until(lambda: w.count("resize_failures_total", resizer="fake", action="attach") == 1)
+        assert w.events == [] and w.guardian.known == {}
+        w.resizing.leave("a", over=True)
+
+    run(story)
+
+
+def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_its_end() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a")
+        w.resizing.obey(Freeze("a", "b", "why"))
+        w.resizing.leave("a", over=False)
+        await w.until(lambda: w.fake.cores["a"] is None)
+        assert "a" in w.guardian.known and w.resizing.small() == []
+        w.resizing.leave("a", over=True)
+        await w.until(lambda: "a" not in w.fake.leaders)
+
+    world = run(story)
+    assert ("detach", "a") in world.fake.calls and world.guardian.known == {}
+
+
+def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a", "b")
+        w.fake.used = {"a": Usage(1.5, 100), "b": Usage(2.5, 200)}
+        w.resizing.obey(Shrink("b", 0.05, "a", ""))
+        w.events.clear()
+        for _ in range(6):
+            w.resizing.measure()
+        served = [dict(e.cpu_s) for e in w.events if isinstance(e, Served)]
+        assert served == [{"a": 1.5, "b": 2.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5}, {"a": 1.5, "b": 2.5}]
+        assert w.resizing.usages["b"].memory_mb == 200
+
+    run(story)
+
+
+def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out() -> None:
+    async def story(w: World) -> None:
+        vars(w.fake)["cpu_s"] = lambda container_id: w.fake.used[container_id].cpu_s
+        w.resizing.measure()  # the round in which everything is measured goes by
+        await w.attached("a")
+        seen = []
+        for round_ in range(2, 8):
+            w.fake.used = {"a": Usage(float(round_), 100 * round_)}
+            w.resizing.measure()
+            seen.append(w.resizing.usages["a"])
+        assert [usage.cpu_s for usage in seen] == [2, 3, 4, 5, 6, 7]
+        assert [usage.memory_mb for usage in seen] == [200, 200, 200, 200, 600, 600]
+
+    run(story)
+
+
+def test_limits_that_somebody_rewrote_are_written_again() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a")
+        w.resizing.obey(Shrink("a", 0.05, "b", ""))
+        w.fake.rewritten.add("a")
+        w.resizing.measure()
+        w.resizing.measure()
+        assert w.fake.rewritten == set() and w.count("reasserts_total", resizer="fake") == 1
+
+    run(story)
+
+
+def test_at_the_end_everything_has_full_limits() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a", "b")
+        w.resizing.obey(Shrink("a", 0.05, "b", ""))
+
+    world = run(story)
+    assert world.fake.leaders == {} and world.guardian.known == {}
+    assert ("detach", "a") in world.fake.calls and ("detach", "b") in world.fake.calls
+
+
+def test_what_cannot_be_given_back_stays_with_the_guardian() -> None:
+    async def story(w: World) -> None:
+        await w.attached("a")
+        w.fake.refuse("detach", "a", "device busy")
+        w.resizing.leave("a", over=True)
+        await w.until(lambda: w.count("resize_failures_total", resizer="fake", action="detach") == 1)
+
+    assert "a" in run(story).guardian.known
