@@ -30,7 +30,7 @@ from quicksilver.common.settings.reload import How, said_by
 from quicksilver.common.settings.reload_api import add_reload
 from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.estimate_routes import estimate_routes
-from rm_proxy.api.history_routes import kept_routes
+from rm_proxy.api.history_routes import history_routes
 from rm_proxy.api.params import (
     AppId,
     ContainerId,
@@ -149,7 +149,7 @@ def create_app(
     app.add_middleware(ReportRoute, take=partial(_take, state))
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     made = (_node_routes(state), _live_routes(state), _decision_routes(state, now), _container_routes(state))
-    for routes in (*made, kept_routes(state), bypass_routes(state)):
+    for routes in (*made, history_routes(state), bypass_routes(state)):
         app.include_router(routes, prefix="/v1")
     app.include_router(estimate_routes(state.history, ask, now), prefix="/v1")
 

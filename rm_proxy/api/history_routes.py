@@ -40,7 +40,7 @@ class Keeping(Protocol):
         """Return the last decisions beside those of delivered containers, the newest first."""
 
 
-def kept_routes(state: Keeping) -> APIRouter:
+def history_routes(state: Keeping) -> APIRouter:
     """Return the routes; they are served below /v1."""
     router = APIRouter()
 

@@ -31,7 +31,7 @@ from rm_proxy.relay.relay import (
     TookOver,
     ToRm,
 )
-from rm_proxy.service.connection_limits import Doors
+from rm_proxy.service.connection_limits import ConnectionLimits
 
 log = get_logger(__name__)
 _seldom = Seldom()
@@ -51,8 +51,8 @@ class Hub(Protocol):
     endpoints: Endpoints
     coordinator: Coordinator
     metrics: ProxyMetrics
-    open_connections: set[AmSide]
-    doors: Doors
+    open_connections: set[AmConnection]
+    limits: ConnectionLimits
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         """Do what an attempt wants done beside its answers."""
@@ -82,7 +82,7 @@ class Hub(Protocol):
         """Take in that the ResourceManager closed a connection."""
 
 
-class AmSide(asyncio.Protocol):
+class AmConnection(asyncio.Protocol):
     """The accepted side of one connection; it owns the relay machine and dials the ResourceManager."""
 
     def __init__(self, hub: Hub) -> None:
@@ -92,7 +92,7 @@ class AmSide(asyncio.Protocol):
         self._known = False
         self._kept = 0
         self._transport: asyncio.Transport | None = None
-        self._upstream: RmSide | None = None
+        self._upstream: RmConnection | None = None
         self._dialing: asyncio.Task[None] | None = None
         self._deadline: asyncio.TimerHandle | None = None
         self._unsent: list[bytes] = []
@@ -106,7 +106,7 @@ class AmSide(asyncio.Protocol):
         self._host, port = (str(peer[0]), peer[1]) if peer else ("?", 0)
         self.peer = f"{self._host}:{port}"
         hub = self._hub
-        refused = hub.doors.enter(self._host)
+        refused = hub.limits.enter(self._host)
         if refused:
             hub.metrics.connections_refused.labels(refused).inc()
             _seldom.warning(f"connection refused, {_SETTINGS[refused]} is reached", peer=self.peer)
@@ -123,7 +123,7 @@ class AmSide(asyncio.Protocol):
         address = hub.endpoints.upstream
 
         async def connect() -> None:
-            _, self._upstream = await loop.create_connection(lambda: RmSide(self), address.host, address.port)
+            _, self._upstream = await loop.create_connection(lambda: RmConnection(self), address.host, address.port)
 
         timeout_s = hub.settings.connect_timeout_s
         try:
@@ -187,12 +187,12 @@ class AmSide(asyncio.Protocol):
 
     def _keep_count(self) -> None:
         """Take in who the peer is by now, and what is kept of it; too much closes the connection."""
-        relay, doors = self.relay, self._hub.doors
+        relay, limits = self.relay, self._hub.limits
         if not self._known and relay.known:
             self._known = True
-            doors.logged_in(self._host)
+            limits.logged_in(self._host)
         before, self._kept = self._kept, relay.kept_bytes
-        if self._kept != before and not doors.keeps(before, self._kept):
+        if self._kept != before and not limits.keeps(before, self._kept):
             self._hub.metrics.connections_refused.labels("memory").inc()
             _seldom.warning(f"connection closed, {_SETTINGS['memory']} is reached", peer=self.peer, bytes=self._kept)
             self.close()
@@ -315,8 +315,8 @@ class AmSide(asyncio.Protocol):
         """Close the upstream with the connection."""
         hub = self._hub
         if self in hub.open_connections:
-            hub.doors.leave(self._host, self._known)
-            hub.doors.keeps(self._kept, 0)
+            hub.limits.leave(self._host, self._known)
+            hub.limits.keeps(self._kept, 0)
         hub.open_connections.discard(self)
         self.gone.set()
         hub.metrics.connections.set(len(hub.open_connections))
@@ -326,7 +326,7 @@ class AmSide(asyncio.Protocol):
             self._upstream.close()
 
 
-async def finish_all(connections: Collection[AmSide]) -> None:
+async def finish_all(connections: Collection[AmConnection]) -> None:
     """Close connections once their calls are answered, within FINISH_S; the rest without."""
     for connection in list(connections):
         connection.finish()
@@ -339,10 +339,10 @@ async def finish_all(connections: Collection[AmSide]) -> None:
         wait.cancel()
 
 
-class RmSide(asyncio.Protocol):
+class RmConnection(asyncio.Protocol):
     """The dialed side of one connection."""
 
-    def __init__(self, am: AmSide) -> None:
+    def __init__(self, am: AmConnection) -> None:
         self._am = am
         self._transport: asyncio.Transport | None = None
 
@@ -387,7 +387,7 @@ class RmSide(asyncio.Protocol):
         self._am.upstream_lost()
 
 
-def most_connections(settings: ProxySettings) -> int:
+def connection_limit(settings: ProxySettings) -> int:
     """Return how many connections of application masters may be open: each needs two files, REST needs some too."""
     wanted = 2 * settings.max_connections + settings.rest_connections
     spare = raise_open_files(wanted, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES

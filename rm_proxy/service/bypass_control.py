@@ -22,7 +22,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.rows import Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Change
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 from rm_proxy.views.models import BypassInfo
 
 MEASURE_S: Final = 0.25
@@ -33,11 +33,11 @@ _MANY: Final = 1_000
 log = get_logger(__name__)
 
 
-class Bypass:
+class BypassControl:
     """Between the coordinator's budget and the world; used in the event loop."""
 
-    def __init__(self, coordinator: Coordinator, metrics: ProxyMetrics, recorder: Recorder) -> None:
-        self._coordinator, self._metrics, self._recorder = coordinator, metrics, recorder
+    def __init__(self, coordinator: Coordinator, metrics: ProxyMetrics, writer: Writer) -> None:
+        self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
         self._boot, self._numbers = secrets.token_hex(6), count()
         self._timer: asyncio.TimerHandle | None = None
         self._due_s = 0.0
@@ -126,7 +126,7 @@ class Bypass:
     def _record(self, who: str, path: str, before: str, after: str, why: str = "") -> None:
         number = f"{self._boot}-bypass-{next(self._numbers):06}"
         how = "budget" if who == "budget" else "command"
-        self._recorder.change(ChangeRecord(number, time.time(), who, how, True, path, before, after, why))
+        self._writer.change(ChangeRecord(number, time.time(), who, how, True, path, before, after, why))
 
     # Learner: the last order of an earlier run
 
@@ -141,7 +141,7 @@ class Bypass:
         return ()
 
 
-def kept_order(store: Store) -> tuple[Order, ...]:
+def stored_order(store: Store) -> tuple[Order, ...]:
     """Return the last order, if there was one. Raises StoreUnavailableError."""
     last = select(Change.after).where(Change.path == f"{PATH}.order").order_by(Change.at_s.desc()).limit(1)
     try:

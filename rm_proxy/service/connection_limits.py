@@ -9,7 +9,7 @@ SMALL_BYTES: Final = 1 << 20
 """A connection that keeps no more than this is never closed for what all of them keep."""
 
 
-class Doors:
+class ConnectionLimits:
     """A machine: connections come, log in, keep bytes and leave.
 
     most: connections at once; most_logins: of them those of one host that have not logged in; most_bytes: what all

@@ -32,7 +32,7 @@ class Sender(Protocol):
         """Close the connections."""
 
 
-class Announcer:
+class GrantAnnouncer:
     """Takes messages for nodes and posts them in tasks, in order per node.
 
     url_of: where a node's sidecar listens, None while it is not known.

@@ -28,7 +28,7 @@ _CLOSED_FACTOR: Final = 0.2
 """How much sooner the next look comes while it is shut."""
 
 
-class Door:
+class Listener:
     """Opens and shuts one bound socket; `on_turn` is told each time, with whether it is open now.
 
     every_s: between two looks at an open port; timeout_s: of a look. A port that answers neither way changes nothing.
@@ -59,7 +59,7 @@ class Door:
         else:
             self._shut()
             self._on_turn(False)
-        self._looking = asyncio.get_running_loop().create_task(self._keep_looking(), name="door")
+        self._looking = asyncio.get_running_loop().create_task(self._keep_looking(), name="listener")
 
     def close(self) -> None:
         """Stop looking and serving; who keeps a copy of the socket goes on listening, if it did."""

@@ -21,16 +21,16 @@ from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.records import AppRecord, DecisionRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.am_connections import AmSide
-from rm_proxy.service.bypass_control import Bypass
+from rm_proxy.service.am_connections import AmConnection
+from rm_proxy.service.bypass_control import BypassControl
 from rm_proxy.service.decision_sampling import Decisions
-from rm_proxy.service.node_drain import Drainer
+from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.queue_views import all_queues, one_queue
 from rm_proxy.service.reload import ProxyReloader
-from rm_proxy.service.yarn_poller import Refresher
+from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 from rm_proxy.views.models import (
     ActivePolicy,
     ApplicationInfo,
@@ -62,22 +62,22 @@ class Running(Protocol):
     coordinator: Coordinator
     metrics: ProxyMetrics
     store: Store
-    recorder: Recorder
-    refresher: Refresher
-    open_connections: set[AmSide]
+    writer: Writer
+    poller: YarnPoller
+    open_connections: set[AmConnection]
     started_s: float
     upstream_down: str | None
     encrypted_s: float
     reloader: ProxyReloader
     decisions: Decisions
-    bypass: Bypass
-    drainer: Drainer
+    bypass: BypassControl
+    node_drain: NodeDrain
 
     def report(self, node_id: str, report: Report) -> Ack:
         """Take in a sidecar's report."""
 
 
-class ApiState:
+class LiveState:
     """Answers from memory, in the event loop; `history` asks the store in worker threads."""
 
     def __init__(self, proxy: Running) -> None:
@@ -212,7 +212,7 @@ class ApiState:
 
     async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
         """Have a node hold nothing, or hold starts again. Raises ApiError when its sidecar cannot be told."""
-        await self._proxy.drainer.drain(node_id, wanted, who)
+        await self._proxy.node_drain.drain(node_id, wanted, who)
 
     def recent(self) -> Sequence[DecisionRecord]:
         """Return the last decisions beside those of delivered containers, the newest first."""
@@ -223,12 +223,12 @@ class ApiState:
         proxy = self._proxy
         nodes = proxy.coordinator.nodes.values()
         usable = sum(1 for node in nodes if node.view.usable)
-        down = proxy.refresher.failures
+        down = proxy.poller.failures
         problems = [f"the ResourceManager's REST: {why}" for why in dict.fromkeys(down.values())]
         if proxy.upstream_down is not None:
             problems.append(f"the ResourceManager's scheduler cannot be reached: {proxy.upstream_down}")
-        if proxy.recorder.outage is not None:
-            problems.append(f"the store takes nothing: {proxy.recorder.outage}")
+        if proxy.writer.outage is not None:
+            problems.append(f"the store takes nothing: {proxy.writer.outage}")
         if time.time() - proxy.encrypted_s < _ENCRYPTED_S:
             problems.append(_ENCRYPTED)
         problems += proxy.bypass.problems()
@@ -253,7 +253,7 @@ class ApiState:
             connections=len(proxy.open_connections),
             attempts=sum(1 for a in proxy.coordinator.attempts.values() if not a.finished),
             store=proxy.store.name,
-            store_backlog=proxy.recorder.backlog,
+            store_backlog=proxy.writer.backlog,
             problems=problems[:50],
         )
 

@@ -13,12 +13,12 @@ from quicksilver.common.messages import Draining
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.coordinator.coordinator import Coordinator
 
-__all__ = ["Drainer"]
+__all__ = ["NodeDrain"]
 _TIMEOUT_S: Final = 5.0
 log = get_logger(__name__)
 
 
-class Drainer:
+class NodeDrain:
     """Tells sidecars; `credentials` are what they want to see of the proxy."""
 
     def __init__(self, coordinator: Coordinator, credentials: Credentials | None) -> None:

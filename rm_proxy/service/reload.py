@@ -22,7 +22,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 
 _NODE_TIMEOUT_S: Final = 10.0
 _WORKERS: Final = 16
@@ -34,13 +34,13 @@ class ProxyReloader:
     def __init__(
         self,
         coordinator: Coordinator,
-        recorder: Recorder,
+        writer: Writer,
         metrics: ProxyMetrics,
         settings: ProxySettings,
         source: str,
         security: Security = OPEN,
     ) -> None:
-        self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
+        self._coordinator, self._writer, self._metrics = coordinator, writer, metrics
         self._boot, self._numbers = secrets.token_hex(6), count()
         path = Path(source) if source else None
         self._settings = Reloader(path, ("proxy", settings), coordinator.policies, self._use, self._audit, security)
@@ -84,7 +84,7 @@ class ProxyReloader:
     def _record(self, audit: Audit, path: str, before: str, after: str, error: str) -> None:
         ok = not error
         number = f"{self._boot}-{next(self._numbers):06}"
-        self._recorder.change(ChangeRecord(number, audit.at_s, audit.who, audit.how, ok, path, before, after, error))
+        self._writer.change(ChangeRecord(number, audit.at_s, audit.who, audit.how, ok, path, before, after, error))
 
     # Sidecars
 

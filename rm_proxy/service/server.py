@@ -49,23 +49,23 @@ from rm_proxy.coordinator.yarn_inventory import Limits
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.estimates.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.am_connections import AmSide, finish_all, most_connections
-from rm_proxy.service.bypass_control import Bypass, kept_order
-from rm_proxy.service.connection_limits import Doors
+from rm_proxy.service.am_connections import AmConnection, connection_limit, finish_all
+from rm_proxy.service.bypass_control import BypassControl, stored_order
+from rm_proxy.service.connection_limits import ConnectionLimits
 from rm_proxy.service.decision_sampling import Decisions, Sampling
 from rm_proxy.service.gauges import set_gauges
-from rm_proxy.service.grant_announcer import Announcer
-from rm_proxy.service.listener import Door
-from rm_proxy.service.live_state import ApiState
-from rm_proxy.service.node_drain import Drainer
+from rm_proxy.service.grant_announcer import GrantAnnouncer
+from rm_proxy.service.listener import Listener
+from rm_proxy.service.live_state import LiveState
+from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.reload import ProxyReloader
-from rm_proxy.service.state_journal import Memory
-from rm_proxy.service.yarn_poller import Refresher
-from rm_proxy.store.durations import kept
-from rm_proxy.store.learned_state import Keeper, Learner
+from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.yarn_poller import YarnPoller
+from rm_proxy.store.durations import stored_durations
+from rm_proxy.store.learned_state import LearnedState, Learner
 from rm_proxy.store.store import Store
-from rm_proxy.store.usage_rows import kept_use
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.usage_rows import stored_usage
+from rm_proxy.store.writer import Writer
 from rm_proxy.yarn.client import AUTO_UPDATE
 
 log = get_logger(__name__)
@@ -87,18 +87,18 @@ class Proxy:
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.store = Store(self.endpoints.store_url)
-        self.recorder = self._recorder()
-        self.bypass = Bypass(self.coordinator, self.metrics, self.recorder)
-        self.memory = Memory(self.endpoints.journal, self.coordinator, self.metrics)
-        self.keepers = self._keepers()
+        self.writer = self._writer()
+        self.bypass = BypassControl(self.coordinator, self.metrics, self.writer)
+        self.journal = StateJournal(self.endpoints.journal, self.coordinator, self.metrics)
+        self.learned = self._learned()
         self.announcer = self._announcer()
-        self.refresher = self._refresher()
-        self.drainer = Drainer(self.coordinator, security.credentials(Role.PROXY))
-        self.reloader = ProxyReloader(
-            self.coordinator, self.recorder, self.metrics, settings, policies_source, security
+        self.poller = self._poller()
+        self.node_drain = NodeDrain(self.coordinator, security.credentials(Role.PROXY))
+        self.reloader = ProxyReloader(self.coordinator, self.writer, self.metrics, settings, policies_source, security)
+        self.open_connections: set[AmConnection] = set()
+        self.limits = ConnectionLimits(
+            connection_limit(settings), settings.max_logins_per_host, settings.max_unfinished_mb << 20
         )
-        self.open_connections: set[AmSide] = set()
-        self.doors = Doors(most_connections(settings), settings.max_logins_per_host, settings.max_unfinished_mb << 20)
         self._warned_of_promotion = False
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
@@ -109,12 +109,12 @@ class Proxy:
         self._loop = asyncio.get_running_loop()
         self.ha = conf.ha
         self.coordinator.serving = not self.ha  # until it is known whether the ResourceManager is the active one
-        self.door: Door | None = None
+        self.listener: Listener | None = None
         self._rest: asyncio.Task[None] | None = None
 
-    def _recorder(self) -> Recorder:
+    def _writer(self) -> Writer:
         settings = self.settings
-        return Recorder(
+        return Writer(
             self.store,
             self.metrics,
             queue_rows=settings.store_queue,
@@ -122,9 +122,9 @@ class Proxy:
             keep_s=settings.keep_days * 86400,
         )
 
-    def _announcer(self) -> Announcer:
+    def _announcer(self) -> GrantAnnouncer:
         settings = self.settings
-        return Announcer(
+        return GrantAnnouncer(
             self.metrics,
             self._url_of,
             self._undelivered,
@@ -133,10 +133,10 @@ class Proxy:
             limit=settings.announce_queue,
         )
 
-    def _refresher(self) -> Refresher:
-        return Refresher(
+    def _poller(self) -> YarnPoller:
+        return YarnPoller(
             self.coordinator,
-            self.recorder,
+            self.writer,
             self.metrics,
             self.settings,
             self.endpoints.rm_web,
@@ -144,21 +144,21 @@ class Proxy:
             partial(self.faulted, FaultKind.INTERNAL, ""),
         )
 
-    def _keepers(self) -> tuple[Keeper[Any], ...]:
+    def _learned(self) -> tuple[LearnedState[Any], ...]:
         """Return what holds the coordinator's knowledge and the store together."""
         learners: tuple[tuple[str, Learner[Any], Callable[[Store], Any]], ...] = (
-            ("durations of earlier jobs", self.coordinator.estimator, kept),
-            ("the last order of bypass", self.bypass, kept_order),
-            ("weeks of the nodes' use", self.coordinator.targets.history, kept_use),
+            ("durations of earlier jobs", self.coordinator.estimator, stored_durations),
+            ("the last order of bypass", self.bypass, stored_order),
+            ("weeks of the nodes' use", self.coordinator.targets.history, stored_usage),
         )
         return tuple(
-            Keeper(
+            LearnedState(
                 what,
                 learner,
-                ThreadPoolExecutor(1, "keeper"),
-                ready=lambda: self.recorder.opened,
+                ThreadPoolExecutor(1, "learned-state"),
+                ready=lambda: self.writer.opened,
                 read=partial(read, self.store),
-                keep=self.recorder.keep,
+                keep=self.writer.keep,
             )
             for what, learner, read in learners
         )
@@ -166,24 +166,24 @@ class Proxy:
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
         """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
         self._loop.set_exception_handler(self.bypass.loop_fault)
-        self.memory.recall(time.time())
-        self.recorder.start()
+        self.journal.recall(time.time())
+        self.writer.start()
         self.reloader.begin(time.time())
         self._rest = self._loop.create_task(
             serve(self._app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
         )
-        await self.refresher.first()
-        self.refresher.start()
+        await self.poller.first()
+        self.poller.start()
         self.bypass.start()
-        self.door = Door(
+        self.listener = Listener(
             listen,
             self.endpoints.upstream,
-            lambda: AmSide(self),
+            lambda: AmConnection(self),
             self._turned,
             every_s=self.settings.rm_probe_s,
             timeout_s=self.settings.connect_timeout_s,
         )
-        await self.door.start()
+        await self.listener.start()
         log.info(
             "proxy started",
             listen=str(self.endpoints.listen),
@@ -193,7 +193,7 @@ class Proxy:
         )
 
     def _app(self) -> FastAPI:
-        app = create_app(ApiState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        app = create_app(LiveState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
         side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
         self.metrics.certificate_ends_s.set_function(lambda: self.security.certificate_ends_s)
         protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
@@ -210,20 +210,20 @@ class Proxy:
 
     async def close(self) -> None:
         """Stop: no new connections or calls, then REST, clocks, announcements and store."""
-        if self.door is not None:
-            self.door.close()
+        if self.listener is not None:
+            self.listener.close()
         await finish_all(self.open_connections)
-        self.refresher.close()
+        self.poller.close()
         self.bypass.close()
-        self.drainer.close()
+        self.node_drain.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])
         await self.announcer.close()
-        self.memory.close()
-        for keeper in self.keepers:
-            keeper.close(time.time())
-        await self._loop.run_in_executor(None, self.recorder.close)
+        self.journal.close()
+        for part in self.learned:
+            part.close(time.time())
+        await self._loop.run_in_executor(None, self.writer.close)
         self.store.close()
         log.info("proxy stopped")
 
@@ -231,12 +231,12 @@ class Proxy:
 
     def identified(self, attempt_id: str) -> None:
         """Look a new attempt's application up."""
-        self.refresher.application(self.coordinator.attempt(attempt_id).app_id)
+        self.poller.application(self.coordinator.attempt(attempt_id).app_id)
         self.carry_out(self.coordinator.take_urgent())
 
     def keep(self, attempt_id: str, note: Note) -> None:
         """Write down what changed of an attempt, before the bytes that it is about leave."""
-        self.memory.keep(attempt_id, note)
+        self.journal.keep(attempt_id, note)
 
     def faulted(self, kind: FaultKind, app_id: str) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
@@ -248,11 +248,11 @@ class Proxy:
         if is_open:
             self.upstream_reached()
             self.coordinator.serve()
-            self.refresher.soon()
+            self.poller.soon()
             log.info("application masters are let in", upstream=str(self.endpoints.upstream))
         elif self.ha:
             self.coordinator.stand_by()
-            self.memory.keep_touched()
+            self.journal.keep_touched()
             self.upstream_failed(ConnectionRefusedError("it is not active"))
             log.info("standby: the ResourceManager behind is not active", upstream=str(self.endpoints.upstream))
         else:
@@ -260,13 +260,13 @@ class Proxy:
 
     def upstream_lost(self) -> None:
         """Look whether the ResourceManager is still there: it closed a connection."""
-        if self.door is not None:
-            self.door.look_soon()
+        if self.listener is not None:
+            self.listener.look_soon()
 
     def broken(self, attempt_id: str) -> None:
         """Have an attempt over which our own code failed taken over as after a restart."""
         try:
-            self.memory.keep_all()
+            self.journal.keep_all()
             renewed = self.coordinator.broken(attempt_id, time.time())
         except Exception:
             log.exception("an application master cannot be told to register anew", attempt=attempt_id)
@@ -278,8 +278,8 @@ class Proxy:
 
     def upstream_failed(self, error: OSError) -> None:
         """Log an unreachable ResourceManager once, and refuse application masters if it refuses them."""
-        if isinstance(error, ConnectionRefusedError) and self.door is not None:
-            self.door.refused()
+        if isinstance(error, ConnectionRefusedError) and self.listener is not None:
+            self.listener.refused()
         if self.ha:
             for connection in list(self.open_connections):
                 connection.close_unless_dialed()  # the other ResourceManager may be active: no waiting for this one
@@ -310,7 +310,7 @@ class Proxy:
             if isinstance(effect, Granted):
                 self._granted(effect)
             elif isinstance(effect, Completed):
-                self.recorder.completion(effect.record)
+                self.writer.completion(effect.record)
                 origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
                 self.metrics.completions.labels(origin).inc()
             elif isinstance(effect, Decided):
@@ -347,20 +347,20 @@ class Proxy:
             agrees = "yes" if record.chosen == record.other else "no"
             self.metrics.shadow_decisions.labels(record.alternative, record.slot, agrees).inc(record.weight)
             if kept is not None:
-                self.recorder.decision(kept)
+                self.writer.decision(kept)
             return
         self.metrics.decisions.labels(record.slot).inc(record.weight)
         if kept is None:
             self.metrics.decisions_left_out.labels(record.slot).inc(record.weight)
         else:
-            self.recorder.decision(kept)
+            self.writer.decision(kept)
         if record.slot == "promote":
             self.metrics.promotions.labels(record.chosen).inc()
             log.info(f"promotion {record.chosen}", container=record.container_id, why=record.reason)
 
     def _granted(self, effect: Granted) -> None:
         record = effect.record
-        self.recorder.grant(record)
+        self.writer.grant(record)
         self.metrics.grants.labels(record.kind.value).inc()
         self.metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
         if record.wanted_node not in (None, record.node_id):
@@ -402,11 +402,11 @@ class Proxy:
     def _on_round(self) -> None:
         self.reloader.tick(time.time())
         self._warn_of_promotion()
-        self.memory.round(time.time())
+        self.journal.round(time.time())
         self.carry_out(self.coordinator.take_effects())
         metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
-        for keeper in self.keepers:
-            keeper.round(now_s)
+        for part in self.learned:
+            part.round(now_s)
         self.bypass.round()
         metrics.set_targets(coordinator.targets.summary())
         set_gauges(metrics, coordinator, now_s)
@@ -417,12 +417,12 @@ class Proxy:
         if not self.coordinator.serving:
             return self.coordinator.observe(node_id, report, time.time())
         for event in self.coordinator.new_events(node_id, report):
-            self.recorder.event(node_id, report.boot, event)
+            self.writer.event(node_id, report.boot, event)
             self.metrics.container_events.labels(event.kind.value).inc()
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self.metrics.queueing_s.observe(event.waited_s)
         ack = self.coordinator.report(node_id, report, time.time())
-        self.memory.keep_touched()  # what is acknowledged is not told again
+        self.journal.keep_touched()  # what is acknowledged is not told again
         self.carry_out(self.coordinator.take_urgent())
         return ack
 

@@ -13,7 +13,7 @@ from rm_proxy.service.journal_file import Journal
 log = get_logger(__name__)
 
 
-class Memory:
+class StateJournal:
     """Between the coordinator and the file."""
 
     def __init__(self, path: Path, coordinator: Coordinator, metrics: ProxyMetrics) -> None:

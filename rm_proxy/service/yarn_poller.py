@@ -19,7 +19,7 @@ from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.promotion_choice import wanted
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
 
 T = TypeVar("T")
@@ -30,13 +30,13 @@ UNKNOWN_S: Final = 180.0
 """A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
 
-class Refresher:
+class YarnPoller:
     """Reads nodes, applications and queues on their own clocks, and an application at once when it appears."""
 
     def __init__(
         self,
         coordinator: Coordinator,
-        recorder: Recorder,
+        writer: Writer,
         metrics: ProxyMetrics,
         settings: ProxySettings,
         rm_web: str,
@@ -44,7 +44,7 @@ class Refresher:
         on_fault: Callable[[], None],
     ) -> None:
         """`on_fault` is called for a round that raised; the next one is tried as if nothing had been."""
-        self._coordinator, self._recorder, self._metrics = coordinator, recorder, metrics
+        self._coordinator, self._writer, self._metrics = coordinator, writer, metrics
         self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
         keytab = settings.keytab()
         self._yarn, self._lookup = (YarnRest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
@@ -136,7 +136,7 @@ class Refresher:
         known = self._recorded.get(node.id)
         if known is None or known[0] != seen or now_s - known[1] >= SEEN_EVERY_S:
             self._recorded[node.id] = seen, now_s
-            self._recorder.node(view, now_s)
+            self._writer.node(view, now_s)
 
     async def apps(self) -> None:
         """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""
@@ -192,7 +192,7 @@ class Refresher:
     def _known(self, record: AppRecord) -> None:
         changed = self._coordinator.yarn_app(record)
         if changed is not None:
-            self._recorder.application(changed)
+            self._writer.application(changed)
 
     async def _read(self, what: str, thread: ThreadPoolExecutor, call: Callable[[], T]) -> T | None:
         """Call YARN's REST in a thread; a failure is counted, and logged once until it works again."""

@@ -12,7 +12,7 @@ from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Duration
 
 
-def kept(store: Store) -> list[DurationRecord]:
+def stored_durations(store: Store) -> list[DurationRecord]:
     """Return what is kept, the latest first, MAX_KEYS at most. Raises StoreUnavailableError."""
     columns = [getattr(Duration, name) for name in DurationRecord.__slots__]
     query = select(*columns).order_by(Duration.at_s.desc()).limit(MAX_KEYS)

@@ -17,7 +17,7 @@ from rm_proxy.store.writer import StoreUnavailableError
 WRITE_EVERY_S: Final = 30.0
 RETRY_S: Final = 10.0
 MAX_WRITTEN: Final = 1_000
-"""Rows at a time, so that the recorder's queue keeps room; the others follow 30 s later."""
+"""Rows at a time, so that the writer's queue keeps room; the others follow 30 s later."""
 log = get_logger(__name__)
 K = TypeVar("K", bound=Sized)
 L = TypeVar("L", bound=Sized, contravariant=True)
@@ -33,7 +33,7 @@ class Learner(Protocol[L]):
         """Return rows of what changed since they were returned last, at most so many."""
 
 
-class Keeper(Generic[K]):
+class LearnedState(Generic[K]):
     """Between a machine and the store; called in the event loop, never waits.
 
     what: for the log; ready: whether the store has its tables; read: reads what was kept, in `thread`; keep: takes a

@@ -16,7 +16,7 @@ from rm_proxy.store.tables import NodeUse
 _FETCH_ROWS: Final = 10_000
 
 
-def kept_use(store: Store) -> dict[str, Week]:
+def stored_usage(store: Store) -> dict[str, Week]:
     """Return the weeks of the nodes, at most MAX_NODES of them. Raises StoreUnavailableError."""
     columns = [getattr(NodeUse, name) for name in UseRecord.__slots__]
     query = select(*columns).order_by(NodeUse.at_s.desc()).limit(MAX_NODES * SLOTS)

@@ -39,8 +39,8 @@ class BadRowError(QuicksilverError):
     """The store refuses these rows for what is in them; writing them again would fail again."""
 
 
-class Writer(Protocol):
-    """Where the recorder writes to."""
+class RowStore(Protocol):
+    """Where the writer writes to."""
 
     def open(self) -> None:
         """Make the store ready (create and migrate its tables). Raises StoreUnavailableError."""
@@ -52,12 +52,12 @@ class Writer(Protocol):
         """Delete rows older than `before_s` (Unix seconds), return how many. Raises StoreUnavailableError."""
 
 
-class Recorder:
+class Writer:
     """Takes rows from any thread and returns at once; see the module."""
 
     def __init__(
         self,
-        store: Writer,
+        store: RowStore,
         metrics: ProxyMetrics,
         *,
         queue_rows: int = 20_000,
@@ -79,7 +79,7 @@ class Recorder:
         self._next_prune_s = 0.0
         self.outage: str | None = None
         """Why the store takes nothing now; None while it does."""
-        self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
         """Start the writing thread; the store is opened there, so that an outage does not hinder the start."""

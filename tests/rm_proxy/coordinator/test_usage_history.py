@@ -15,7 +15,7 @@ from rm_proxy.coordinator import usage_history
 from rm_proxy.coordinator.usage_history import MINUTES, SLOTS, UseHistory, Week, utc, weeks_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
-from rm_proxy.store.usage_rows import kept_use
+from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import StoreUnavailableError
 
 MONDAY_S = datetime(2026, 1, 5, tzinfo=UTC).timestamp()
@@ -203,7 +203,7 @@ def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
     (tmp_path / "p.db").touch()
     store = Store(f"sqlite:///{tmp_path / 'p.db'}")
     with pytest.raises(StoreUnavailableError, match="no such table: node_use"):
-        kept_use(store)
+        stored_usage(store)
     store.close()
     store = Store(f"sqlite:///{tmp_path / 'q.db'}")
     store.open()
@@ -213,7 +213,7 @@ def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
     see(history, MONDAY_S + WEEK_S, 3000)
     store.write(history.changed(1000, MONDAY_S))
     again = UseHistory()
-    again.restore(kept_use(store))
+    again.restore(stored_usage(store))
     store.close()
     again.observe(NODE, used(0), MONDAY_S + 2 * WEEK_S)
     assert [(u.weeks, u.mean.memory_mb) for u in again.usual(NODE)] == [(2, 2000), (1, 2000)]

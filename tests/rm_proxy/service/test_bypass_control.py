@@ -18,9 +18,9 @@ from rm_proxy.cli.bypass import proxy
 from rm_proxy.coordinator.error_budget import FaultKind, Order
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import bypass_control as module
-from rm_proxy.service.bypass_control import Bypass, kept_order
+from rm_proxy.service.bypass_control import BypassControl, stored_order
 from rm_proxy.store.store import Store
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 from rm_proxy.views.models import BypassInfo
 from tests.rm_proxy.yarn import APP, Am, coordinator, granted_rows, row
 
@@ -30,8 +30,8 @@ class Whole:
 
     def __init__(self, store: Store) -> None:
         self.world, self.metrics, self.store = coordinator(), ProxyMetrics(), store
-        self.recorder = Recorder(store, self.metrics)
-        self.bypass = Bypass(self.world, self.metrics, self.recorder)
+        self.writer = Writer(store, self.metrics)
+        self.bypass = BypassControl(self.world, self.metrics, self.writer)
 
     def round(self, now_s: float) -> None:
         self.world.round(now_s)
@@ -61,21 +61,21 @@ def test_a_spent_budget_is_an_alarm(store: Store) -> None:
 
 def test_an_order_is_told_kept_and_taken_up_again(store: Store) -> None:
     whole = Whole(store)
-    whole.recorder.start()
-    assert kept_order(store) == ()
+    whole.writer.start()
+    assert stored_order(store) == ()
     info = whole.bypass.order("on", "ann@host")
     assert (info.order, info.phase, whole.sample("bypass", reason="order")) == ("on", "bypass", 1)
     whole.round(1.0)
     assert whole.bypass.problems()[0].startswith("bypass (bypass): ordered")
-    whole.recorder.close()
+    whole.writer.close()
     later = Whole(store)
-    later.bypass.restore(kept_order(store))
+    later.bypass.restore(stored_order(store))
     am = Am(later.world)
     am.asks(row("*", 1))
     assert not granted_rows(am.sent.ask)
     again = Whole(store)
     again.bypass.order("auto", "ann@host")
-    again.bypass.restore(kept_order(store))
+    again.bypass.restore(stored_order(store))
     assert again.bypass.info().order == "auto", "what was ordered since counts"
 
 

@@ -27,49 +27,49 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import am_connections
-from rm_proxy.service.am_connections import AmSide, most_connections
-from rm_proxy.service.connection_limits import SMALL_BYTES, Doors
+from rm_proxy.service.am_connections import AmConnection, connection_limit
+from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits
 from tests.rm_proxy.yarn import coordinator
 
 # The machine
 
 
 def test_all_and_one_host_are_bounded() -> None:
-    doors = Doors(most=3, most_logins=2, most_bytes=0)
-    assert [doors.enter("a") for _ in range(3)] == ["", "", "host"]
-    doors.logged_in("a")
-    assert doors.enter("a") == "", "who has logged in does not count"
-    assert doors.enter("b") == "limit"
-    doors.leave("a", logged_in=True)
-    assert doors.enter("b") == "" and (doors.inside, doors.logins) == (3, 3)
+    limits = ConnectionLimits(most=3, most_logins=2, most_bytes=0)
+    assert [limits.enter("a") for _ in range(3)] == ["", "", "host"]
+    limits.logged_in("a")
+    assert limits.enter("a") == "", "who has logged in does not count"
+    assert limits.enter("b") == "limit"
+    limits.leave("a", logged_in=True)
+    assert limits.enter("b") == "" and (limits.inside, limits.logins) == (3, 3)
 
 
 def test_only_who_keeps_much_is_sent_away() -> None:
-    doors = Doors(9, 9, most_bytes=4 * SMALL_BYTES)
-    assert all(doors.keeps(0, SMALL_BYTES) for _ in range(8))
-    assert not doors.keeps(SMALL_BYTES, SMALL_BYTES + 1)
-    assert doors.keeps(SMALL_BYTES + 1, 0) and doors.kept_bytes == 7 * SMALL_BYTES
+    limits = ConnectionLimits(9, 9, most_bytes=4 * SMALL_BYTES)
+    assert all(limits.keeps(0, SMALL_BYTES) for _ in range(8))
+    assert not limits.keeps(SMALL_BYTES, SMALL_BYTES + 1)
+    assert limits.keeps(SMALL_BYTES + 1, 0) and limits.kept_bytes == 7 * SMALL_BYTES
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["enter", "login", "leave"])), max_size=60))
 def test_nobody_is_forgotten_or_counted_twice(steps: list[tuple[str, str]]) -> None:
-    doors, before, after = Doors(8, 3, 0), list[str](), list[str]()
+    limits, before, after = ConnectionLimits(8, 3, 0), list[str](), list[str]()
     for host, step in steps:
-        if step == "enter" and not doors.enter(host):
+        if step == "enter" and not limits.enter(host):
             before.append(host)
         elif step == "login" and host in before:
             before.remove(host)
             after.append(host)
-            doors.logged_in(host)
+            limits.logged_in(host)
         elif step == "leave" and host in before + after:
             known = host in after
             (after if known else before).remove(host)
-            doors.leave(host, known)
-        assert doors.inside == len(before) + len(after) <= 8 and doors.logins == len(before)
+            limits.leave(host, known)
+        assert limits.inside == len(before) + len(after) <= 8 and limits.logins == len(before)
         assert all(before.count(h) <= 3 for h in "abc")
     for host in before:
-        doors.leave(host, False)
-    assert not doors._logins
+        limits.leave(host, False)
+    assert not limits._logins
 
 
 # Real sockets
@@ -82,9 +82,9 @@ class Hub:
         self.settings = ProxySettings(upstream=Address("127.0.0.1", 1), **settings)
         self.metrics = ProxyMetrics()
         self.coordinator: Coordinator = coordinator()
-        self.open_connections: set[AmSide] = set()
+        self.open_connections: set[AmConnection] = set()
         given = self.settings
-        self.doors = Doors(given.max_connections, given.max_logins_per_host, given.max_unfinished_mb << 20)
+        self.limits = ConnectionLimits(given.max_connections, given.max_logins_per_host, given.max_unfinished_mb << 20)
         self.faults: list[tuple[FaultKind, str]] = []
         self.renewed: list[str] = []
 
@@ -111,7 +111,7 @@ class Hub:
         rm = await stack.enter_async_context(await loop.create_server(stand_in, "127.0.0.1", 0))
         port = rm.sockets[0].getsockname()[1]
         self.endpoints = Endpoints(Address("", 0), Address("127.0.0.1", port), "", Address("", 0), "", Path("unused"))
-        server = await stack.enter_async_context(await loop.create_server(lambda: AmSide(self), "127.0.0.1", 0))
+        server = await stack.enter_async_context(await loop.create_server(lambda: AmConnection(self), "127.0.0.1", 0))
         front: int = server.sockets[0].getsockname()[1]
         return front
 
@@ -134,7 +134,7 @@ def whole(test: Callable[[Hub, int, type[StandIn]], Awaitable[None]], **settings
             for connection in list(hub.open_connections):
                 connection.close()
             await hub.until(lambda: not hub.open_connections)
-        assert (hub.doors.inside, hub.doors.logins, hub.doors.kept_bytes) == (0, 0, 0)
+        assert (hub.limits.inside, hub.limits.logins, hub.limits.kept_bytes) == (0, 0, 0)
         return hub
 
     return uvloop.run(work())
@@ -166,7 +166,7 @@ def test_who_says_nothing_costs_the_resource_manager_nothing() -> None:
         silent = [idle(port) for _ in range(50)]
         await hub.until(lambda: len(hub.open_connections) == 50)
         master = await Master.connect("127.0.0.1", port)
-        assert await master.beat() == 1 and rm.opened == 1 and hub.doors.logins == 50
+        assert await master.beat() == 1 and rm.opened == 1 and hub.limits.logins == 50
         await asyncio.gather(*map(end_of, silent))
         assert hub.refused("handshake") == 50 and await master.beat() == 2
         master.close()
@@ -220,7 +220,7 @@ def test_a_large_frame_before_the_login_is_refused_unread() -> None:
         await end_of(early)
         master = await Master.connect("127.0.0.1", port)
         master.writer.write((BEFORE_LOGIN_BYTES + 1).to_bytes(4, "big") + b"x" * 100)
-        await hub.until(lambda: hub.doors.kept_bytes == 104)
+        await hub.until(lambda: hub.limits.kept_bytes == 104)
         master.close()
 
     hub = whole(test)
@@ -233,7 +233,7 @@ def test_unfinished_frames_are_bounded_together() -> None:
         for master in masters:
             master.writer.write((60 << 20).to_bytes(4, "big") + b"x" * (3 << 20))
         await hub.until(lambda: hub.refused("memory") >= 2)
-        assert hub.doors.kept_bytes <= 4 << 20
+        assert hub.limits.kept_bytes <= 4 << 20
         other = await Master.connect("127.0.0.1", port, app=8)
         assert await other.beat() == 1, "others are served"
         for one in (*masters, other):
@@ -248,13 +248,13 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
     async def test(hub: Hub, port: int, rm: type[StandIn]) -> None:
         rm.padding = 1 << 20
         paused: list[bool] = []
-        real = AmSide.pause_writing
+        real = AmConnection.pause_writing
 
-        def pause(side: AmSide) -> None:
+        def pause(side: AmConnection) -> None:
             paused.append(True)
             real(side)
 
-        AmSide.pause_writing = pause  # type: ignore[method-assign]
+        AmConnection.pause_writing = pause  # type: ignore[method-assign]
         try:
             deaf = await Master.connect("127.0.0.1", port)
             deaf.writer.transport.pause_reading()
@@ -275,7 +275,7 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
                 data = await deaf.reader.read(2**20)
                 got += len(deaf.rpc.receive_data(data))
         finally:
-            AmSide.pause_writing = real  # type: ignore[method-assign]
+            AmConnection.pause_writing = real  # type: ignore[method-assign]
         deaf.close()
         other.close()
 
@@ -322,10 +322,10 @@ def test_methods_that_masters_invent_make_no_metrics() -> None:
 def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 1_000)
     settings = ProxySettings(max_connections=5_000, rest_connections=100)
-    assert most_connections(settings) == (1_000 - 200 - 100) // 2
-    assert most_connections(ProxySettings(max_connections=300)) == (800 - 266) // 2
+    assert connection_limit(settings) == (1_000 - 200 - 100) // 2
+    assert connection_limit(ProxySettings(max_connections=300)) == (800 - 266) // 2
     monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 100_000)
-    assert most_connections(settings) == 5_000
+    assert connection_limit(settings) == 5_000
 
 
 def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:

@@ -102,11 +102,11 @@ def test_what_the_machines_decide_reaches_store_memory_and_metrics(tmp_path: Pat
             }
         )
         proxy = Proxy(settings, Policies.load({}), HadoopConf(tmp_path, {}, {}), "")
-        proxy.recorder.start()
+        proxy.writer.start()
         proxy.carry_out(Decided(made(number)) for number in range(1000))
         proxy.carry_out([Decided(made(2000, slot="steal", weight=3))])
-        assert proxy.recorder.flush()
-        proxy.recorder.close()
+        assert proxy.writer.flush()
+        proxy.writer.close()
         return proxy
 
     proxy = asyncio.run(crowd())

@@ -22,25 +22,25 @@ def proxy(folder: Path) -> Proxy:
     settings = {"listen": "127.0.0.1:1", "upstream": "127.0.0.1:2", "rm_web": "http://127.0.0.1:3"}
     kept = {"store_url": f"sqlite:///{folder / 'p.db'}", "keep_days": 1e6}
     made = Proxy(ProxySettings.model_validate(settings | kept), Policies.load({}), HadoopConf(folder, {}, {}), "")
-    made.recorder.start()
-    made.recorder.application(ROW)
-    assert made.recorder.flush(), "the store has its tables"
+    made.writer.start()
+    made.writer.application(ROW)
+    assert made.writer.flush(), "the store has its tables"
     return made
 
 
 def read(made: Proxy) -> None:
     """Have it read what was kept."""
-    for keeper in made.keepers:
-        keeper.round(0.0)
-        assert keeper._reading is not None
-        keeper._reading.exception(10)
-        keeper.round(0.5)
+    for part in made.learned:
+        part.round(0.0)
+        assert part._reading is not None
+        part._reading.exception(10)
+        part.round(0.5)
 
 
 def close(made: Proxy) -> None:
-    for keeper in made.keepers:
-        keeper.close(1.0)
-    made.recorder.close()
+    for part in made.learned:
+        part.close(1.0)
+    made.writer.close()
     made.store.close()
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from quicksilver.common.http.rest import UnreachableError
 from quicksilver.common.messages import Grant, Grants
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.grant_announcer import TRIES, Announcer
+from rm_proxy.service.grant_announcer import TRIES, GrantAnnouncer
 
 
 def grants(*ids: str, drop: tuple[str, ...] = ()) -> Grants:
@@ -31,14 +31,14 @@ class Sidecars:
         self.failed: list[tuple[str, list[str]]] = []
         self.go_on = asyncio.Event()
 
-    def announcer(self, **settings: Any) -> Announcer:
+    def announcer(self, **settings: Any) -> GrantAnnouncer:
         def url_of(node_id: str) -> str | None:
             return self.urls.get(node_id, f"http://{node_id}")
 
         def failed(node_id: str, message: Grants) -> None:
             self.failed.append((node_id, list(message.drop)))
 
-        return Announcer(self.metrics, url_of, failed, self, **({"most": 4, "limit": 8} | settings))
+        return GrantAnnouncer(self.metrics, url_of, failed, self, **({"most": 4, "limit": 8} | settings))
 
     async def post(self, url: str, body: BaseModel) -> None:
         assert self.open and url.endswith("/v1/grants") and isinstance(body, Grants)

@@ -10,7 +10,7 @@ import uvloop
 
 from quicksilver.common.address import Address
 from quicksilver.common.http.rest import bound_socket
-from rm_proxy.service.listener import Door
+from rm_proxy.service.listener import Listener
 
 
 class Polite(asyncio.Protocol):
@@ -55,12 +55,12 @@ def test_it_follows_the_port_behind() -> None:
         upstream = behind.getsockname()
         listening = listening_socket()
         copy, here = listening.dup(), listening.getsockname()
-        door = Door(listening, Address(*upstream), Polite, turns.append, every_s=0.05, timeout_s=5)
-        await door.start()
+        listener = Listener(listening, Address(*upstream), Polite, turns.append, every_s=0.05, timeout_s=5)
+        await listener.start()
         assert await lets_in(here)
         for _ in range(2):
             behind.close()
-            door.look_soon()
+            listener.look_soon()
 
             async def shut() -> bool:
                 return not await lets_in(here)
@@ -69,9 +69,9 @@ def test_it_follows_the_port_behind() -> None:
             assert not copy.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
             behind = socket.create_server(upstream)
             await until(lambda: lets_in(here))
-        door.refused()
+        listener.refused()
         assert not await lets_in(here)
-        door.close()
+        listener.close()
         behind.close()
         copy.close()
 
@@ -87,10 +87,10 @@ def test_it_begins_shut_where_nobody_listens() -> None:
             nobody.bind(("127.0.0.1", 0))
             listening = listening_socket()
             here = listening.getsockname()
-            door = Door(listening, Address(*nobody.getsockname()), Polite, turns.append, every_s=9, timeout_s=5)
-            await door.start()
+            listener = Listener(listening, Address(*nobody.getsockname()), Polite, turns.append, every_s=9, timeout_s=5)
+            await listener.start()
             assert not await lets_in(here)
-            door.close()
+            listener.close()
 
     uvloop.run(story())
     assert turns == [False]

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.service.live_state import ApiState, Running
+from rm_proxy.service.live_state import LiveState, Running
 from rm_proxy.store.store import Store
 from tests.rm_proxy.yarn import APP, cid, coordinator, node_id, report
 
@@ -22,7 +22,7 @@ def test_nodes_with_their_slots_and_what_is_shrunk(tmp_path: Path) -> None:
     world.report(node_id(1), report(1, containers=told, slots=6, attained_sd_s=12.5), 0.0)
     settings = SimpleNamespace(report_fresh_s=5.0)
     store = Store(f"sqlite:///{tmp_path / 'p.db'}")
-    state = ApiState(cast(Running, SimpleNamespace(coordinator=world, settings=settings, store=store)))
+    state = LiveState(cast(Running, SimpleNamespace(coordinator=world, settings=settings, store=store)))
     first, second = state.nodes()
     assert (first.container_count, first.slots, first.shrunk, first.attained_sd_s) == (2, 6, 1, 12.5)
     assert (second.container_count, second.slots, second.shrunk, second.attained_sd_s) == (0, 0, 0, 0.0)

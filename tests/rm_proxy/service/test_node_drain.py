@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from quicksilver.cli import cli
 from quicksilver.common.http.rest import ApiError
 from quicksilver.common.messages import Draining
-from rm_proxy.service.node_drain import Drainer
+from rm_proxy.service.node_drain import NodeDrain
 from tests.rm_proxy.api.test_app import State, client, state
 from tests.rm_proxy.service.test_reload import sidecar
 from tests.rm_proxy.yarn import coordinator, node_id, report
@@ -21,15 +21,15 @@ __all__ = ["client", "state"]
 ON = Draining(on=True, reason="disks are changed")
 
 
-def drain(drainer: Drainer, node: str, wanted: Draining = ON) -> None:
-    asyncio.run(drainer.drain(node, wanted, "ann@::1"))
+def drain(node_drain: NodeDrain, node: str, wanted: Draining = ON) -> None:
+    asyncio.run(node_drain.drain(node, wanted, "ann@::1"))
 
 
 def test_the_sidecar_is_told() -> None:
     world = coordinator(nodes=1)
-    with sidecar(204, b"") as (url, asked), closing(Drainer(world, None)) as drainer:
+    with sidecar(204, b"") as (url, asked), closing(NodeDrain(world, None)) as node_drain:
         world.report(node_id(1), report(1, sidecar_url=url), 1.0)
-        drain(drainer, node_id(1))
+        drain(node_drain, node_id(1))
     ((path, body),) = asked
     assert path == "/v1/drain"
     assert Draining.model_validate_json(body) == ON
@@ -42,8 +42,8 @@ def test_the_sidecar_is_told() -> None:
 def test_what_cannot_be_told_is_said(node: str, status: int, code: str) -> None:
     world = coordinator(nodes=2)
     world.nodes[node_id(2)].report = None
-    with closing(Drainer(world, None)) as drainer, pytest.raises(ApiError) as error:
-        drain(drainer, node)
+    with closing(NodeDrain(world, None)) as node_drain, pytest.raises(ApiError) as error:
+        drain(node_drain, node)
     assert (error.value.status, error.value.code) == (status, code)
     assert node in str(error.value)
 

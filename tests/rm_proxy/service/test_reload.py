@@ -22,7 +22,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.reload import ProxyReloader
-from rm_proxy.store.writer import Recorder
+from rm_proxy.store.writer import Writer
 from tests.rm_proxy.yarn import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
 
 REGISTRY = Registry()
@@ -30,7 +30,7 @@ TEXT = "policies: {queues: '*', routes: [{policy: only_q}], place: {policy: rand
 
 
 class Rows:
-    """A recorder that keeps what it is given."""
+    """A writer that keeps what it is given."""
 
     def __init__(self) -> None:
         self.rows: list[ChangeRecord] = []
@@ -41,11 +41,11 @@ class Rows:
 
 class Daemon:
     def __init__(self, folder: Path) -> None:
-        self.path, self.recorder, self.metrics = folder / "quicksilver.yaml", Rows(), ProxyMetrics()
+        self.path, self.writer, self.metrics = folder / "quicksilver.yaml", Rows(), ProxyMetrics()
         self.path.write_text(TEXT)
         self.world = coordinator(nodes=2)
         self.reloader = ProxyReloader(
-            self.world, cast(Recorder, self.recorder), self.metrics, ProxySettings(), str(self.path)
+            self.world, cast(Writer, self.writer), self.metrics, ProxySettings(), str(self.path)
         )
         self.reloader.begin(1.0)
 
@@ -82,15 +82,15 @@ def sidecar(status: int, body: bytes) -> Iterator[tuple[str, list[Any]]]:
 
 def test_settings_are_taken_over_and_each_change_is_a_row(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
-    started = len(daemon.recorder.rows)
+    started = len(daemon.writer.rows)
     answer = daemon.reload()
     assert daemon.world.policies.version == answer.version and daemon.world.policies.chosen("place") == "random"
-    rows = daemon.recorder.rows[started:]
+    rows = daemon.writer.rows[started:]
     assert (rows[0].path, rows[0].before, rows[0].after) == ("version", answer.before, answer.version)
     changed = {(r.path, r.before, r.after) for r in rows}
     assert ("policies.place.policy", '"least_queue"', '"random"') in changed
     assert {(r.who, r.how, r.ok) for r in rows} == {("ann@::1", "command", True)}
-    assert len({r.id for r in daemon.recorder.rows}) == len(daemon.recorder.rows)
+    assert len({r.id for r in daemon.writer.rows}) == len(daemon.writer.rows)
     assert f'version="{answer.version}"' in daemon.metrics.exposition().decode()
 
 
@@ -103,7 +103,7 @@ def test_a_refusal_is_a_row_and_no_sidecar_is_asked(tmp_path: Path) -> None:
         with pytest.raises(ReloadRefusedError, match="unknown place policy 'topk'"):
             daemon.reload(nodes=True)
     assert daemon.world.policies is policies and asked == []
-    row = daemon.recorder.rows[-1]
+    row = daemon.writer.rows[-1]
     assert (row.ok, row.path) == (False, "") and "1:28" in row.error
     assert 'reloads_total{how="command",result="refused"} 1.0' in daemon.metrics.exposition().decode()
 
@@ -120,7 +120,7 @@ def test_sidecars_follow_and_those_that_do_not_are_named(tmp_path: Path) -> None
     assert ReloadRequest.model_validate_json(asked[0][1]) == ReloadRequest(who="ann", file="quicksilver.yaml")
     assert (nodes[node_id(1)].version, nodes[node_id(1)].kept) == ("7-a", ["policies.preempt stays"])
     assert not nodes[node_id(2)].ok and "f:1:1: no" in nodes[node_id(2)].error
-    rows = {row.path: row.ok for row in daemon.recorder.rows if row.path.startswith("nodes.")}
+    rows = {row.path: row.ok for row in daemon.writer.rows if row.path.startswith("nodes.")}
     assert rows == {f"nodes.{node_id(1)}": True, f"nodes.{node_id(2)}": False}
 
 

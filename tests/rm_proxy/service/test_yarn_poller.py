@@ -17,7 +17,7 @@ from quicksilver.common.http.rest import bound_socket, serve
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller
-from rm_proxy.service.yarn_poller import Refresher
+from rm_proxy.service.yarn_poller import YarnPoller
 from tests.rm_proxy.yarn import APP, Am, coordinator, node_id, yarn_node
 
 
@@ -43,7 +43,7 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
         sock = bound_socket("127.0.0.1", 0)
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         task = asyncio.create_task(serve(app, sock))
-        refresher = Refresher(am.world, Mock(), ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None)
+        poller = YarnPoller(am.world, Mock(), ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None)
         over = []
         for now_s, runs, away in (  # noqa: B007 read above
             (0.0, False, False),
@@ -53,10 +53,10 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
             (1180.0, False, True),  # no answer tells nothing
             (1181.0, False, False),
         ):
-            await refresher.apps()
+            await poller.apps()
             over.append(am.attempt.finished)
-        refresher.start()
-        refresher.close()
+        poller.start()
+        poller.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return over
@@ -65,16 +65,16 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
 
 
 def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    world, recorder = coordinator(nodes=2), Mock()
-    refresher = Refresher(world, recorder, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
+    world, writer = coordinator(nodes=2), Mock()
+    poller = YarnPoller(world, writer, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
     listed = [yarn_node(1), yarn_node(2)]
-    monkeypatch.setattr(refresher, "_read", AsyncMock(side_effect=lambda *_: list(listed)))
+    monkeypatch.setattr(poller, "_read", AsyncMock(side_effect=lambda *_: list(listed)))
 
     def kept(at_s: float) -> list[str]:
-        recorder.node.reset_mock()
+        writer.node.reset_mock()
         monkeypatch.setattr(yarn_poller.time, "time", lambda: at_s)
-        uvloop.run(refresher.nodes())
-        return [call.args[0].id for call in recorder.node.call_args_list]
+        uvloop.run(poller.nodes())
+        return [call.args[0].id for call in writer.node.call_args_list]
 
     both = [node_id(1), node_id(2)]
     assert [kept(0.0), kept(30.0)] == [both, []]
@@ -93,7 +93,7 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
 
     world.round_in_parts = in_parts  # type: ignore[method-assign]
     settings = ProxySettings()
-    refresher = Refresher(
+    poller = YarnPoller(
         world, Mock(), metrics, settings, "http://rm", lambda: seen.append("done"), lambda: seen.append("fault")
     )
 
@@ -103,7 +103,7 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
                 await asyncio.sleep(0)
                 seen.append("another")
 
-        await asyncio.gather(refresher._round(), others())
+        await asyncio.gather(poller._round(), others())
 
     uvloop.run(story())
     assert seen[0] == "part 0" and seen[-1] == "done" and seen.count("another") == 2
@@ -128,10 +128,10 @@ def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFi
         task = asyncio.create_task(serve(app, sock))
         settings = ProxySettings(nodes_refresh_s=0.05, apps_refresh_s=60, queues_refresh_s=60)
         world = coordinator(nodes=1)
-        refresher = Refresher(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
-        refresher.start()
+        poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
+        poller.start()
         await asyncio.wait_for(asked.wait(), 30)
-        refresher.close()
+        poller.close()
         go_on.set()
         for _ in range(5):
             await asyncio.sleep(0)

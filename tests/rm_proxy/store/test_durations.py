@@ -15,8 +15,8 @@ from quicksilver.common.messages import EventKind
 from rm_proxy.domain.records import DurationRecord
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.store import estimate_errors, learned_state
-from rm_proxy.store.durations import kept
-from rm_proxy.store.learned_state import Keeper
+from rm_proxy.store.durations import stored_durations
+from rm_proxy.store.learned_state import LearnedState
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
 from rm_proxy.store.writer import StoreUnavailableError
@@ -55,7 +55,7 @@ class Kept:
         self.records, self.thread, self.estimator = list(records), Thread(), Estimator()
         self.ready, self.out = True, False
         self.written: list[DurationRecord] = []
-        self.keeper = Keeper(
+        self.part = LearnedState(
             "durations",
             self.estimator,
             self.thread,
@@ -74,7 +74,7 @@ class Kept:
 
     def rounds(self, *at_s: float) -> None:
         for now_s in at_s:
-            self.keeper.round(now_s)
+            self.part.round(now_s)
             self.thread.work()
 
 
@@ -97,7 +97,7 @@ def test_a_store_that_is_out_is_asked_again_and_nothing_is_overwritten() -> None
     it.out = True
     it.observe("etl", 40.0)
     it.rounds(*range(60))
-    it.keeper.close(60)
+    it.part.close(60)
     assert not it.written, "absolute rows would replace what is kept"
     it = Kept(RECORD)
     it.out = True
@@ -119,7 +119,7 @@ def test_changes_are_written_each_half_minute_and_at_the_end(monkeypatch: pytest
     it.rounds(31, 32)
     assert [row.app_name for row in it.written] == ["a", "b"], "no more at a time"
     it.observe("a", 7.0)
-    it.keeper.close(33)
+    it.part.close(33)
     assert [(row.app_name, row.mean_s) for row in it.written[2:]] == [("c", 5.0), ("a", 6.0)]
 
 
@@ -127,7 +127,7 @@ def test_rows_come_back_from_the_store_the_latest_first(store: Store) -> None:
     later = replace(RECORD, count=4, at_s=200.0)
     store.write([RECORD, replace(RECORD, priority=10, at_s=150.0)])
     store.write([later])
-    assert kept(store) == [later, replace(RECORD, priority=10, at_s=150.0)]
+    assert stored_durations(store) == [later, replace(RECORD, priority=10, at_s=150.0)]
     store.engine.dispose()
 
 
@@ -135,7 +135,7 @@ def test_reading_without_tables_says_so(tmp_path: Any) -> None:
     (tmp_path / "p.db").touch()
     empty = Store(f"sqlite:///{tmp_path / 'p.db'}")
     with pytest.raises(StoreUnavailableError, match="no such table: durations"):
-        kept(empty)
+        stored_durations(empty)
     with pytest.raises(StoreUnavailableError, match="no such table"):
         History(empty).estimates(since_s=0, bucket_s=1)
     empty.close()
@@ -194,12 +194,12 @@ def test_a_restart_in_between_changes_nothing(ran: list[tuple[str, float]], at: 
         it.rounds(0, 1)
         for name, seconds in part:
             it.observe(name, seconds)
-        it.keeper.close(2)
+        it.part.close(2)
     second = Kept(*first.written)
     for name, seconds in ran[at:]:
         second.observe(name, seconds)
     second.rounds(3, 4)
-    second.keeper.close(5)
+    second.part.close(5)
     got = {row.app_name: row for row in [*first.written, *second.written]}
     want = {row.app_name: row for row in whole.written}
     assert got.keys() == want.keys()

@@ -26,7 +26,7 @@ from rm_proxy.store.rows import Row
 from rm_proxy.store.sqlite_file import MAX_ASIDE
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Completion, Event, Grant
-from rm_proxy.store.writer import Recorder, StoreUnavailableError
+from rm_proxy.store.writer import StoreUnavailableError, Writer
 from tests.paths import ROOT
 from tests.rm_proxy.databases import fresh
 from tests.rm_proxy.store.test_store import grant, happened
@@ -35,12 +35,12 @@ OUT, BACK = "the store takes nothing; scheduling goes on, rows wait", "the store
 
 
 class Load:
-    """A recorder that threads put rows into, until it is told to stop."""
+    """A writer that threads put rows into, until it is told to stop."""
 
     def __init__(self, store: Store, **settings: Any) -> None:
         self.store, self.metrics = store, ProxyMetrics()
-        self.recorder = Recorder(store, self.metrics, batch_rows=50, now=lambda: 2000.0, **settings)
-        self.recorder.start()
+        self.writer = Writer(store, self.metrics, batch_rows=50, now=lambda: 2000.0, **settings)
+        self.writer.start()
         self._numbers = iter(range(1, 10**9))
         self._stop = threading.Event()
         self._lock = threading.Lock()
@@ -56,8 +56,8 @@ class Load:
             with self._lock:
                 number = next(self._numbers)
                 self.put += 1
-            self.recorder.grant(grant(number))
-            self.recorder.keep(happened(number, number))
+            self.writer.grant(grant(number))
+            self.writer.keep(happened(number, number))
 
     def stop(self) -> None:
         self._stop.set()
@@ -78,7 +78,7 @@ class Load:
             return list(connection.scalars(select(what)))
 
     def check_all_kept_once(self) -> None:
-        assert self.recorder.flush(60) and self.recorder.outage is None
+        assert self.writer.flush(60) and self.writer.outage is None
         assert sorted(self.kept()) == sorted(grant(n).container_id for n in range(1, self.put + 1))
         assert len(self.kept(Event.seq)) == self.put
         assert self.sample("store_rows_total", table="grants") == self.put
@@ -103,7 +103,7 @@ def test_postgresql_goes_down_under_load(postgres: Postgres, how: str) -> None:
         load.wait_for("store_rows_total", 200, table="grants")
         getattr(postgres, how)()
         try:
-            while load.recorder.outage is None:
+            while load.writer.outage is None:
                 threading.Event().wait(0.01)
             assert load.sample("store_up") == 0
         finally:
@@ -112,7 +112,7 @@ def test_postgresql_goes_down_under_load(postgres: Postgres, how: str) -> None:
         load.stop()
         load.check_all_kept_once()
     assert lines == [OUT, BACK]
-    load.recorder.close()
+    load.writer.close()
     store.close()
 
 
@@ -137,13 +137,13 @@ class Doubtful:
 
 def test_a_commit_of_which_nobody_heard_doubles_nothing(store: Store) -> None:
     doubtful = Doubtful(store)
-    recorder = Recorder(doubtful, ProxyMetrics(), now=lambda: 2000.0)
-    recorder.start()
+    writer = Writer(doubtful, ProxyMetrics(), now=lambda: 2000.0)
+    writer.start()
     for number in range(1, 4):
-        recorder.grant(grant(number))
-        recorder.keep(happened(number, number))
-        assert recorder.flush(20)
-    recorder.close()
+        writer.grant(grant(number))
+        writer.keep(happened(number, number))
+        assert writer.flush(20)
+    writer.close()
     with store.engine.connect() as connection:
         assert len(list(connection.scalars(select(Grant.container_id)))) == 3
         assert len(list(connection.scalars(select(Event.seq)))) == 3
@@ -153,13 +153,13 @@ def test_a_commit_of_which_nobody_heard_doubles_nothing(store: Store) -> None:
 def sqlite_load(tmp_path: Path) -> tuple[Path, Load]:
     file = tmp_path / "proxy.db"
     load = Load(Store(f"sqlite:///{file}"))
-    load.recorder.grant(grant(10_001))
-    assert load.recorder.flush()
+    load.writer.grant(grant(10_001))
+    assert load.writer.flush()
     return file, load
 
 
 def end(load: Load) -> None:
-    load.recorder.close()
+    load.writer.close()
     load.store.close()
 
 
@@ -167,14 +167,14 @@ def test_a_deleted_file_is_missed_and_made_anew(tmp_path: Path) -> None:
     file, load = sqlite_load(tmp_path)
     with told() as lines:
         file.unlink()
-        load.recorder.grant(grant(2))
-        assert load.recorder.flush(20)
+        load.writer.grant(grant(2))
+        assert load.writer.flush(20)
     assert load.kept() == [grant(2).container_id] and file.stat().st_mode & 0o777 == 0o600
     assert lines == [OUT, BACK]
     shutil.copy(file, tmp_path / "other.db")
     (tmp_path / "other.db").rename(file)
-    load.recorder.grant(grant(3))
-    assert load.recorder.flush(20)
+    load.writer.grant(grant(3))
+    assert load.writer.flush(20)
     assert set(load.kept()) >= {grant(3).container_id}
     end(load)
 
@@ -182,20 +182,20 @@ def test_a_deleted_file_is_missed_and_made_anew(tmp_path: Path) -> None:
 def test_a_deleted_directory_is_an_outage_until_it_is_back(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     load = Load(Store(f"sqlite:///{tmp_path / 'lib' / 'proxy.db'}"))
-    load.recorder.grant(grant(1))
-    assert load.recorder.flush()
+    load.writer.grant(grant(1))
+    assert load.writer.flush()
     shutil.rmtree(tmp_path / "lib")
-    load.recorder.grant(grant(2))
-    assert not load.recorder.flush(0.7) and load.recorder.outage is not None
+    load.writer.grant(grant(2))
+    assert not load.writer.flush(0.7) and load.writer.outage is not None
     (tmp_path / "lib").mkdir()
-    assert load.recorder.flush(20) and load.kept() == [grant(2).container_id]
+    assert load.writer.flush(20) and load.kept() == [grant(2).container_id]
     end(load)
 
 
 @pytest.mark.parametrize("damage", ["no database", "a page"])
 def test_a_broken_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     file, load = sqlite_load(tmp_path)
-    load.recorder.close()
+    load.writer.close()
     load.store.close()  # so that all is in the one file
     content = bytearray(file.read_bytes())
     if damage == "no database":
@@ -205,8 +205,8 @@ def test_a_broken_file_is_set_aside(tmp_path: Path, damage: str) -> None:
     file.write_bytes(content)
     load = Load(Store(f"sqlite:///{file}"))
     with capture_logs() as logs:
-        load.recorder.grant(grant(2))
-        assert load.recorder.flush(20)
+        load.writer.grant(grant(2))
+        assert load.writer.flush(20)
     (aside,) = tmp_path.glob("proxy.db.broken-*")
     assert aside.read_bytes() == bytes(content)
     assert load.kept() == [grant(2).container_id]
@@ -241,12 +241,12 @@ def test_a_lock_of_another_process_is_an_outage(tmp_path: Path, monkeypatch: pyt
         command = [sys.executable, "-c", _HOLD, str(file)]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
             assert other.stdout is not None and other.stdout.readline() == "held\n"
-            load.recorder.grant(grant(2))
-            while load.recorder.outage is None:
+            load.writer.grant(grant(2))
+            while load.writer.outage is None:
                 threading.Event().wait(0.01)
-            assert "locked" in load.recorder.outage
+            assert "locked" in load.writer.outage
             other.kill()
-        assert load.recorder.flush(20)
+        assert load.writer.flush(20)
     assert lines == [OUT, BACK]
     assert len(load.kept()) == 2
     end(load)
@@ -262,12 +262,12 @@ def test_memory_is_bounded_and_what_is_lost_is_told(tmp_path: Path, monkeypatch:
     load = Load(store, queue_rows=100)
     with capture_logs() as logs:
         for number in range(1000):
-            load.recorder.grant(grant(number))
-        assert load.recorder.backlog <= 100
+            load.writer.grant(grant(number))
+        assert load.writer.backlog <= 100
         lost = load.sample("store_dropped_total", reason="full") or 0
         assert 1000 - 100 - 50 <= lost <= 900, "a batch may be out of the queue already"
         blocker.rollback()
-        assert load.recorder.flush(20)
+        assert load.writer.flush(20)
     assert len(load.kept()) == 1000 - lost
     (again,) = [line for line in logs if line["event"] == "the queue of the store has room again"]
     assert again["dropped"] == lost
@@ -276,10 +276,10 @@ def test_memory_is_bounded_and_what_is_lost_is_told(tmp_path: Path, monkeypatch:
 
 
 def test_long_texts_are_cut_before_they_wait() -> None:
-    recorder = Recorder(Doubtful(None), ProxyMetrics())  # type: ignore[arg-type]
+    writer = Writer(Doubtful(None), ProxyMetrics())  # type: ignore[arg-type]
     long = happened(1, 1).event.model_copy(update={"reason": "x" * 1_000_000})
-    recorder.event("n:1", "b", long)
-    assert len(recorder._queue.get_nowait().event.reason) == recorder_module.MAX_TEXT  # type: ignore[union-attr]
+    writer.event("n:1", "b", long)
+    assert len(writer._queue.get_nowait().event.reason) == recorder_module.MAX_TEXT  # type: ignore[union-attr]
 
 
 class Faulty(Doubtful):
@@ -294,12 +294,12 @@ class Faulty(Doubtful):
 def test_a_fault_of_our_own_does_not_end_all_writing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recorder_module, "_RETRY_S", (0.01,))
     metrics = ProxyMetrics()
-    recorder = Recorder(Faulty(store), metrics, now=lambda: 2000.0)
-    recorder.start()
+    writer = Writer(Faulty(store), metrics, now=lambda: 2000.0)
+    writer.start()
     for number in (1, 2, 3):
-        recorder.grant(grant(number))
-        assert recorder.flush(20)
-    recorder.close()
+        writer.grant(grant(number))
+        assert writer.flush(20)
+    writer.close()
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_dropped_total", {"reason": "fault"}) == 1
     with store.engine.connect() as connection:
         assert len(list(connection.scalars(select(Grant.container_id)))) == 2
@@ -317,8 +317,8 @@ from tests.rm_proxy.test_store import grant
 from rm_proxy.store import Store
 disk = Path(sys.argv[1])
 load = Load(Store(f"sqlite:///{disk / 'proxy.db'}"))
-load.recorder.grant(grant(1))
-assert load.recorder.flush()
+load.writer.grant(grant(1))
+assert load.writer.flush()
 def fill():
     with (disk / "filler").open("wb", buffering=0) as filler:
         try:
@@ -328,23 +328,23 @@ def fill():
             assert error.errno == 28, error
 def out(word, number):
     for more in range(number, number + 300):
-        load.recorder.grant(grant(more))
+        load.writer.grant(grant(more))
     end = time.monotonic() + 20
-    while load.recorder.outage is None and time.monotonic() < end:
+    while load.writer.outage is None and time.monotonic() < end:
         threading.Event().wait(0.01)
-    assert word in (load.recorder.outage or ""), load.recorder.outage
+    assert word in (load.writer.outage or ""), load.writer.outage
 fill()
 out("full", 1000)
 (disk / "filler").unlink()
-assert load.recorder.flush(20) and load.recorder.outage is None
+assert load.writer.flush(20) and load.writer.outage is None
 assert len(load.kept()) == 301, len(load.kept())
 load.store.close()  # a disk with files that are open to be written cannot be made read-only
 subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
 out("unable to open", 2000)
 subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
-assert load.recorder.flush(20) and load.recorder.outage is None
+assert load.writer.flush(20) and load.writer.outage is None
 assert len(load.kept()) == 601, len(load.kept())
-load.recorder.close()
+load.writer.close()
 print("survived")
 """
 

@@ -17,7 +17,7 @@ from rm_proxy.store.queries import History, Wanted
 from rm_proxy.store.rows import NodeEvent, NodeSeen
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
-from rm_proxy.store.writer import BadRowError, Recorder, StoreUnavailableError
+from rm_proxy.store.writer import BadRowError, StoreUnavailableError, Writer
 from tests.rm_proxy.databases import fresh
 
 APP = AppRecord("application_1_0001", "root.prod", "ann", "MAPREDUCE", "wordcount", ("a", "b"), 2, 1000.0)
@@ -188,12 +188,12 @@ def test_a_row_that_does_not_fit_is_told_apart_from_an_outage(store: Store) -> N
 
 def test_the_recorder_writes_the_good_rows_of_a_bad_batch(store: Store) -> None:
     metrics = ProxyMetrics()
-    recorder = Recorder(store, metrics, now=lambda: 2000.0)
-    recorder.start()
+    writer = Writer(store, metrics, now=lambda: 2000.0)
+    writer.start()
     for row in (grant(1), replace(grant(2), priority=2**70), grant(3)):
-        recorder.grant(row)
-    assert recorder.flush()
-    recorder.close()
+        writer.grant(row)
+    assert writer.flush()
+    writer.close()
     assert {d.container_id[-1] for d in History(store).decisions(limit=9).items} == {"1", "3"}
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_dropped_total", {"reason": "refused"}) == 1
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_rows_total", {"table": "grants"}) == 2
@@ -212,27 +212,27 @@ def test_tables_of_a_newer_version_are_not_touched(store: Store) -> None:
 def test_an_outage_of_postgresql_loses_nothing(postgres: Postgres) -> None:
     store = Store(fresh(postgres, "outage"))
     metrics = ProxyMetrics()
-    recorder = Recorder(store, metrics, now=lambda: 2000.0)
-    recorder.start()
+    writer = Writer(store, metrics, now=lambda: 2000.0)
+    writer.start()
     try:
-        recorder.grant(grant(1))
-        assert recorder.flush(20)
+        writer.grant(grant(1))
+        assert writer.flush(20)
         postgres.stop()
-        recorder.grant(grant(2))
-        while recorder.outage is None:
+        writer.grant(grant(2))
+        while writer.outage is None:
             time.sleep(0.01)
-        assert "127.0.0.1" in recorder.outage and not recorder.flush(0.5)
+        assert "127.0.0.1" in writer.outage and not writer.flush(0.5)
         assert metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 0
         with pytest.raises(StoreUnavailableError):
             History(store).decisions(limit=1)
     finally:
         postgres.start()
-    assert recorder.flush(20)
-    while recorder.outage is not None:  # told a moment after the rows are there
+    assert writer.flush(20)
+    while writer.outage is not None:  # told a moment after the rows are there
         time.sleep(0.01)
     assert metrics.registry.get_sample_value("quicksilver_proxy_store_up") == 1
     assert len(History(store).decisions(limit=9).items) == 2
-    recorder.close()
+    writer.close()
     store.close()
 
 

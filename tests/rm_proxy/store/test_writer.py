@@ -8,7 +8,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.domain.records import AppRecord, CompletionRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.rows import NodeEvent, NodeSeen, Row
-from rm_proxy.store.writer import Recorder, StoreUnavailableError
+from rm_proxy.store.writer import StoreUnavailableError, Writer
 
 
 class Fake:
@@ -50,61 +50,61 @@ def sample(metrics: ProxyMetrics, name: str, **labels: str) -> float:
 
 def test_all_kinds_of_rows_arrive_in_order() -> None:
     store = Fake()
-    recorder = Recorder(store, ProxyMetrics())
-    recorder.start()
+    writer = Writer(store, ProxyMetrics())
+    writer.start()
     happened = ContainerEvent(seq=1, container_id="c", kind=EventKind.HELD, at_s=1.0)
     end = CompletionRecord("c", "a", 0, None, "", 1.0)
-    recorder.application(app(1))
-    recorder.completion(end)
-    recorder.event("n:1", "boot", happened)
-    recorder.node(NodeView("n:1", host="n"), 5.0)
-    assert recorder.flush()
+    writer.application(app(1))
+    writer.completion(end)
+    writer.event("n:1", "boot", happened)
+    writer.node(NodeView("n:1", host="n"), 5.0)
+    assert writer.flush()
     view = NodeView("n:1", host="n")
     seen = NodeSeen(view.id, view.host, view.rack, view.label, view.capacity, 5.0)
     assert store.rows == [app(1), end, NodeEvent("n:1", "boot", happened), seen]
-    recorder.close()
+    writer.close()
 
 
 def test_batches_are_bounded() -> None:
     store = Fake()
     store.go.clear()
-    recorder = Recorder(store, ProxyMetrics(), batch_rows=10)
+    writer = Writer(store, ProxyMetrics(), batch_rows=10)
     for number in range(35):
-        recorder.application(app(number))
+        writer.application(app(number))
     store.go.set()
-    recorder.start()
-    recorder.close()
+    writer.start()
+    writer.close()
     assert len(store.rows) == 35 and max(store.batches) == 10
 
 
 def test_a_full_queue_drops_and_counts_and_never_blocks() -> None:
     store, metrics = Fake(), ProxyMetrics()
-    recorder = Recorder(store, metrics, queue_rows=5)
+    writer = Writer(store, metrics, queue_rows=5)
     for number in range(8):
-        recorder.application(app(number))
-    assert recorder.backlog == 5
+        writer.application(app(number))
+    assert writer.backlog == 5
     assert sample(metrics, "store_dropped_total", reason="full") == 3
-    recorder.start()
-    assert recorder.flush()
-    recorder.application(app(9))
-    recorder.close()
+    writer.start()
+    assert writer.flush()
+    writer.application(app(9))
+    writer.close()
     assert [row.id[-1] for row in store.rows if isinstance(row, AppRecord)] == ["0", "1", "2", "3", "4", "9"]
 
 
 def test_an_outage_is_survived_and_told_once() -> None:
     store, metrics = Fake(), ProxyMetrics()
     store.out = True
-    recorder = Recorder(store, metrics)
+    writer = Writer(store, metrics)
     with capture_logs() as told:
-        recorder.start()
-        recorder.application(app(1))
-        assert not recorder.flush(2.0)
-        assert recorder.outage == "db: out" and sample(metrics, "store_up") == 0
+        writer.start()
+        writer.application(app(1))
+        assert not writer.flush(2.0)
+        assert writer.outage == "db: out" and sample(metrics, "store_up") == 0
         store.out = False
-        assert recorder.flush(10)
-        recorder.close()
+        assert writer.flush(10)
+        writer.close()
     assert store.rows == [app(1)] and store.opened >= 3
-    assert recorder.outage is None and sample(metrics, "store_up") == 1
+    assert writer.outage is None and sample(metrics, "store_up") == 1
     assert [line["event"] for line in told] == [
         "the store takes nothing; scheduling goes on, rows wait",
         "the store takes rows again",
@@ -114,25 +114,25 @@ def test_an_outage_is_survived_and_told_once() -> None:
 def test_closing_during_an_outage_is_bounded_and_counts_what_is_lost() -> None:
     store, metrics = Fake(), ProxyMetrics()
     store.out = True
-    recorder = Recorder(store, metrics)
-    recorder.start()
+    writer = Writer(store, metrics)
+    writer.start()
     for number in range(3):
-        recorder.application(app(number))
-    recorder.close(timeout_s=0.3)
+        writer.application(app(number))
+    writer.close(timeout_s=0.3)
     assert sample(metrics, "store_dropped_total", reason="closed") == 3
-    assert threading.active_count() == len([t for t in threading.enumerate() if t.name != "recorder"])
+    assert threading.active_count() == len([t for t in threading.enumerate() if t.name != "writer"])
 
 
 def test_old_rows_are_pruned_once_an_hour() -> None:
     store = Fake()
     clock = [100_000.0]
-    recorder = Recorder(store, ProxyMetrics(), keep_s=1000.0, now=lambda: clock[0])
-    recorder.start()
+    writer = Writer(store, ProxyMetrics(), keep_s=1000.0, now=lambda: clock[0])
+    writer.start()
     for at_s in (100_000.0, 100_100.0, 103_600.0):
         clock[0] = at_s
-        recorder.application(app(1))
-        assert recorder.flush()
-    recorder.close()
+        writer.application(app(1))
+        assert writer.flush()
+    writer.close()
     assert store.pruned == [99_000.0, 102_600.0]
 
 
@@ -145,19 +145,19 @@ def test_a_row_that_is_written_stays_written_when_pruning_fails() -> None:
             return 0
 
     store, metrics = Unprunable(), ProxyMetrics()
-    recorder = Recorder(store, metrics)
-    recorder.start()
+    writer = Writer(store, metrics)
+    writer.start()
     for number in range(3):
-        recorder.application(app(number))
-        assert recorder.flush()
-    recorder.close()
+        writer.application(app(number))
+        assert writer.flush()
+    writer.close()
     assert store.rows == [app(0), app(1), app(2)] and len(store.pruned) >= 3
     assert sample(metrics, "store_dropped_total", reason="closed") == 0
 
 
 def test_a_recorder_that_never_started_closes() -> None:
     metrics = ProxyMetrics()
-    recorder = Recorder(Fake(), metrics)
-    recorder.application(app(1))
-    recorder.close(0.1)
+    writer = Writer(Fake(), metrics)
+    writer.application(app(1))
+    writer.close(0.1)
     assert sample(metrics, "store_dropped_total", reason="closed") == 1
