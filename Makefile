@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-honest bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator-validation bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -73,7 +73,7 @@ bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
 bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
 	@$(PYTHON) -m quicksilver.bench.recovery $(ARGS)
 
-bench-honest: setup ## the same jobs on real and on emulated NodeManagers
+bench-emulator-validation: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)
 
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs

@@ -31,8 +31,9 @@ BENCHMARKS: Final = {
     "trace": Command(
         "quicksilver.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
     ),
-    "honest": Command(
-        "quicksilver.bench.emulator_validation.run:honest", "The same jobs on a real and on an emulated cluster."
+    "emulator_validation": Command(
+        "quicksilver.bench.emulator_validation.run:emulator_validation",
+        "The same jobs on a real and on an emulated cluster.",
     ),
     "reloads": Command("quicksilver.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."),
     "recovery": Command("quicksilver.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."),

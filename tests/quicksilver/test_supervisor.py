@@ -15,7 +15,7 @@ from quicksilver.supervisor import FIRST_PAUSE_S, MAX_PAUSE_S, pause_s
 
 SERVER = """
 import os, signal, socket, sys
-from shell import fdstore
+from quicksilver.common.process import fdstore
 port = int(sys.argv[1])
 kept = fdstore.take("words")
 if kept:
@@ -178,12 +178,13 @@ def test_a_killed_keeper_takes_its_command_with_it_and_the_address_is_free() -> 
 def test_sockets_of_others_are_not_kept(tmp_path: Path) -> None:
     meddler = f"""
 import os, socket, subprocess, sys, time
-from shell import fdstore
+from quicksilver.common.process import fdstore
 kept = fdstore.names()
 print(kept, flush=True)
 if not kept:
     fdstore.store("mine", socket.create_server(("127.0.0.1", 0)))
-    code = "import socket; from shell import fdstore; fdstore.store('theirs', socket.create_server(('127.0.0.1', 0)))"
+    code = "import socket; from quicksilver.common.process.fdstore import store\\n"
+    code += "store('theirs', socket.create_server(('127.0.0.1', 0)))"
     subprocess.run([sys.executable, "-c", code], check=True)
     fdstore.ready()
     os._exit(1)

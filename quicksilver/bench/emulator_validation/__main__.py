@@ -1,6 +1,6 @@
 """`python -m quicksilver.bench.emulator_validation`."""
 
-from quicksilver.bench.emulator_validation.run import honest
+from quicksilver.bench.emulator_validation.run import emulator_validation
 
 if __name__ == "__main__":
-    honest()
+    emulator_validation()

@@ -1,4 +1,4 @@
-"""`make bench-honest`: the same jobs on a real local cluster and on the emulated one, stock and not."""
+"""`make bench-emulator-validation`: the same jobs on a real local cluster and on the emulated one, stock and not."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.command()
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1), help="Runs of each, in turns.")
 @click.option("--modes", default=",".join(_MODES), show_default=True, callback=_modes, help="What to compare.")
-@click.option("--dir", "workdir", default="run/bench-honest", show_default=True, type=click.Path(path_type=Path))
+@click.option("--dir", "workdir", default="run/emulator-validation", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the clusters.")
 @click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
-def honest(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, folder: Path) -> None:
+def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, folder: Path) -> None:
     """Whether the emulated cluster agrees with a real one: makespan and queueing time of the same jobs.
 
     The last line is one JSON object (docs/benchmarks.md).
@@ -127,10 +127,9 @@ def honest(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, f
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, ValueError, KeyboardInterrupt) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {found.broken}")
-    result = {"benchmark": "honest", **summed_up(found), "broken": found.broken, **about}
-    path = results.write(
-        "honest", result, {"runs": [asdict(r) for r in found.runs], "probes": [asdict(p) for p in found.probes]}, folder
-    )
+    result = {"benchmark": "emulator_validation", **summed_up(found), "broken": found.broken, **about}
+    raw = {"runs": [asdict(r) for r in found.runs], "probes": [asdict(p) for p in found.probes]}
+    path = results.write("emulator_validation", result, raw, folder)
     progress(f"written to {path}")
     click.echo(json.dumps(result))
     progress(f"page: {beside(path)}")

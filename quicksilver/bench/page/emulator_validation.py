@@ -1,4 +1,4 @@
-"""bench-honest's result as a page: the real and the emulated cluster beside each other."""
+"""bench-emulator-validation's result as a page: the real and the emulated cluster beside each other."""
 
 from __future__ import annotations
 
@@ -51,4 +51,5 @@ def read(result: Mapping[str, Any]) -> Page:
                 rows.append([mode, name, one["real"], one["emulated"], one["ratio"]])
         plots += _plots(mode, result.get("raw", {}).get("runs", []))
     table = Table(["mode", "figure", "real", "emulated", "emulated / real"], rows)
-    return Page("bench-honest", summary.facts, [Section("Real and emulated", [table, *plots]), *summary.sections])
+    sections = [Section("Real and emulated", [table, *plots]), *summary.sections]
+    return Page("bench-emulator-validation", summary.facts, sections)

@@ -118,9 +118,9 @@ def test_lost_jobs_are_no_result(offer: Offer, monkeypatch: pytest.MonkeyPatch) 
 
 _KILLED = """
 import os, signal, sys
-from simulator.systems import SYSTEMS
-from simulator.study import Runner
-import simulator.cli
+from quicksilver.simulator.systems import SYSTEMS
+from quicksilver.simulator.study import Runner
+import quicksilver.simulator.cli
 
 SYSTEMS["queues"] = "tests.quicksilver.simulator.queues:SYSTEM"
 ended, rows = [], Runner.rows

@@ -111,7 +111,7 @@ def test_spark_that_is_not_there(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_command_lines(module: str) -> None:
-    main = importlib.import_module(f"workloads.{module}").main
+    main = importlib.import_module(f"quicksilver.workloads.{module}").main
     told = CliRunner().invoke(main, ["--help"])
     assert told.exit_code == 0
     for option in ("--plain", "--keep", "--base-port", "--workdir", "--route"):

@@ -312,9 +312,9 @@ _ON_A_SMALL_DISK = """
 import subprocess, sys, threading, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from tests.rm_proxy.test_store_outages import Load
-from tests.rm_proxy.test_store import grant
-from rm_proxy.store import Store
+from tests.rm_proxy.store.test_outages import Load
+from tests.rm_proxy.store.test_store import grant
+from rm_proxy.store.store import Store
 disk = Path(sys.argv[1])
 load = Load(Store(f"sqlite:///{disk / 'proxy.db'}"))
 load.writer.grant(grant(1))

@@ -281,7 +281,7 @@ def test_guardian_gives_back_after_sigkill(mount: Path, start: Start) -> None:
     origin = group_of(burner.pid)
     script = f"""
 import json, subprocess, sys, time
-from sidecar.resizer.cgroup2 import Cgroup2
+from sidecar.resizer.cgroup.v2 import Cgroup2
 from sidecar.resizer.processes import leader_of
 resizer = Cgroup2("{TOP}/node1")
 resizer.attach("{CID}", leader_of({burner.pid}))

@@ -41,8 +41,8 @@ PATIENCE_S = 120
 """Ends a test that hangs; a starved guardian takes long to load."""
 SIDECAR = """
 import asyncio, sys
-from sidecar.guardian_end import Guardian
-from sidecar.resizer.cgroup1 import Cgroup1
+from sidecar.service.guardian_client import Guardian
+from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import leader_of
 from sidecar.resizer.signals import Signals
 async def main():

@@ -42,7 +42,7 @@ def mercury_result() -> dict[str, Any]:
         for name, every_s in (("only_g_tuned", 0.5), ("quicksilver_only_q", 0.25))
     }
     raw = {"runs": [packed(run) for found in runs.values() for run in found]}
-    argv = ["/somewhere/bench/mercury/__main__.py", "--quick"]
+    argv = ["/somewhere/quicksilver/bench/mercury/__main__.py", "--quick"]
     about = {"benchmark": "mercury", "machine": MACHINE, "commit": "abc", "argv": argv}
     parts = [{"workload": FIXED, "rounds": 2, "size": {"nodes": 2, "warm_s": 10.0}}]
     notes = {"competitors": {"only_g_tuned": {"note": "tuned", "kind": "only_g"}}, "broken": ["hybrid: no room"]}

@@ -74,13 +74,13 @@ def in_a_new_process(script: str, sock: socket.socket, names: str, pid: str = "o
 
 
 TAKE = """
-    from shell import fdstore
+    from quicksilver.common.process import fdstore
     (sock,) = fdstore.take("rest")
     print(sock.getsockname()[1], sock.get_inheritable(), fdstore.take("rest"), "LISTEN_FDS" in os.environ)
 """
 BIND = """
     import sys
-    from shell.rest import bound_socket
+    from quicksilver.common.http.rest import bound_socket
     sock = bound_socket("127.0.0.1", int({port}), name="rest")
     print(sock.getsockname()[1], sock.fileno())
 """
@@ -93,14 +93,14 @@ def test_kept_sockets_are_taken_once_by_name() -> None:
 
 @pytest.mark.parametrize(("names", "pid"), [("other", "os.getpid()"), ("rest", "1")])
 def test_sockets_of_another_name_or_process_are_left_alone(names: str, pid: str) -> None:
-    script = 'from shell import fdstore; print(fdstore.take("rest"), fdstore.names())'
+    script = 'from quicksilver.common.process import fdstore; print(fdstore.take("rest"), fdstore.names())'
     with bound_socket("127.0.0.1", 0) as sock:
         expected = "[] ['other']" if pid != "1" else "[] []"
         assert in_a_new_process(script, sock, names, pid) == expected
 
 
 def test_what_is_no_socket_is_left_out() -> None:
-    script = 'from shell import fdstore; os.close(3); print(fdstore.take("rest"))'
+    script = 'from quicksilver.common.process import fdstore; os.close(3); print(fdstore.take("rest"))'
     with bound_socket("127.0.0.1", 0) as sock:
         assert in_a_new_process(script, sock, "rest") == "[]"
 

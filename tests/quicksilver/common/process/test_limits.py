@@ -21,7 +21,7 @@ from tests.quicksilver.common.http.test_rest import make_app, running
 
 _RAISED = """
 import resource
-from shell.limits import raise_open_files
+from quicksilver.common.process.limits import raise_open_files
 resource.setrlimit(resource.RLIMIT_NOFILE, (300, 700))
 print(raise_open_files(400, "max_connections"), resource.getrlimit(resource.RLIMIT_NOFILE))
 print(raise_open_files(600, "max_connections"))

@@ -23,7 +23,7 @@ def test_key_value_lines_carry_ids() -> None:
     configure_logs(stream=out)
     get_logger("rm_proxy.service.server").bind(container="container_1").info("granted", node="n1:1", why="two words")
     line = out.getvalue()
-    assert "level=info logger=rm_proxy.server event=granted container=container_1" in line
+    assert "level=info logger=rm_proxy.service.server event=granted container=container_1" in line
     assert 'why="two words"' in line and line.endswith("\n")
 
 
