@@ -1,7 +1,7 @@
 """One application attempt as the proxy follows it: what its allocate requests and answers become.
 
 It outlives connections. The application master must never notice: counts, priorities, capabilities, request ids,
-execution types and completions stay consistent in what it sees (docs/architecture.md, The proxy).
+execution types and completions stay consistent in what it sees (docs/internals.md, One allocate).
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Only what the application master and the ResourceManager will not tell again: the answer to the registration, the
 containers held, the ends told and still to be told, the rows and private request ids that the ResourceManager may hold,
-and the last answer. Asks are not: a resync brings them (docs/architecture.md, The proxy).
+and the last answer. Asks are not: a resync brings them (docs/internals.md, One allocate).
 """
 
 from __future__ import annotations

@@ -1,0 +1,111 @@
+"""The pages of docs/ are linked from the README, their links lead somewhere, and the paths that they name are there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.paths import DOCS, ROOT
+
+PAGES: Final = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"])
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_FENCE: Final = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_PATH: Final = re.compile(
+    r"`((?:policies|hadoop_rpc|rm_proxy|sidecar|quicksilver|tests|scripts|hadoop-conf)/[\w./-]*)`"
+)
+
+
+def prose(page: Path) -> str:
+    """Return the text of a page without its blocks of code."""
+    return _FENCE.sub("", page.read_text())
+
+
+def links(page: Path) -> list[str]:
+    """Return where the relative links of a page lead to, as they are written."""
+    return [link for link in _LINK.findall(prose(page)) if not re.match(r"[a-z]+:", link)]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", re.sub(r"[`*]", "", text).lower()).replace(" ", "-") for text in headings}
+
+
+def broken(page: Path) -> list[str]:
+    """Return the relative links of `page` that lead nowhere."""
+    wrong = []
+    for link in links(page):
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and (target.suffix != ".md" or anchor not in anchors(target))):
+            wrong.append(link)
+    return wrong
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_each_relative_link_leads_to_a_file_and_a_heading(page: Path) -> None:
+    assert broken(page) == []
+
+
+def test_a_broken_link_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# A `b` (c)\n[1](gone.md) [2](page.md#a-b-c) [3](#a-b) [4](https://x.org/gone)\n```\n[5](gone)\n```\n"
+    )
+    assert broken(page) == ["gone.md", "#a-b"]
+
+
+def test_the_readme_links_each_page() -> None:
+    linked = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
+    assert [named(page) for page in DOCS.glob("*.md") if page not in linked] == []
+
+
+def test_each_path_that_a_page_names_is_in_the_tree() -> None:
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md"]  # it tells of what was
+    gone = {(named(page), path) for page in pages for path in _PATH.findall(prose(page)) if not (ROOT / path).exists()}
+    assert sorted(gone) == []
+
+
+GLOSSARY: Final = DOCS / "glossary.md"
+
+
+def rows(heading: str) -> list[tuple[str, ...]]:
+    """Return the cells of the glossary's table below `heading`, without its head."""
+    part = GLOSSARY.read_text().partition(heading)[2].partition("\n## ")[0]
+    return [
+        tuple(cell.strip() for cell in line.strip("|").split("|")) for line in re.findall(r"^\|.*\|$", part, re.M)[2:]
+    ]
+
+
+def words(cell: str) -> list[str]:
+    """Return the words that a row defines; what stands in brackets tells two of the same name apart."""
+    return re.sub(r" \(.*?\)", "", cell).split(", ")
+
+
+def test_each_word_of_the_glossary_is_used_in_another_page() -> None:
+    text = " ".join(prose(page) for page in PAGES if page not in (GLOSSARY, ROOT / "CHANGELOG.md"))
+    defined = [word for cell, *_ in rows("# Glossary") for word in words(cell)]
+    assert len(defined) > 60
+    assert [word for word in defined if not re.search(rf"\b{re.escape(word)}", text, re.I)] == []
+
+
+def test_each_word_has_one_line_and_a_meaning() -> None:
+    table = rows("# Glossary")
+    assert len({cell for cell, *_ in table}) == len(table) and all(meaning for _, meaning, _ in table)
+
+
+def test_no_module_has_a_name_that_is_not_used_any_more() -> None:
+    gone = {
+        word.replace(" ", "_") for then, _ in rows("## Not used any more") if "(" not in then for word in words(then)
+    }
+    modules = {
+        path.stem: path for top in ("rm_proxy", "sidecar", "quicksilver/common") for path in (ROOT / top).rglob("*.py")
+    }
+    assert sorted(gone & modules.keys()) == []
