@@ -19,7 +19,7 @@ _IDS = 2**31
 
 
 @dataclass(slots=True)
-class Answered:
+class LastAnswer:
     """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
 
     response_id: int
@@ -57,7 +57,7 @@ class Answered:
 
 
 @dataclass(slots=True)
-class Open:
+class OpenRequest:
     """A request without an answer: as it came, and as it went out."""
 
     response_id: int
@@ -96,7 +96,7 @@ def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> No
         _merge_blacklists(late.blacklist_request, request.blacklist_request)
 
 
-def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
+def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> OpenRequest:
     """Put what only the first request holds into its differing repetition `request`, in case it was never seen.
 
     Returns the call, with what only `request` holds as doubtful. `body`: the repetition as it came.
@@ -108,7 +108,9 @@ def merge(first: Open, request: y.AllocateRequestProto, body: bytes) -> Open:
     releases = [item for item in request.release if item.SerializeToString() not in released]
     both = {item.SerializeToString() for item in request.release}
     updates = _without(request.update_requests, sent.update_requests)
-    call = Open(request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates)
+    call = OpenRequest(
+        request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates
+    )
     call.doubtful += first.doubtful
     call.releases += first.releases
     call.updates += first.updates

@@ -8,12 +8,12 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from rm_proxy.attempt.allocate_exchange import RowName
-from rm_proxy.attempt.ask_table import Entry, QPlacement, Reason
-from rm_proxy.attempt.cluster_view import World
-from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.ask_table import AskEntry, QPlacement, Reason
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import Announce, Effect, Granted
 from rm_proxy.attempt.grant_messages import announcement, granted
-from rm_proxy.attempt.held_containers import Live, LiveContainers
+from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
@@ -22,11 +22,16 @@ from rm_proxy.estimates.estimator import Expectation
 ASTRAY: Final = "asked for before quicksilver lost sight of the application"
 
 
-class Arrivals:
+class Allocations:
     """The containers of one application attempt as they come in; `delivered` and `given` are those of one answer."""
 
     def __init__(
-        self, world: World, router: Router, live: LiveContainers, ends: Ends, emit: Callable[[Effect], None]
+        self,
+        world: ClusterView,
+        router: Router,
+        live: HeldContainers,
+        ends: Completions,
+        emit: Callable[[Effect], None],
     ) -> None:
         self._world, self._router, self._live, self._ends, self._emit = world, router, live, ends, emit
         self.delivered: dict[RowName, int] = {}
@@ -157,7 +162,7 @@ class Arrivals:
         self._deliver(container, Kind.QUEUEABLE, reason, q, now_s)
         return None
 
-    def _give_up_one(self, entry: Entry) -> Reason | None:
+    def _give_up_one(self, entry: AskEntry) -> Reason | None:
         """Give up the latest placement of a key, as a container of an earlier one came; None when there is none."""
         if not entry.pending:
             return None
@@ -165,13 +170,13 @@ class Arrivals:
         self._router.table.park(q)
         return q.reason
 
-    def _lower(self, entry: Entry, host: str, rack: str) -> None:
+    def _lower(self, entry: AskEntry, host: str, rack: str) -> None:
         """Count a delivery in the application's rows."""
         for name in entry.decrement(host, rack):
             row = entry.key, name
             self.delivered[row] = self.delivered.get(row, 0) + 1
 
-    def _elsewhere(self, entry: Entry, q: QPlacement | None, node_id: str) -> str | None:
+    def _elsewhere(self, entry: AskEntry, q: QPlacement | None, node_id: str) -> str | None:
         """Return why a container on this node is not what was asked for; None when it is, or may go there."""
         if q is not None and node_id == q.node_id:
             return None
@@ -185,12 +190,14 @@ class Arrivals:
         view = self._world.node(ids.node_id_text(node))
         return node.host, view.rack if view is not None else "/default-rack"
 
-    def _held(self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = "") -> Live:
+    def _held(
+        self, container: y.ContainerProto, kind: Kind, now_s: float, retries: int = 0, follows: str = ""
+    ) -> HeldContainer:
         priority, app = container.priority.priority, self._world.app(self._router.app_id)
         expects = self._world.expected(app, priority, follows) if app else Expectation(0.0)
         node = self._world.node(ids.node_id_text(container.nodeId))
         expects = expects.at(node.slow_ratio if node is not None else 1.0)
-        return Live(
+        return HeldContainer(
             ids.container_id_text(container.id),
             ids.copied(container.id),
             ids.node_id_text(container.nodeId),

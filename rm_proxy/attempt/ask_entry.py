@@ -63,7 +63,7 @@ class QPlacement:
     """A queueable container that was asked for under a private request id and not granted yet."""
 
     private_id: int
-    entry: Entry
+    entry: AskEntry
     ask: Ask
     placement: Placement
     node_id: str
@@ -78,26 +78,26 @@ class QPlacement:
 
 
 @dataclass(slots=True)
-class Ledger:
+class AskSums:
     """What all keys of a table have in common: sums, and which of them changed since the last request."""
 
-    changed: dict[Key, Entry] = field(default_factory=dict)
-    unplaced: dict[Key, Entry] = field(default_factory=dict)
+    changed: dict[Key, AskEntry] = field(default_factory=dict)
+    unplaced: dict[Key, AskEntry] = field(default_factory=dict)
     """Keys with queueable containers that are still to be placed."""
     open_q: int = 0
     """Queueable containers wanted: to be placed, or asked for."""
     open_size: Resources = field(default_factory=Resources)
-    in_flight: list[Entry] = field(default_factory=list)
+    in_flight: list[AskEntry] = field(default_factory=list)
     """Keys of which rows stand in the request that is not answered yet."""
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class AskEntry:
     """One key with its rows and shares."""
 
     key: Key
     resources: Resources
-    ledger: Ledger
+    ledger: AskSums
     rows: dict[str, y.ResourceRequestProto] = field(default_factory=dict)
     """By resource name, as the application sees them now."""
     told: dict[str, int] = field(default_factory=dict)

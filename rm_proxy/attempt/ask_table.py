@@ -15,11 +15,11 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Ask, Placement, Resources
-from rm_proxy.attempt.ask_entry import ANY, Entry, Key, Ledger, QPlacement, Reason, row_of
+from rm_proxy.attempt.ask_entry import ANY, AskEntry, AskSums, Key, QPlacement, Reason, row_of
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
 
-__all__ = ["ANY", "MAX_PARKED", "AskTable", "Entry", "Key", "QPlacement", "Reason"]
+__all__ = ["ANY", "MAX_PARKED", "AskEntry", "AskTable", "Key", "QPlacement", "Reason"]
 
 MAX_PARKED: Final = 256
 """Parked request ids of one attempt from which on no new ones are made: the ResourceManager looks at each of them with
@@ -37,11 +37,11 @@ class AskTable:
     """
 
     def __init__(self, first_serial: int = 0) -> None:
-        self.entries: dict[Key, Entry] = {}
+        self.entries: dict[Key, AskEntry] = {}
         self.by_private: dict[int, QPlacement] = {}
-        self.ledger = Ledger()
+        self.ledger = AskSums()
         self.serial = first_serial
-        self._named: dict[_Name, dict[Key, Entry]] = {}
+        self._named: dict[_Name, dict[Key, AskEntry]] = {}
         self._parked: dict[Key, list[int]] = {}
         self._parked_for: dict[int, Key] = {}
         self._to_zero: dict[int, tuple[Key, str]] = {}
@@ -49,9 +49,9 @@ class AskTable:
         self._to_send: dict[int, tuple[QPlacement, str | None]] = {}
         """Placements, each with the host row to zero before it."""
 
-    def update(self, rows: Iterable[y.ResourceRequestProto]) -> list[Entry]:
+    def update(self, rows: Iterable[y.ResourceRequestProto]) -> list[AskEntry]:
         """Take in the absolute rows of a request; returns the keys that they touch, in their order."""
-        touched: dict[Key, Entry] = {}
+        touched: dict[Key, AskEntry] = {}
         for row in rows:
             key = Key.of(row)
             entry = self.entries.get(key) or self._new(key, row)
@@ -59,8 +59,8 @@ class AskTable:
             touched[key] = entry
         return list(touched.values())
 
-    def _new(self, key: Key, row: y.ResourceRequestProto) -> Entry:
-        entry = self.entries[key] = Entry(key, resources_of(row.capability), self.ledger, mixed=key.opportunistic)
+    def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
+        entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.ledger, mixed=key.opportunistic)
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
 
@@ -71,7 +71,7 @@ class AskTable:
         if not self._named[name]:
             del self._named[name]
 
-    def shrink(self, entry: Entry, count: int) -> None:
+    def shrink(self, entry: AskEntry, count: int) -> None:
         """Take back wanted containers: first those still to be placed, then those asked for, then guaranteed ones."""
         count -= entry.drop_q(count)
         while count > 0 and entry.pending:
@@ -82,7 +82,7 @@ class AskTable:
     # Queueable containers that are asked for
 
     def place(
-        self, entry: Entry, ask: Ask, placement: Placement, host: str, rack: str, reason: Reason
+        self, entry: AskEntry, ask: Ask, placement: Placement, host: str, rack: str, reason: Reason
     ) -> QPlacement | None:
         """Ask for one queueable container on a node, under a private id: a parked one, or a new one.
 
@@ -178,7 +178,7 @@ class AskTable:
         """Tell whether the application itself uses a request id that looks like a private one."""
         return (priority, request_id, False) in self._named or (priority, request_id, True) in self._named
 
-    def entry_of(self, private: int, priority: int, resources: Resources) -> Entry | None:
+    def entry_of(self, private: int, priority: int, resources: Resources) -> AskEntry | None:
         """Find the key that a private id was made for, whether it is pending, parked or from before a restart."""
         if private in self.by_private:
             return self.by_private[private].entry
@@ -189,11 +189,11 @@ class AskTable:
 
     def entry_of_passed(
         self, priority: int, request_id: int, opportunistic: bool, resources: Resources
-    ) -> Entry | None:
+    ) -> AskEntry | None:
         """Find the key of a container that the ResourceManager granted for rows that passed under their own id."""
         return self._best((priority, request_id, opportunistic), resources)
 
-    def _best(self, name: _Name, resources: Resources) -> Entry | None:
+    def _best(self, name: _Name, resources: Resources) -> AskEntry | None:
         """Prefer keys that want something, then the largest capability within what was granted (YARN rounds up)."""
         found = list(self._named.get(name, {}).values())
         if len(found) < 2:

@@ -11,17 +11,17 @@ from dataclasses import replace
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import Kind
-from rm_proxy.attempt.allocate_exchange import Answered, Open, merge, prepend
-from rm_proxy.attempt.allocations import Arrivals
-from rm_proxy.attempt.ask_table import AskTable, Entry, Key
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.allocate_exchange import LastAnswer, OpenRequest, merge, prepend
+from rm_proxy.attempt.allocations import Allocations
+from rm_proxy.attempt.ask_table import AskEntry, AskTable, Key
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.container_events import Holdings
 from rm_proxy.attempt.effects import DropHeld, Faulted, Refused
 from rm_proxy.attempt.message_checks import check_answer, check_request
-from rm_proxy.attempt.promotion_requests import Promotion
+from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.resync import Resync, doubt
-from rm_proxy.attempt.snapshot import Kept, Note, remembered, remembered_answer, unpacked
-from rm_proxy.attempt.snapshot_changes import Notebook
+from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
+from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of, set_resources
 
@@ -29,18 +29,18 @@ from rm_proxy.domain.resources import resources_of, set_resources
 class Attempt(Holdings):
     """The machine of one application attempt; requests and answers are serialised AllocateRequest/ResponseProtos."""
 
-    def __init__(self, attempt_id: str, world: World) -> None:
+    def __init__(self, attempt_id: str, world: ClusterView) -> None:
         super().__init__(attempt_id, world)
         self.allocates = 0
         self.resync: Resync | None = None
         """The take-over from an earlier process; None when there is nothing to take over, or it is done."""
         self.astray = False
         """Whether it was registered with an earlier process that left nothing: its asks pass as they are."""
-        self._arrivals = Arrivals(world, self._router, self.live, self._ends, self._effect)
-        self.promotion = Promotion(self.app_id, world, self.live, self._effect)
-        self.notebook = Notebook(self.live, self._ends)
-        self._open: Open | None = None
-        self._last: Answered | None = None
+        self._arrivals = Allocations(world, self._router, self.live, self._ends, self._effect)
+        self.promotion = Promotions(self.app_id, world, self.live, self._effect)
+        self.notebook = SnapshotChanges(self.live, self._ends)
+        self._open: OpenRequest | None = None
+        self._last: LastAnswer | None = None
         self._resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._late: y.AllocateRequestProto | None = None
@@ -53,7 +53,7 @@ class Attempt(Holdings):
         """Ends in the last answer."""
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[AskEntry]:
         """What the application wants now, for the REST API."""
         return list(self.table.entries.values())
 
@@ -143,16 +143,16 @@ class Attempt(Holdings):
 
     # Another process before this one
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: Snapshot) -> None:
         """Go on with what an earlier process wrote down. Raises KeyError, TypeError or ValueError when it is broken."""
         self.registered_answer = unpacked(kept.registered)
         self._void = not kept.registered
         answer = y.RegisterApplicationMasterResponseProto.FromString(self.registered_answer)
         if answer.HasField("maximumCapability"):
             self._router.maximum = resources_of(answer.maximumCapability)
-        self._last = remembered_answer(kept.last) if kept.last is not None else None
+        self._last = unpacked_answer(kept.last) if kept.last is not None else None
         for note in kept.live.values():
-            self.live.add(remembered(note))
+            self.live.add(unpacked_container(note))
         self._ends.restore(kept)
         self.table = self._router.table = AskTable(kept.serial)
         self.resync = Resync(kept) if kept.registered else None
@@ -237,7 +237,7 @@ class Attempt(Holdings):
         if late is not None:
             prepend(late, request)
         changed = self._rewrite(request, now_s) or late is not None or moved
-        call = Open(request.response_id, body, None)
+        call = OpenRequest(request.response_id, body, None)
         if first is not None:
             call, changed = merge(first, request, body), True
         call.rewritten = request.SerializeToString() if changed else None
@@ -319,7 +319,7 @@ class Attempt(Holdings):
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
         self._telling = frozenset(ids.container_id_text(status.container_id) for status in ends)
-        self._last = Answered(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
+        self._last = LastAnswer(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
         if carries:
             self.notebook.answered(self._last, arrived.granted)
         return rewritten

@@ -11,14 +11,14 @@ from policies.config.policy_set import Policies
 from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.estimates.estimator import Expectation
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
 
 
-class World(Protocol):
+class ClusterView(Protocol):
     """The coordinator, as seen by an attempt."""
 
     policies: Policies
@@ -72,7 +72,7 @@ class World(Protocol):
     def asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
 
-    def given(self, live: Live, q: QPlacement | None) -> None:
+    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
 
     def has_room(self, resources: Resources) -> bool:

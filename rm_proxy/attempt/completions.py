@@ -10,10 +10,10 @@ from hadoop_rpc.messages import as_text
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Completed, DropHeld, Effect, Returned
-from rm_proxy.attempt.held_containers import Live, LiveContainers
-from rm_proxy.attempt.snapshot import Kept, noted, packed, remembered, unpacked
+from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
+from rm_proxy.attempt.snapshot import Snapshot, packed, packed_container, unpacked, unpacked_container
 from rm_proxy.domain import exit_codes, ids
 from rm_proxy.domain.records import CompletionRecord
 
@@ -29,7 +29,7 @@ TOLD_WITHIN_S: Final = 3.0
 _LOST: Final = {EventKind.SHED, EventKind.LOST}
 
 
-class Ends:
+class Completions:
     """Completions that the ResourceManager tells, completions that the proxy makes, and releases of its own.
 
     lost: told of a queueable container that has to be asked for again.
@@ -38,10 +38,10 @@ class Ends:
     def __init__(
         self,
         app_id: str,
-        world: World,
-        live: LiveContainers,
+        world: ClusterView,
+        live: HeldContainers,
         emit: Callable[[Effect], None],
-        lost: Callable[[Live], None],
+        lost: Callable[[HeldContainer], None],
     ) -> None:
         self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
         self._releases: list[y.ContainerIdProto] = []
@@ -49,11 +49,11 @@ class Ends:
         """Releases of ours that stand in the request which is not answered yet."""
         self._made: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
-        self._stopped: dict[str, tuple[y.ContainerStatusProto, Live, float]] = {}
+        self._stopped: dict[str, tuple[y.ContainerStatusProto, HeldContainer, float]] = {}
         """Ends by a stop of which nobody has said yet whose it was, with the time."""
         self.fresh: dict[str, None] = {}
         """Ends since the attempt was last written down."""
-        self._killed_before: OrderedDict[str, Live] = OrderedDict()
+        self._killed_before: OrderedDict[str, HeldContainer] = OrderedDict()
         """Containers that were killed before this proxy knew of them; their completions are still to come."""
         self.unheard: set[str] = set()
         """Containers whose end a sidecar told, and of which the application has not confirmed the completion yet."""
@@ -135,7 +135,7 @@ class Ends:
             "made": [packed(status) for status in self._made],
             "out": [packed(proto) for proto in (*self._sent, *self._releases)],
             "stopped": [
-                {"status": packed(status), "live": noted(live), "at_s": at_s}
+                {"status": packed(status), "live": packed_container(live), "at_s": at_s}
                 for status, live, at_s in self._stopped.values()
             ],
         }
@@ -145,13 +145,13 @@ class Ends:
         """The ends that are remembered, the oldest first."""
         return list(self._ended)
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: Snapshot) -> None:
         """Go on with what an earlier process wrote down."""
         self._ended = OrderedDict.fromkeys(kept.ended)
         self._made = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
         self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
         for stopped in kept.open.get("stopped", ()):
-            live = remembered(stopped["live"])
+            live = unpacked_container(stopped["live"])
             status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))
             self._stopped[live.id] = status, live, stopped["at_s"]
 
@@ -203,7 +203,7 @@ class Ends:
         """Tell completions again which the application has not got, and which may not come again by themselves."""
         self._made = [*statuses, *self._made]
 
-    def _translate(self, status: y.ContainerStatusProto, live: Live | None, now_s: float) -> bool:
+    def _translate(self, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
         app = self._world.app(self._app_id)
         killed = live is not None and live.killed is not None
@@ -232,7 +232,7 @@ class Ends:
 
     # What happens at the nodes
 
-    def killed_before(self, live: Live) -> None:
+    def killed_before(self, live: HeldContainer) -> None:
         """Take in that a container was killed which nobody here knew; its completion will be told as such."""
         self._killed_before[live.id] = live
         while len(self._killed_before) > REMEMBERED_KILLS:
@@ -272,14 +272,14 @@ class Ends:
         live.killed = live.killed or "room was needed"
         self._releases.append(live.proto)
 
-    def preempt(self, live: Live, diagnostics: str, now_s: float) -> None:
+    def preempt(self, live: HeldContainer, diagnostics: str, now_s: float) -> None:
         """End a container that never started in a way that makes the application ask again."""
         app = self._world.app(self._app_id)
         self._end(live, exit_codes.preempted_status(app.type if app else ""), diagnostics, now_s)
         if not live.released:
             self._lost(live)
 
-    def _end(self, live: Live, exit_status: int, diagnostics: str, now_s: float) -> None:
+    def _end(self, live: HeldContainer, exit_status: int, diagnostics: str, now_s: float) -> None:
         """Make the completion of a container that never started, and give it back with the next request."""
         self._live.pop(live.id)
         self._remember(live.id)
@@ -305,7 +305,7 @@ def _copied(status: y.ContainerStatusProto) -> y.ContainerStatusProto:
     return copy
 
 
-def _whose(status: y.ContainerStatusProto, live: Live) -> bool:
+def _whose(status: y.ContainerStatusProto, live: HeldContainer) -> bool:
     """Tell whether it is not known yet who stopped a container: its application, or the sidecar to make room.
 
     The ResourceManager's word may come before the sidecar's.

@@ -7,10 +7,10 @@ from typing import Final
 from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent
 from rm_proxy.attempt.ask_table import AskTable
-from rm_proxy.attempt.cluster_view import World
-from rm_proxy.attempt.completions import Ends
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import DropHeld, Effect
-from rm_proxy.attempt.held_containers import Live, LiveContainers
+from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.attempt.router import GUARD_WAIT_S, Router
 from rm_proxy.domain import ids
 
@@ -23,10 +23,10 @@ _SERIAL_START: Final = 1 << 29
 class Holdings:
     """The part of an attempt's machine that goes on without its connection."""
 
-    def __init__(self, attempt_id: str, world: World) -> None:
+    def __init__(self, attempt_id: str, world: ClusterView) -> None:
         self.id = attempt_id
         self.app_id = ids.app_of_attempt(attempt_id)
-        self.live = LiveContainers()
+        self.live = HeldContainers()
         self.table = AskTable(world.rng.randrange(_SERIAL_START))
         self.finished = False
         self.registered_answer: bytes | None = None
@@ -37,7 +37,7 @@ class Holdings:
         self._world = world
         self._effects: list[Effect] = []
         self._router = Router(attempt_id, world, self.table, self.live, self._effect)
-        self._ends = Ends(self.app_id, world, self.live, self._effect, self._router.remember_loss)
+        self._ends = Completions(self.app_id, world, self.live, self._effect, self._router.remember_loss)
 
     def take_effects(self) -> list[Effect]:
         """Return what is to be done beside the messages, and forget it."""
@@ -72,7 +72,7 @@ class Holdings:
         mine = self.registered_answer is not None and not self.finished and not self._void
         return mine and not known and ids.attempt_of_container(container_id) == self.id
 
-    def inherit(self, live: Live) -> None:
+    def inherit(self, live: HeldContainer) -> None:
         """Go on with a container that was delivered before this proxy served the attempt."""
         if live.killed is not None:
             self._ends.killed_before(live)
@@ -130,6 +130,6 @@ class Holdings:
             self._withdraw(live, "its application master is gone", now_s)
         self._router.charge()
 
-    def _withdraw(self, live: Live, reason: str, now_s: float) -> None:
+    def _withdraw(self, live: HeldContainer, reason: str, now_s: float) -> None:
         self._effect(DropHeld(live.node_id, live.id, reason))
         self._ends.preempt(live, reason, now_s)

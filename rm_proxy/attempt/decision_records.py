@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 
 from policies.model import AppView, Placement, Route
 from rm_proxy.attempt.ask_entry import QPlacement
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Decided, Effect, FellBack
 from rm_proxy.domain.records import DecisionRecord
 
 
-class Verdicts:
+class DecisionRecorder:
     """Makes the records of one application attempt."""
 
-    def __init__(self, app_id: str, world: World, emit: Callable[[Effect], None]) -> None:
+    def __init__(self, app_id: str, world: ClusterView, emit: Callable[[Effect], None]) -> None:
         self._app_id, self._world, self._emit = app_id, world, emit
 
     def refused(self, app: AppView, refusals: Mapping[Route, int], now_s: float) -> None:

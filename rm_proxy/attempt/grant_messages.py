@@ -6,12 +6,12 @@ from policies.model import AppView
 from quicksilver.common.messages import Grant
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import QPlacement, Reason
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import GrantRecord
 
 
-def granted(live: Live, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
+def granted(live: HeldContainer, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
     """Return the record of a delivery; `q` is the placement of a queueable container that came where it was asked."""
     return GrantRecord(
         container_id=live.id,
@@ -47,7 +47,7 @@ def _why_there(q: QPlacement) -> str:
 
 
 def announcement(
-    live: Live, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float, queue_priority: int
+    live: HeldContainer, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float, queue_priority: int
 ) -> Grant:
     """Return what the sidecar of the node is told of a queueable container."""
     return Grant(

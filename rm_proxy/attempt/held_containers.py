@@ -13,7 +13,7 @@ from rm_proxy.estimates.estimator import Source
 
 
 @dataclass(slots=True)
-class Live:
+class HeldContainer:
     """One container between its delivery and its completion."""
 
     id: str
@@ -66,11 +66,11 @@ class Live:
         return self.kind is Kind.QUEUEABLE and quiet and asked
 
 
-class LiveContainers:
+class HeldContainers:
     """All of them, with their sums."""
 
     def __init__(self) -> None:
-        self._by_id: dict[str, Live] = {}
+        self._by_id: dict[str, HeldContainer] = {}
         self.used_g = Resources()
         self.used_q = Resources()
         self.count_q = 0
@@ -80,17 +80,17 @@ class LiveContainers:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def __iter__(self) -> Iterator[Live]:
+    def __iter__(self) -> Iterator[HeldContainer]:
         return iter(self._by_id.values())
 
     def __contains__(self, container_id: str) -> bool:
         return container_id in self._by_id
 
-    def get(self, container_id: str) -> Live | None:
+    def get(self, container_id: str) -> HeldContainer | None:
         """Return a container, None when it is not (or no longer) held."""
         return self._by_id.get(container_id)
 
-    def add(self, live: Live) -> None:
+    def add(self, live: HeldContainer) -> None:
         """Count a delivered container; one that is held already is counted once."""
         self.pop(live.id)
         self._by_id[live.id] = live
@@ -101,7 +101,7 @@ class LiveContainers:
         else:
             self.used_g += live.resources
 
-    def pop(self, container_id: str) -> Live | None:
+    def pop(self, container_id: str) -> HeldContainer | None:
         """Forget a container that ended."""
         live = self._by_id.pop(container_id, None)
         if live is None:
@@ -142,7 +142,7 @@ class LiveContainers:
             if c.kind is Kind.GUARANTEED or c.is_started
         )
 
-    def behind_own(self, app_type: str, waited_s: float, now_s: float) -> list[Live]:
+    def behind_own(self, app_type: str, waited_s: float, now_s: float) -> list[HeldContainer]:
         """Return held containers that wait, for longer than `waited_s`, on a node where containers wait for them.
 
         Those are containers of the same application with a higher precedence number that occupy the node.

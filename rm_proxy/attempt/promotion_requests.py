@@ -16,9 +16,9 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Decided, Effect
-from rm_proxy.attempt.held_containers import Live, LiveContainers
+from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import DecisionRecord
 
@@ -42,26 +42,26 @@ class Stand(StrEnum):
 
 
 @dataclass(slots=True)
-class Wish:
+class PromotionRequest:
     """One container that was chosen to be promoted; remembered until it ends."""
 
-    live: Live
+    live: HeldContainer
     reason: str
     stand: Stand = Stand.TO_ASK
     refusals: int = 0
     retry_at_s: float = 0.0
 
 
-class Promotion:
+class Promotions:
     """The promotions of one application attempt, as a machine; times are Unix seconds."""
 
-    def __init__(self, app_id: str, world: World, live: LiveContainers, emit: Callable[[Effect], None]) -> None:
+    def __init__(self, app_id: str, world: ClusterView, live: HeldContainers, emit: Callable[[Effect], None]) -> None:
         self._app_id, self._world, self._live, self._emit = app_id, world, live, emit
-        self._wishes: dict[str, Wish] = {}
-        self._to_ask: dict[str, Wish] = {}
+        self._wishes: dict[str, PromotionRequest] = {}
+        self._to_ask: dict[str, PromotionRequest] = {}
         self._theirs: set[str] = set()
         """Containers that the application itself updates: they are left alone."""
-        self._promoted_lately: deque[tuple[float, Live]] = deque(maxlen=MAX_LATELY)
+        self._promoted_lately: deque[tuple[float, HeldContainer]] = deque(maxlen=MAX_LATELY)
 
     def clear(self) -> None:
         """Forget everything: the application is over, or the ResourceManager has forgotten it."""
@@ -82,18 +82,18 @@ class Promotion:
         """Whether `unseen` may yield anything."""
         return bool(self._wishes or self._promoted_lately)
 
-    def unseen(self, since_s: float) -> Iterator[Live]:
+    def unseen(self, since_s: float) -> Iterator[HeldContainer]:
         """Yield what takes room of which the ResourceManager's REST may not tell yet: undecided, or promoted since."""
         while self._promoted_lately and self._promoted_lately[0][0] < since_s:
             self._promoted_lately.popleft()
         yield from self.outstanding()
         yield from (live for _, live in self._promoted_lately if live.id in self._live)
 
-    def outstanding(self) -> Iterator[Live]:
+    def outstanding(self) -> Iterator[HeldContainer]:
         """Yield the containers whose promotion is not decided."""
         return (wish.live for wish in self._wishes.values() if wish.stand is not Stand.REFUSED)
 
-    def candidates(self, now_s: float) -> Iterator[Live]:
+    def candidates(self, now_s: float) -> Iterator[HeldContainer]:
         """Yield the containers that may be promoted, as long as that may be asked for."""
         open_to = MAX_OUTSTANDING - sum(1 for _ in self.outstanding())
         for live in list(self._live):
@@ -104,9 +104,9 @@ class Promotion:
                 yield live
                 open_to -= live.id in self._to_ask
 
-    def ask(self, live: Live, reason: str, now_s: float) -> None:
+    def ask(self, live: HeldContainer, reason: str, now_s: float) -> None:
         """Have the ResourceManager asked, with the next request, to make a container guaranteed."""
-        wish = self._wishes.setdefault(live.id, Wish(live, reason))
+        wish = self._wishes.setdefault(live.id, PromotionRequest(live, reason))
         wish.stand, wish.reason = Stand.TO_ASK, reason
         self._to_ask[live.id] = wish
         self._decided(live, "asked", reason, now_s)
@@ -120,7 +120,7 @@ class Promotion:
         if self._theirs:
             self._theirs = {container_id for container_id in self._theirs if container_id in self._live}
 
-    def _forget(self, wish: Wish) -> None:
+    def _forget(self, wish: PromotionRequest) -> None:
         del self._wishes[wish.live.id]
         self._to_ask.pop(wish.live.id, None)
 
@@ -183,7 +183,7 @@ class Promotion:
                 changed = self._restore_error(error) or changed
         return changed
 
-    def _wish(self, container: y.ContainerIdProto, update_type: int) -> Wish | None:
+    def _wish(self, container: y.ContainerIdProto, update_type: int) -> PromotionRequest | None:
         """Return the promotion of ours that a verdict is about; it may be one that an earlier process asked for."""
         if update_type != y.PROMOTE_EXECUTION_TYPE:
             return None
@@ -192,10 +192,12 @@ class Promotion:
         if container_id not in self._wishes and container_id not in self._theirs and live is not None:
             ours = live.private_id is not None and not ids.asked_opportunistic(live.private_id)
             if ours and live.kind is Kind.QUEUEABLE:
-                self._wishes[container_id] = Wish(live, "asked for before quicksilver restarted", Stand.ASKED)
+                self._wishes[container_id] = PromotionRequest(
+                    live, "asked for before quicksilver restarted", Stand.ASKED
+                )
         return self._wishes.get(container_id)
 
-    def _promoted(self, wish: Wish, version: int, now_s: float) -> None:
+    def _promoted(self, wish: PromotionRequest, version: int, now_s: float) -> None:
         live = self._live.get(wish.live.id)
         self._forget(wish)
         if live is None:
@@ -219,7 +221,7 @@ class Promotion:
         container.version -= 1
         return True
 
-    def _refused(self, wish: Wish, error: y.UpdateContainerErrorProto, now_s: float) -> None:
+    def _refused(self, wish: PromotionRequest, error: y.UpdateContainerErrorProto, now_s: float) -> None:
         if error.reason == _OUTSTANDING:
             return  # it has it before it already
         if error.reason == _VERSION and error.current_container_version >= 0:
@@ -247,7 +249,7 @@ class Promotion:
         policies = self._world.policies
         return (policies if app is None else policies.for_app(app)).chosen("promote")
 
-    def _decided(self, live: Live, chosen: str, reason: str, now_s: float) -> None:
+    def _decided(self, live: HeldContainer, chosen: str, reason: str, now_s: float) -> None:
         self._emit(
             Decided(
                 DecisionRecord(
@@ -265,11 +267,11 @@ class Promotion:
         )
 
 
-def _due(wish: Wish, now_s: float) -> bool:
+def _due(wish: PromotionRequest, now_s: float) -> bool:
     return wish.stand is Stand.REFUSED and wish.refusals < MAX_TRIES and now_s >= wish.retry_at_s
 
 
-def _promote(live: Live) -> y.UpdateContainerRequestProto:
+def _promote(live: HeldContainer) -> y.UpdateContainerRequestProto:
     update = y.UpdateContainerRequestProto(
         container_version=live.version, update_type=y.PROMOTE_EXECUTION_TYPE, execution_type=y.GUARANTEED
     )

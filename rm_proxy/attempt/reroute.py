@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Route
-from rm_proxy.attempt.ask_entry import Entry, Reason
+from rm_proxy.attempt.ask_entry import AskEntry, Reason
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.router import Router
@@ -29,12 +29,12 @@ class Credit:
 class _Part:
     """How many containers of a key are still to be decided on, by the share that they are in."""
 
-    entry: Entry
+    entry: AskEntry
     queueable: int
     guaranteed: int
 
 
-class Again:
+class Reroute:
     """One round over the keys of an application attempt, as long as its requests need for it.
 
     routes: whether routes are asked again; else quotas and windows alone, of what is queueable, or would be but for
@@ -68,7 +68,7 @@ class Again:
             if most > 0:
                 self._todo.popleft()
 
-    def _part(self, entry: Entry) -> _Part:
+    def _part(self, entry: AskEntry) -> _Part:
         if entry.key.opportunistic:  # only what went to the ResourceManager as it came, in bypass
             return _Part(entry, 0, entry.g_share)
         queueable = entry.q_wanted + len(entry.pending)
@@ -98,7 +98,7 @@ class Again:
         entry.set_g(kept)
         return taken
 
-    def _decide(self, router: Router, entry: Entry, taken: Sequence[Reason], now_s: float) -> None:
+    def _decide(self, router: Router, entry: AskEntry, taken: Sequence[Reason], now_s: float) -> None:
         """Give each of the containers that were taken out of the shares of a key a share."""
         router.charge()
         app = router.app
@@ -126,7 +126,7 @@ class Again:
         router.verdicts.refused(app, refusals, now_s)
 
 
-def _take_back(router: Router, entry: Entry) -> None:
+def _take_back(router: Router, entry: AskEntry) -> None:
     """Have those placed anew that the last answer did not grant."""
     for q in list(entry.pending.values()):
         router.table.park(q)
@@ -142,12 +142,12 @@ def _allowed(router: Router, ask: Ask, queue: QueueView, reason: Reason, now_s: 
         return router.faulted(error)
 
 
-def one_more(app: AppView, entry: Entry) -> AppView:
+def one_more(app: AppView, entry: AskEntry) -> AppView:
     """Return the application with one more queueable container of a key."""
     return replace(app, live_q=app.live_q + 1, used_q=app.used_q + entry.resources)
 
 
-def share(entry: Entry, chosen: Route, reason: Reason, mode: str) -> None:
+def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:
     """Put one container into the share that was chosen for it; in shadow mode it is guaranteed whatever that is."""
     reason = replace(reason, text=chosen.reason, slot=chosen.slot, version=chosen.version, shadow=None)
     if mode == "shadow":

@@ -14,10 +14,10 @@ from enum import Enum, auto
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.allocate_exchange import Open, copied_rows, row_name
+from rm_proxy.attempt.allocate_exchange import OpenRequest, copied_rows, row_name
 from rm_proxy.attempt.ask_entry import Key, row_of
 from rm_proxy.attempt.ask_table import AskTable
-from rm_proxy.attempt.snapshot import Kept, unpacked
+from rm_proxy.attempt.snapshot import Snapshot, unpacked
 
 TEXT: Final = "quicksilver restarted: register again, and ask again for all that is wanted"
 
@@ -36,7 +36,7 @@ class Stage(Enum):
 class Resync:
     """The take-over of one attempt; `kept`: what the earlier process wrote down."""
 
-    def __init__(self, kept: Kept) -> None:
+    def __init__(self, kept: Snapshot) -> None:
         self.id = kept.resync
         """Id of the last answer that the application master had; None until it called."""
         self.stage = Stage.UNHEARD if self.id is None else Stage.REFUSED
@@ -98,7 +98,7 @@ class Resync:
         return rows
 
 
-def doubt(call: Open) -> None:
+def doubt(call: OpenRequest) -> None:
     """Have all of a request said again with the next one: it may not have been heard."""
     sent = call.sent
     call.doubtful = copied_rows(row for row in sent.ask if row.execution_type_request.execution_type == y.GUARANTEED)

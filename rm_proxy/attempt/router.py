@@ -11,12 +11,12 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.ask_table import AskTable, Entry, QPlacement, Reason
-from rm_proxy.attempt.cluster_view import World
-from rm_proxy.attempt.decision_records import Verdicts
+from rm_proxy.attempt.ask_table import AskEntry, AskTable, QPlacement, Reason
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
-from rm_proxy.attempt.held_containers import Live, LiveContainers
-from rm_proxy.attempt.reroute import Again, Credit, one_more, share
+from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
+from rm_proxy.attempt.reroute import Credit, Reroute, one_more, share
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
 
@@ -39,18 +39,18 @@ class Router:
     """The choices for one application attempt; it changes the shares of its ask table."""
 
     def __init__(
-        self, attempt_id: str, world: World, table: AskTable, live: LiveContainers, emit: Callable[[Effect], None]
+        self, attempt_id: str, world: ClusterView, table: AskTable, live: HeldContainers, emit: Callable[[Effect], None]
     ) -> None:
         self.attempt_id, self.app_id = attempt_id, ids.app_of_attempt(attempt_id)
         self.table = table
         self.blacklist: set[str] = set()
         self.maximum: Resources | None = None
-        self.unrouted: dict[int, Entry] = {}
+        self.unrouted: dict[int, AskEntry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
         self.world, self._live, self._emit = world, live, emit
         self._credits: dict[Resources, deque[Credit]] = {}
-        self.verdicts = Verdicts(self.app_id, world, emit)
-        self._again: Again | None = None
+        self.verdicts = DecisionRecorder(self.app_id, world, emit)
+        self._again: Reroute | None = None
         self._full: set[tuple[str, Resources]] = set()
         """Labels and sizes for which this request has found all nodes full."""
 
@@ -75,12 +75,12 @@ class Router:
         """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
         self.world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
 
-    def remember_loss(self, live: Live) -> None:
+    def remember_loss(self, live: HeldContainer) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
         credits = self._credits.setdefault(live.resources, deque(maxlen=MAX_CREDITS))
         credits.append(Credit(live.retries + 1, live.id))
 
-    def route(self, entries: list[Entry], now_s: float, answered: bool = True) -> None:
+    def route(self, entries: list[AskEntry], now_s: float, answered: bool = True) -> None:
         """Decide on containers that have no share yet, or take back what is no longer wanted.
 
         answered: whether an answer came since the last request.
@@ -101,7 +101,7 @@ class Router:
             self._again.decide(self, left, answered, now_s)
             self._again = None if self._again.done else self._again
 
-    def _route(self, entry: Entry, count: int, now_s: float) -> int:
+    def _route(self, entry: AskEntry, count: int, now_s: float) -> int:
         """Give `count` containers a share (all that are undecided, where there is no choice); return the effort."""
         app = self.app
         always = self.always_guaranteed(entry, app)
@@ -138,7 +138,7 @@ class Router:
 
         routes: on all of it; else on what is queueable, or would be but for a quota or a window.
         """
-        self._again = Again(routes or (self._again is not None and self._again.routes))
+        self._again = Reroute(routes or (self._again is not None and self._again.routes))
 
     @property
     def reconsiders(self) -> bool:
@@ -163,7 +163,7 @@ class Router:
         credits = self._credits.get(size)
         return credits.popleft() if credits else _NO_CREDIT
 
-    def always_guaranteed(self, entry: Entry, app: AppView | None) -> str | None:
+    def always_guaranteed(self, entry: AskEntry, app: AppView | None) -> str | None:
         """Return why no policy may make this key queueable; None when it may."""
         if app is None:
             return "the application is not known yet"
@@ -187,13 +187,13 @@ class Router:
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
-    def _label(self, entry: Entry, app: AppView) -> str:
+    def _label(self, entry: AskEntry, app: AppView) -> str:
         if entry.names_label:
             return entry.label
         queue = self.world.queue(app.queue)
         return queue.default_label if queue is not None else ""
 
-    def ask(self, entry: Entry, app: AppView) -> Ask:
+    def ask(self, entry: AskEntry, app: AppView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
         hosts, racks = entry.hints()
         expects = self.world.expected(app, entry.key.priority)
@@ -218,7 +218,7 @@ class Router:
 
     # Places
 
-    def _active(self, entry: Entry, app: AppView | None) -> bool:
+    def _active(self, entry: AskEntry, app: AppView | None) -> bool:
         """Tell whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
         mode = self.world.mode(app) if app is not None else "bypass"
         return mode == "active" or (mode == "shadow" and entry.key.opportunistic)
@@ -242,14 +242,14 @@ class Router:
                 if not self._place_one(entry, app, now_s):
                     break
 
-    def _unplaced(self, app: AppView | None) -> list[Entry]:
+    def _unplaced(self, app: AppView | None) -> list[AskEntry]:
         """Return the keys that wait for a node: what the application needs first, then as they came."""
         waiting = list(self.table.ledger.unplaced.values())
         if app is not None and len(waiting) > 1:
             waiting.sort(key=lambda entry: frameworks.precedence(app.type, entry.key.priority))
         return waiting
 
-    def _place_one(self, entry: Entry, app: AppView | None, now_s: float) -> bool:
+    def _place_one(self, entry: AskEntry, app: AppView | None, now_s: float) -> bool:
         """Place one container; False when the entry has to stay as it is.
 
         So it does while all nodes are full and the policy lets it wait, and OPPORTUNISTIC by the application's wish.
@@ -281,7 +281,7 @@ class Router:
         self.world.asked(q)
         return True
 
-    def _drain(self, entry: Entry, ask: Ask, now_s: float) -> bool:
+    def _drain(self, entry: AskEntry, ask: Ask, now_s: float) -> bool:
         """Let a container that waits for a node go guaranteed, where a window comes that would not allow it."""
         if entry.key.opportunistic:
             return False
@@ -297,7 +297,7 @@ class Router:
         self._fall_back(entry, reason, why, now_s)
         return True
 
-    def _stuck(self, entry: Entry, app: AppView, now_s: float) -> bool:
+    def _stuck(self, entry: AskEntry, app: AppView, now_s: float) -> bool:
         """Tell whether one container has to go guaranteed, because it waits for nodes that its own application fills.
 
         One at a time: while one is guaranteed, or runs, the application gets on.
@@ -306,12 +306,12 @@ class Router:
             return False
         return frameworks.all_wait_for(app.type, entry.key.priority, self._live.precedences(app.type))
 
-    def _all_guaranteed(self, entry: Entry, now_s: float) -> bool:
+    def _all_guaranteed(self, entry: AskEntry, now_s: float) -> bool:
         for reason in entry.cut_q(entry.q_wanted):
             self._fall_back(entry, reason, "the mode is active no longer", now_s)
         return True
 
-    def _without_id(self, entry: Entry, reason: Reason, now_s: float) -> bool:
+    def _without_id(self, entry: AskEntry, reason: Reason, now_s: float) -> bool:
         if entry.key.opportunistic:
             entry.add_q(replace(reason, tries=0))
             return False
@@ -341,14 +341,14 @@ class Router:
         self.table.park(q)
         self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
 
-    def back_to_wanted(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
+    def back_to_wanted(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
         """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
         if entry.key.opportunistic:
             entry.add_q(replace(reason, tries=0))
         else:
             self._fall_back(entry, reason, why, now_s)
 
-    def _fall_back(self, entry: Entry, reason: Reason, why: str, now_s: float) -> None:
+    def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
         self.verdicts.fell_back(self.world.app(self.app_id), why, now_s, reason.count)
         self.world.goes_guaranteed(reason.follows)

@@ -16,9 +16,9 @@ from google.protobuf.message import Message
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from rm_proxy.attempt.allocate_exchange import Answered
+from rm_proxy.attempt.allocate_exchange import LastAnswer
 from rm_proxy.attempt.ask_entry import ANY, Key, row_of
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import Source
 
@@ -38,7 +38,7 @@ def unpacked(text: str) -> bytes:
     return b64decode(text, validate=True)
 
 
-def noted(live: Live) -> Note:
+def packed_container(live: HeldContainer) -> Note:
     """Return a container as it is written down; what it was placed for is not."""
     note: Note = {
         "proto": packed(live.proto),
@@ -76,11 +76,11 @@ _WHERE_SET: Final = (
 )
 
 
-def remembered(note: Mapping[str, Any]) -> Live:
-    """Return a container as `noted` wrote it down. Raises KeyError, TypeError or ValueError."""
+def unpacked_container(note: Mapping[str, Any]) -> HeldContainer:
+    """Return a container as `packed_container` wrote it down. Raises KeyError, TypeError or ValueError."""
     proto = y.ContainerIdProto.FromString(unpacked(note["proto"]))
     memory_mb, vcores = note["size"]
-    return Live(
+    return HeldContainer(
         ids.container_id_text(proto),
         proto,
         note["node"],
@@ -95,7 +95,7 @@ def remembered(note: Mapping[str, Any]) -> Live:
     )
 
 
-def noted_answer(last: Answered) -> Note:
+def packed_answer(last: LastAnswer) -> Note:
     """Return the last answer as it is written down; the request that it answered is not: a resync brings a new one."""
     return {
         "id": last.response_id,
@@ -106,10 +106,10 @@ def noted_answer(last: Answered) -> Note:
     }
 
 
-def remembered_answer(note: Mapping[str, Any]) -> Answered:
-    """Return the last answer as `noted_answer` wrote it down. Raises KeyError, TypeError or ValueError."""
+def unpacked_answer(note: Mapping[str, Any]) -> LastAnswer:
+    """Return the last answer as `packed_answer` wrote it down. Raises KeyError, TypeError or ValueError."""
     rows = [y.ResourceRequestProto.FromString(unpacked(text)) for text in note["delivered"]]
-    return Answered(
+    return LastAnswer(
         note["id"],
         b"",
         unpacked(note["rewritten"]) if note["rewritten"] is not None else None,
@@ -120,7 +120,7 @@ def remembered_answer(note: Mapping[str, Any]) -> Answered:
 
 
 @dataclass(slots=True)
-class Kept:
+class Snapshot:
     """All that is known of one attempt from its notes; `take` adds one."""
 
     registered: str = ""
@@ -131,7 +131,7 @@ class Kept:
     live: dict[str, Note] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     open: Note = field(default_factory=dict)
-    """Ends to tell, releases to send, unclear stops; as `Ends.note` has them."""
+    """Ends to tell, releases to send, unclear stops; as `Completions.note` has them."""
     rows: dict[tuple[Key, str], None] = field(default_factory=dict)
     """Guaranteed rows that the ResourceManager may hold."""
     asked: dict[int, tuple[Key, str]] = field(default_factory=dict)

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.allocate_exchange import Answered
+from rm_proxy.attempt.allocate_exchange import LastAnswer
 from rm_proxy.attempt.ask_entry import Key, row_of
 from rm_proxy.attempt.ask_table import AskTable
-from rm_proxy.attempt.completions import Ends
-from rm_proxy.attempt.held_containers import LiveContainers
+from rm_proxy.attempt.completions import Completions
+from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.resync import Resync
-from rm_proxy.attempt.snapshot import Kept, Note, noted, noted_answer, packed
+from rm_proxy.attempt.snapshot import Note, Snapshot, packed, packed_answer, packed_container
 from rm_proxy.domain.records import AppRecord
 
 
-class Notebook:
+class SnapshotChanges:
     """The notes of one attempt; an exchange that changes nothing costs a look at a few flags."""
 
-    def __init__(self, live: LiveContainers, ends: Ends) -> None:
+    def __init__(self, live: HeldContainers, ends: Completions) -> None:
         self._live, self._ends = live, ends
         self._note: Note = {}
         self._open: Note = {}
@@ -26,7 +26,7 @@ class Notebook:
         self._granted: list[int] = []
         self._app: Note | None = None
 
-    def restore(self, kept: Kept) -> None:
+    def restore(self, kept: Snapshot) -> None:
         """Go on after what an earlier process wrote down."""
         self._open, self._app = kept.open, kept.app
 
@@ -57,9 +57,9 @@ class Notebook:
         """Note rows that are sent to the ResourceManager."""
         self._rows.extend(rows)
 
-    def answered(self, last: Answered, granted: Iterable[int]) -> None:
+    def answered(self, last: LastAnswer, granted: Iterable[int]) -> None:
         """Note an answer that delivered or told something; granted: private ids that the ResourceManager dropped."""
-        self._note["last"] = noted_answer(last)
+        self._note["last"] = packed_answer(last)
         self._granted.extend(granted)
 
     def over(self) -> None:
@@ -76,7 +76,7 @@ class Notebook:
             return None
         note, self._note = self._note, {}
         if live.changed:
-            note["live"] = {c: noted(held) if (held := live.get(c)) else None for c in live.changed}
+            note["live"] = {c: packed_container(held) if (held := live.get(c)) else None for c in live.changed}
             live.changed = {}
         if ends.fresh:
             note["ended"], ends.fresh = list(ends.fresh), {}
@@ -92,7 +92,7 @@ class Notebook:
     def whole(
         self,
         registered: bytes,
-        last: Answered | None,
+        last: LastAnswer | None,
         table: AskTable,
         resync: Resync | None,
         doubted: Iterable[y.ResourceRequestProto],
@@ -103,8 +103,8 @@ class Notebook:
         return {
             "registered": packed(registered),
             "resync": resync.id if resync is not None else None,
-            "last": noted_answer(last) if last is not None else None,
-            "live": {live.id: noted(live) for live in self._live},
+            "last": packed_answer(last) if last is not None else None,
+            "live": {live.id: packed_container(live) for live in self._live},
             "ended": self._ends.ended,
             "open": self._ends.note() if self._ends.open else {},
             "rows": [packed(row) for row in rows],

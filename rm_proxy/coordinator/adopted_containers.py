@@ -15,7 +15,7 @@ from typing import Final
 from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState, EventKind, Report, Shed
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain import ids
 
 WHY: Final = "it was granted by a ResourceManager that is no more"
@@ -70,6 +70,6 @@ class Inheritance:
             self._shed(node_id, Shed(container_id=live.id, cause="restart", reason=WHY))
 
 
-def _live(container_id: str, node_id: str, kind: Kind, granted_s: float) -> Live:
+def _live(container_id: str, node_id: str, kind: Kind, granted_s: float) -> HeldContainer:
     proto = ids.container_id_proto(container_id)
-    return Live(container_id, proto, node_id, kind, 0, Resources(), 0.0, granted_s)
+    return HeldContainer(container_id, proto, node_id, kind, 0, Resources(), 0.0, granted_s)

@@ -8,10 +8,10 @@ from typing import Final
 from policies.model import Kind
 from quicksilver.common.messages import ContainerState, Report
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Announce, Effect
 from rm_proxy.attempt.grant_messages import announcement
-from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.domain.ids import app_of_container, is_earlier
 from rm_proxy.domain.records import AppRecord
 
@@ -26,7 +26,7 @@ class TakeOver:
 
     def __init__(
         self,
-        world: World,
+        world: ClusterView,
         attempts: MutableMapping[str, Attempt],
         of_app: MutableMapping[str, list[Attempt]],
         known: Callable[[AppRecord], object],
@@ -36,7 +36,7 @@ class TakeOver:
         self.touched: dict[str, Attempt] = {}
         """Those of whose containers a sidecar told something."""
 
-    def restore(self, attempt_id: str, kept: Kept) -> None:
+    def restore(self, attempt_id: str, kept: Snapshot) -> None:
         """Take an attempt over. Raises KeyError, TypeError or ValueError when `kept` is broken."""
         if kept.app is not None:
             self._known(AppRecord(**kept.app | {"tags": tuple(kept.app["tags"])}))
@@ -60,7 +60,7 @@ class TakeOver:
         note = broken.whole_note()
         if note is None or not note.get("registered"):
             return False
-        kept = Kept()
+        kept = Snapshot()
         kept.take(note)
         fresh = Attempt(attempt_id, self._world)
         fresh.restore(kept)

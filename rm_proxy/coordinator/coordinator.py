@@ -12,7 +12,7 @@ from policies.model import AppView, Kind, Resources
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report, Targets
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Effect, Estimated, Turned
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.adopted_containers import ENDS, Inheritance
 from rm_proxy.coordinator.attempt_restore import TakeOver, end_earlier
 from rm_proxy.coordinator.error_budget import Budget, Order
@@ -34,7 +34,7 @@ MAX_UNLISTED: Final = 1_000
 
 
 class Coordinator(Inventory):
-    """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
+    """A machine: records and reports in, placements and acknowledgements out. It is the attempts' ClusterView."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class Coordinator(Inventory):
             if node is not None:
                 node.slow_by(self.speeds.of(node_id))
 
-    def _learn(self, event: ContainerEvent, live: Live, app: AppView, node_id: str, now_s: float) -> None:
+    def _learn(self, event: ContainerEvent, live: HeldContainer, app: AppView, node_id: str, now_s: float) -> None:
         """Take in how long a container ran that ended, or was lost; one that was released early tells nothing.
 
         The estimator hears what it would have taken on a node that is as fast as most.

@@ -19,7 +19,7 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, ContainerView, NodeQueue, NodeView, Placement, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind, Shed
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.node_queues import Cluster, NodeQueues, StageWaits
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.domain.records import DecisionRecord
@@ -92,7 +92,7 @@ class Mover:
 
     # What becomes of it
 
-    def on_event(self, event: ContainerEvent, live: Live) -> None:
+    def on_event(self, event: ContainerEvent, live: HeldContainer) -> None:
         """Take in what a sidecar says of a container that an application holds."""
         if event.kind is EventKind.STARTED:
             self.waits.started(app_of_container(live.id), live.priority, event.waited_s)
@@ -168,7 +168,7 @@ class Mover:
             except PolicyFaultError as error:
                 self._effects.append(Faulted("", str(error)))
 
-    def _movable(self, policies: Policies, live: Live, app: AppView) -> bool:
+    def _movable(self, policies: Policies, live: HeldContainer, app: AppView) -> bool:
         return not live.released and live.id not in self.moves and self._cluster.mode(app) == "active"
 
     # Stealing

@@ -11,7 +11,7 @@ from policies.config.schema import Mode
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.nodes import Node
 
 MAX_STAGES: Final = 20_000
@@ -24,7 +24,7 @@ class Cluster(Protocol):
 
     nodes: dict[str, Node]
 
-    def live(self, container_id: str) -> Live | None:
+    def live(self, container_id: str) -> HeldContainer | None:
         """Return a container that an application holds, None when none does."""
 
     def app(self, app_id: str) -> AppView | None:
@@ -105,7 +105,7 @@ class NodeQueues:
     def __init__(
         self,
         cluster: Cluster,
-        movable: Callable[[Live, AppView], bool],
+        movable: Callable[[HeldContainer, AppView], bool],
         stage_wait_s: Callable[[str, int], float | None],
         now_s: float,
     ) -> None:

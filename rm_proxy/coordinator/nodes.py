@@ -11,7 +11,7 @@ from policies.model import NodeView, Resources
 from quicksilver.common.messages import Report
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.cluster_view import Away
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.yarn.models import YarnNode
 
 MAX_OWN: Final = 10_000
@@ -155,7 +155,7 @@ class Node:
         """Count a container that is being asked for here."""
         self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio))
 
-    def given(self, live: Live, q: QPlacement | None) -> None:
+    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
         asked = self.own.pop(q, None) if q is not None else None
         own = Own(live.resources, live.expected_s)

@@ -1,4 +1,4 @@
-"""Who goes to which node: the part of the attempts' World that knows the nodes."""
+"""Who goes to which node: the part of the attempts' ClusterView that knows the nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Effect
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import Shortlist
 from rm_proxy.coordinator.nodes import Node
@@ -43,7 +43,7 @@ class Places(ABC):
         """Return how an application is treated now."""
 
     @abstractmethod
-    def live(self, container_id: str) -> Live | None:
+    def live(self, container_id: str) -> HeldContainer | None:
         """Return a container that an application holds, None when none does."""
 
     def node(self, node_id: str) -> NodeView | None:
@@ -99,7 +99,7 @@ class Places(ABC):
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
         self.nodes[q.node_id].asked(q)
 
-    def given(self, live: Live, q: QPlacement | None) -> None:
+    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
         node = self.nodes.get(live.node_id)
         if node is not None:

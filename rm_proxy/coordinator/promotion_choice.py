@@ -21,7 +21,7 @@ from rm_proxy.coordinator.nodes import Node
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
-    from rm_proxy.attempt.held_containers import Live
+    from rm_proxy.attempt.held_containers import HeldContainer
 
 PER_ROUND: Final = 100
 """Promotions that are asked for in one round, of all applications together."""
@@ -62,7 +62,7 @@ class _Taken:
     sums: dict[str | tuple[str, str], Resources] = field(default_factory=dict)
     count: int = 0
 
-    def add(self, live: Live, app: AppView) -> None:
+    def add(self, live: HeldContainer, app: AppView) -> None:
         """Count one."""
         self.count += 1
         keys: list[str | tuple[str, str]] = [live.node_id, (app.queue, app.user)]
@@ -153,7 +153,7 @@ class _Reports:
         self._nodes = nodes
         self._known: dict[str, dict[str, ContainerReport]] = {}
 
-    def of(self, live: Live) -> ContainerReport | None:
+    def of(self, live: HeldContainer) -> ContainerReport | None:
         """Return the report of one container; None when there is none."""
         known = self._known.get(live.node_id)
         if known is None:
@@ -163,7 +163,7 @@ class _Reports:
         return known.get(live.id)
 
 
-def container_view(live: Live, app: AppView, report: ContainerReport | None, now_s: float) -> ContainerView:
+def container_view(live: HeldContainer, app: AppView, report: ContainerReport | None, now_s: float) -> ContainerView:
     """Return a running container as the policies see it; what it attained is the time it ran where nobody measures."""
     attained_s = report.attained_s if report is not None else None
     if attained_s is None and live.started_s is not None:

@@ -16,9 +16,9 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources
 from quicksilver.common.messages import Shed
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.cluster_view import World
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Effect, Faulted
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 
 WATCH_S: Final = 30.0
 """How long after a change containers that were granted before it are shed as they come to their nodes."""
@@ -34,13 +34,13 @@ class _Held:
 
     queue: QueueView
     apps: dict[str, AppView] = field(default_factory=dict)
-    waiting: list[tuple[Live, str]] = field(default_factory=list)
+    waiting: list[tuple[HeldContainer, str]] = field(default_factory=list)
 
 
 class Requota:
     """A machine: changes of settings and rounds in, containers to shed out (`shed` takes node and container)."""
 
-    def __init__(self, world: World, attempts: Mapping[str, Attempt], shed: Callable[[str, Shed], None]) -> None:
+    def __init__(self, world: ClusterView, attempts: Mapping[str, Attempt], shed: Callable[[str, Shed], None]) -> None:
         self._world, self._attempts, self._shed = world, attempts, shed
         self._watched: dict[str, float] = {}
         """Applications whose quota changed, and until when they are looked at."""
@@ -121,7 +121,7 @@ class Requota:
         return held
 
 
-def _without(queue: QueueView, app: AppView, live: Live) -> tuple[QueueView, AppView]:
+def _without(queue: QueueView, app: AppView, live: HeldContainer) -> tuple[QueueView, AppView]:
     """Return queue and application without one of its queueable containers."""
     fewer = replace(app, live_q=app.live_q - 1, used_q=app.used_q - live.resources)
     return queue.plus(app.user, Resources() - live.resources), fewer

@@ -1,4 +1,4 @@
-"""What YARN says of nodes, queues and applications, and what attempts ask of it: the rest of their World."""
+"""What YARN says of nodes, queues and applications, and what attempts ask of it: the rest of their ClusterView."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.effects import BadTags
-from rm_proxy.attempt.held_containers import Live
+from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.attempt_index import Roll
 from rm_proxy.coordinator.error_budget import BudgetLimits
 from rm_proxy.coordinator.job_outlook import Outlook
@@ -141,13 +141,13 @@ class Inventory(Places):
     def _held(self, container_id: str) -> bool:
         return self._holder(container_id) is not None
 
-    # World, beside what `Places` answers
+    # ClusterView, beside what `Places` answers
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""
         return self._apps.get(app_id)
 
-    def live(self, container_id: str) -> Live | None:
+    def live(self, container_id: str) -> HeldContainer | None:
         """Return a container that an application holds, None when none does."""
         attempt = self._holder(container_id)
         return attempt.live.get(container_id) if attempt is not None else None

@@ -19,7 +19,7 @@ from zlib import crc32
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import get_logger
-from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.metrics import ProxyMetrics
 
 VERSION: Final = 1
@@ -49,7 +49,7 @@ class Journal:
         self.broken = ""
         """Why nothing can be written now."""
 
-    def open(self) -> dict[str, Kept]:
+    def open(self) -> dict[str, Snapshot]:
         """Return what the attempts of the earlier process wrote down, those that are over left out.
 
         A file that cannot be believed is set aside. Raises QuicksilverError when another process uses it, or the
@@ -81,7 +81,7 @@ class Journal:
                 self.path.replace(aside)
             return {}
 
-    def _read(self) -> dict[str, Kept]:
+    def _read(self) -> dict[str, Snapshot]:
         try:
             lines = self.path.read_bytes().split(b"\n")
         except FileNotFoundError:
@@ -94,7 +94,7 @@ class Journal:
         name, head = _parse(whole[0], 1)
         if name != _HEADER or head.get("version") != VERSION:
             raise DamagedError("it is of another version")
-        found: dict[str, Kept] = {}
+        found: dict[str, Snapshot] = {}
         closed = False
         for number, line in enumerate(whole[1:], 2):
             name, note = _parse(line, number)
@@ -185,8 +185,8 @@ class Journal:
             self._lock = None
 
 
-def _take(found: dict[str, Kept], name: str, note: Note, number: int) -> None:
-    kept = found.setdefault(name, Kept())
+def _take(found: dict[str, Snapshot], name: str, note: Note, number: int) -> None:
+    kept = found.setdefault(name, Snapshot())
     try:
         kept.take(note)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

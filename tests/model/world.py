@@ -17,7 +17,7 @@ from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.attempt import ask_table, router
 from rm_proxy.attempt.effects import Announce, DropHeld, Effect
-from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.domain import ids
@@ -76,7 +76,7 @@ class Run:
         """Whether the proxy has written down everything anew just before it dies."""
         self.lose_effects = False
         """Whether the proxy dies after it wrote down what it does, and before it does it."""
-        self.notes: dict[str, Kept] = {}
+        self.notes: dict[str, Snapshot] = {}
         """What the proxy wrote down, by attempt."""
         self._kept: list[tuple[Any, str, int]] = []
         self._tell_yarn()
@@ -167,7 +167,7 @@ class Run:
 
     def _write(self, notes: Iterable[tuple[str, Note]]) -> None:
         for attempt_id, note in notes:
-            kept = self.notes.setdefault(attempt_id, Kept())
+            kept = self.notes.setdefault(attempt_id, Snapshot())
             kept.take(json.loads(json.dumps(note)))
             if kept.over:
                 del self.notes[attempt_id]

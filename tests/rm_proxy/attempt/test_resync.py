@@ -14,7 +14,7 @@ from policies.config.registry import Registry
 from policies.model import Kind
 from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import Announce
-from rm_proxy.attempt.snapshot import Kept
+from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.relay.relay import NOT_REGISTERED
@@ -28,7 +28,7 @@ class Proxy:
     """One life after the other, with what is written down in between."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, Snapshot] = {}
         self.world = coordinator()
         self.wire = Wire(self.world)
 
@@ -45,7 +45,7 @@ class Proxy:
 
     def write(self) -> None:
         for attempt_id, note in [*self.wire.take_notes(), *self.world.takeover.notes()]:
-            self.kept.setdefault(attempt_id, Kept()).take(json.loads(json.dumps(note)))
+            self.kept.setdefault(attempt_id, Snapshot()).take(json.loads(json.dumps(note)))
 
     def dies(self) -> None:
         old = self.world

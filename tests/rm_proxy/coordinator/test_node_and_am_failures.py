@@ -11,7 +11,7 @@ from policies.model import Kind, Resources
 from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.attempt.container_events import AWAY_S
 from rm_proxy.attempt.effects import DropHeld, Effect
-from rm_proxy.attempt.snapshot import Kept
+from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.domain.exit_codes import by_the_system, translate
@@ -252,7 +252,7 @@ def test_of_two_attempts_that_a_proxy_restores_the_newer_one_lives(order: tuple[
     notes[SECOND] = dict(world.takeover.whole_notes())[SECOND]
     again = coordinator(nodes=1)
     for attempt_id in order:
-        kept = Kept()
+        kept = Snapshot()
         kept.take(notes[attempt_id])
         again.takeover.restore(attempt_id, kept)
     assert again.attempts[ATTEMPT].finished

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quicksilver.common.errors import QuicksilverError
-from rm_proxy.attempt.snapshot import Kept, Note
+from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import journal_file as module
 from rm_proxy.service.journal_file import Journal
@@ -22,7 +22,7 @@ from rm_proxy.service.journal_file import Journal
 A, B = "appattempt_1_0001_000001", "appattempt_1_0002_000001"
 
 
-def opened(path: Path) -> tuple[Journal, dict[str, Kept]]:
+def opened(path: Path) -> tuple[Journal, dict[str, Snapshot]]:
     made = Journal(path, ProxyMetrics())
     return made, made.open()
 
