@@ -4,7 +4,6 @@ import getpass
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
@@ -15,16 +14,14 @@ from quicksilver.cluster import daemons, processes, state
 from quicksilver.cluster.baseconf import rm_state_dir, zookeeper_dir
 from quicksilver.cluster.commands import Launcher
 from quicksilver.cluster.confdirs import ConfDirs
-from quicksilver.cluster.daemons import JOBHISTORY, NODEMANAGER, Daemon
-from quicksilver.cluster.errors import DaemonFailedError, StateError
+from quicksilver.cluster.daemon_processes import DaemonProcesses, Progress
+from quicksilver.cluster.errors import StateError
 from quicksilver.cluster.jars import Jars, hadoop_jars
 from quicksilver.cluster.java import Java, find_java
 from quicksilver.cluster.kerberos import Kerberos, jvm_options, web_auth
 from quicksilver.cluster.native import hadoop_native
-from quicksilver.cluster.ports import check_free
 from quicksilver.cluster.spec import ClusterSpec, RmAddresses
 
-Progress = Callable[[str], None]
 _POLL_S = 0.25
 _GRACE_S = 10.0
 _TURN_S = 30.0
@@ -70,6 +67,7 @@ class Cluster:
         """Prepare; nothing is started or written yet."""
         self.spec = spec.model_copy(update={"workdir": spec.workdir.absolute()})
         self.conf = ConfDirs(self.spec)
+        self.processes = DaemonProcesses(self.spec)
         self._launcher: Launcher | None = None
 
     @classmethod
@@ -123,7 +121,7 @@ class Cluster:
 
     def log(self, name: str) -> Path:
         """Return the log file of a daemon."""
-        return self.spec.workdir / "logs" / f"{name}.log"
+        return self.processes.log(name)
 
     def local_dir(self, node: int) -> Path:
         """Return the local dir of a NodeManager (yarn.nodemanager.local-dirs), nodes counted from 0."""
@@ -135,7 +133,7 @@ class Cluster:
         Raises MissingToolError, DownloadError, PortInUseError, StateError; DaemonFailedError, all being stopped then.
         """
         with state.exclusive(self.spec.workdir):
-            if self._alive():
+            if self.processes.alive():
                 raise StateError(
                     f"{self.spec.workdir}: this cluster is running. Stop it first: quicksilver cluster stop"
                 )
@@ -143,21 +141,21 @@ class Cluster:
             hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
             history = daemons.history_daemons(self.spec, self.conf)
             kdc = daemons.kdc_daemons(self.spec, self.conf)
-            self._check_ports([*kdc, *hdfs, *history, *yarn])
+            self.processes.check_ports([*kdc, *hdfs, *history, *yarn])
             try:
-                self._spawn(kdc, progress)
-                self._wait(kdc, progress)
-                self._spawn(yarn, progress)
+                self.processes.spawn(kdc, self.launcher, progress)
+                self.processes.wait(kdc, progress)
+                self.processes.spawn(yarn, self.launcher, progress)
                 if hdfs:
                     self._format_hdfs(launcher, progress)
-                self._spawn(hdfs, progress)
-                self._wait(hdfs, progress)
-                self._spawn(history, progress)
-                self._wait([*history, *yarn], progress)
+                self.processes.spawn(hdfs, self.launcher, progress)
+                self.processes.wait(hdfs, progress)
+                self.processes.spawn(history, self.launcher, progress)
+                self.processes.wait([*history, *yarn], progress)
                 if hdfs:
                     daemons.make_hdfs_folders(self.spec, getpass.getuser())
             except BaseException:
-                self._stop_all()
+                self.processes.stop_all()
                 raise
 
     def restart_yarn(self, overlay: bool, progress: Progress = _silent) -> None:
@@ -166,19 +164,19 @@ class Cluster:
         Raises as `start`; when YARN does not come up, HDFS stays.
         """
         with state.exclusive(self.spec.workdir):
-            if not self._alive():
+            if not self.processes.alive():
                 raise StateError(f"{self.spec.workdir}: this cluster is not running. Start it first.")
-            self._stop([daemon.name for daemon in daemons.yarn_daemons(self.spec, self.conf)])
+            self.processes.stop([daemon.name for daemon in daemons.yarn_daemons(self.spec, self.conf)])
             self.spec = self.spec.model_copy(update={"overlay": overlay})
-            self.conf = ConfDirs(self.spec)
+            self.conf, self.processes = ConfDirs(self.spec), DaemonProcesses(self.spec)
             self._prepare(progress)
             yarn = daemons.yarn_daemons(self.spec, self.conf)
-            self._check_ports(yarn)
+            self.processes.check_ports(yarn)
             try:
-                self._spawn(yarn, progress)
-                self._wait(yarn, progress)
+                self.processes.spawn(yarn, self.launcher, progress)
+                self.processes.wait(yarn, progress)
             except BaseException:
-                self._stop([daemon.name for daemon in yarn])
+                self.processes.stop([daemon.name for daemon in yarn])
                 raise
 
     def kill(self, name: str) -> None:
@@ -186,11 +184,11 @@ class Cluster:
 
         Raises StateError when no daemon of that name was started.
         """
-        processes.kill(self._process(name))
+        processes.kill(self.processes.process(name))
 
     def terminate(self, name: str) -> None:
         """End a daemon by SIGTERM, after 10 s by SIGKILL; what it does not end itself stays. Raises as `kill`."""
-        processes.stop([self._process(name)], _GRACE_S)
+        processes.stop([self.processes.process(name)], _GRACE_S)
 
     def restart(self, name: str, wait: bool = True, progress: Progress = _silent) -> None:
         """Start a daemon again with the configuration and the local dirs that it had; one that runs is ended before.
@@ -199,26 +197,26 @@ class Cluster:
         Raises StateError, PortInUseError and DaemonFailedError.
         """
         self.terminate(name)
-        daemon = self._daemons()[name]
-        self._check_ports([daemon])
+        daemon = daemons.all_daemons(self.spec, self.conf)[name]
+        self.processes.check_ports([daemon])
         since_s = time.time()
         with state.exclusive(self.spec.workdir, wait_s=_TURN_S):
-            self._spawn([daemon], progress)
+            self.processes.spawn([daemon], self.launcher, progress)
         if wait:
-            self._wait([daemons.up_since(self.spec, daemon, since_s)], progress)
+            self.processes.wait([daemons.up_since(self.spec, daemon, since_s)], progress)
 
     def stop(self, progress: Progress = _silent) -> None:
         """Stop all daemons and containers of this cluster; nothing of it is left then. Files stay."""
         with state.exclusive(self.spec.workdir):
-            progress(f"stopping {len(self._alive())} daemons")
-            self._stop_all()
+            progress(f"stopping {len(self.processes.alive())} daemons")
+            self.processes.stop_all()
 
     def status(self) -> ClusterStatus:
         """Ask every daemon how it is."""
-        known, alive, found = self._daemons(), self._alive(), []
-        for name, process in self._saved().daemons.items():
+        known, alive, found = daemons.all_daemons(self.spec, self.conf), self.processes.alive(), []
+        for name, process in self.processes.saved().daemons.items():
             up = name in alive and name in known and known[name].is_up()
-            found.append(DaemonStatus(name, process.pid, name in alive, up, self.log(name)))
+            found.append(DaemonStatus(name, process.pid, name in alive, up, self.processes.log(name)))
         containers = len(processes.containers_below(self.spec.workdir / "local"))
         return ClusterStatus(self.spec, tuple(found), daemons.node_states(self.spec) if alive else {}, containers)
 
@@ -247,27 +245,21 @@ class Cluster:
         """Java, jars and hosts file; the jars are downloaded when they are not there yet."""
         if self._launcher is None:
             java = find_java()
-            self._launcher = self._new_launcher(java, hadoop_jars(java))
+            self._launcher = _launcher(self.spec, self.conf, java, hadoop_jars(java))
         return self._launcher
-
-    def _new_launcher(self, java: Java, jars: Jars) -> Launcher:
-        spec = self.spec
-        opts = (*jars.sharing, *jvm_options(spec, jars.native), *spec.jvm_opts)
-        tickets = Kerberos(spec).client_env if spec.kerberos else None
-        return Launcher(java, jars, self.conf.hosts_file, spec.workdir / "tmp", opts, tickets)
 
     def _prepare(self, progress: Progress) -> Launcher:
         java = find_java()
-        self._launcher = launcher = self._new_launcher(java, hadoop_jars(java, progress))
+        self._launcher = launcher = _launcher(self.spec, self.conf, java, hadoop_jars(java, progress))
         if self.spec.kerberos:
             hadoop_native(java, launcher.jars, progress)
             Kerberos(self.spec).prepare()
         self.conf.write(launcher.jars)
-        self._end_containers()  # left by a NodeManager that was killed from outside
+        self.processes.end_containers()  # left by a NodeManager that was killed from outside
         for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
             shutil.rmtree(left, ignore_errors=True)
         (self.spec.workdir / "logs").mkdir(exist_ok=True)
-        state.save(self._saved().model_copy(update={"spec": self.spec}))
+        state.save(self.processes.saved().model_copy(update={"spec": self.spec}))
         return launcher
 
     def _format_hdfs(self, launcher: Launcher, progress: Progress) -> None:
@@ -277,73 +269,8 @@ class Cluster:
         main = "org.apache.hadoop.hdfs.server.namenode.NameNode"
         launcher.run(main, ["-format", "-nonInteractive"], self.conf_dir, None, self.spec.start_timeout_s, check=True)
 
-    def _check_ports(self, wanted: Iterable[Daemon]) -> None:
-        low, high = self.spec.base_port, self.spec.last_port
-        check_free(
-            (listen for daemon in wanted for listen in daemon.listens),
-            f"Stop that process, or choose another --base-port (this cluster takes {low} to {high}).",
-        )
 
-    def _spawn(self, wanted: Sequence[Daemon], progress: Progress) -> None:
-        saved = self._saved()
-        for daemon in wanted:
-            opts = ("-Dproc_" + daemon.name, *daemon.java_opts)
-            java = self.launcher.argv(daemon.main_class, daemon.args, daemon.conf_dir, daemon.heap_mb, opts)
-            argv, env = daemon.argv or java, self.launcher.env(daemon.conf_dir) | dict(daemon.env or {})
-            saved.daemons[daemon.name] = processes.spawn(argv, self.spec.workdir, env, self.log(daemon.name))
-            state.save(saved)
-            progress(f"{daemon.name}: starting")
-
-    def _wait(self, wanted: Sequence[Daemon], progress: Progress) -> None:
-        started, waiting = time.monotonic(), list(wanted)
-        while waiting:
-            for daemon in list(waiting):
-                if daemon.is_up():
-                    waiting.remove(daemon)
-                    progress(f"{daemon.name}: up after {time.monotonic() - started:.1f} s")
-            dead = [daemon for daemon in wanted if daemon.name not in self._alive()]
-            if dead:
-                raise self._failed(dead[0], "ended while starting")
-            if waiting and time.monotonic() - started > self.spec.start_timeout_s:
-                raise self._failed(waiting[0], f"not up after {self.spec.start_timeout_s:g} s")
-            time.sleep(_POLL_S if waiting else 0)
-
-    def _failed(self, daemon: Daemon, what: str) -> DaemonFailedError:
-        log = self.log(daemon.name)
-        lines = log.read_text(errors="replace").splitlines()
-        tail = "\n".join(f"  {line}" for line in lines[-_LOG_TAIL_LINES:])
-        return DaemonFailedError(f"{daemon.name}: {what}. Its log is {log}; the end of it:\n{tail}")
-
-    def _daemons(self) -> dict[str, Daemon]:
-        hdfs, yarn = daemons.hdfs_daemons(self.spec, self.conf), daemons.yarn_daemons(self.spec, self.conf)
-        others = [*daemons.kdc_daemons(self.spec, self.conf), *daemons.history_daemons(self.spec, self.conf)]
-        return {daemon.name: daemon for daemon in [*others, *hdfs, *yarn]}
-
-    def _process(self, name: str) -> processes.ProcessId:
-        saved = self._saved().daemons
-        if name not in saved:
-            raise StateError(f"{self.spec.workdir}: no daemon {name} was started. Take one of: {', '.join(saved)}.")
-        return saved[name]
-
-    def _saved(self) -> state.State:
-        return state.load(self.spec.workdir) or state.State(spec=self.spec)
-
-    def _alive(self) -> dict[str, processes.ProcessId]:
-        return {name: process for name, process in self._saved().daemons.items() if processes.is_alive(process)}
-
-    def _stop_all(self) -> None:
-        self._stop(list(self._saved().daemons))
-
-    def _stop(self, names: Sequence[str]) -> None:
-        saved = self._saved()
-        first = [name for name in names if name.startswith((NODEMANAGER, JOBHISTORY))]
-        for batch in (first, names):  # a NodeManager whose heartbeat meets no RM takes 10 s longer to end
-            processes.stop([saved.daemons[name] for name in batch if name in saved.daemons], _GRACE_S)
-        self._end_containers()
-        for name in names:
-            saved.daemons.pop(name, None)
-        state.save(saved)
-
-    def _end_containers(self) -> None:
-        while left := processes.containers_below(self.spec.workdir / "local"):
-            processes.stop(left, grace_s=0.5)
+def _launcher(spec: ClusterSpec, conf: ConfDirs, java: Java, jars: Jars) -> Launcher:
+    opts = (*jars.sharing, *jvm_options(spec, jars.native), *spec.jvm_opts)
+    tickets = Kerberos(spec).client_env if spec.kerberos else None
+    return Launcher(java, jars, conf.hosts_file, spec.workdir / "tmp", opts, tickets)

@@ -236,3 +236,14 @@ def _namenode_state(spec: ClusterSpec) -> dict[str, Any]:
     url = f"{spec.namenode_web.url}/jmx?qry=Hadoop:service=NameNode,name=NameNodeInfo"
     beans = get_json(url, web_auth(spec)).get("beans", [])
     return beans[0] if beans else {}
+
+
+def all_daemons(spec: ClusterSpec, conf: ConfDirs) -> dict[str, Daemon]:
+    """Return every daemon of the cluster by name."""
+    daemons = (
+        *kdc_daemons(spec, conf),
+        *history_daemons(spec, conf),
+        *hdfs_daemons(spec, conf),
+        *yarn_daemons(spec, conf),
+    )
+    return {daemon.name: daemon for daemon in daemons}

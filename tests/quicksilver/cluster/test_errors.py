@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from quicksilver.cli import cli
 from quicksilver.cluster import Cluster, ClusterSpec, DaemonFailedError, PortInUseError, StateError
-from quicksilver.cluster.cluster import Cluster as ClusterClass
 from quicksilver.cluster.commands import Launcher
+from quicksilver.cluster.daemon_processes import DaemonProcesses
 from quicksilver.cluster.daemons import Daemon
 from quicksilver.cluster.errors import CommandFailedError
 from quicksilver.cluster.jars import Jars
@@ -92,7 +92,7 @@ def test_a_daemon_that_ends_is_reported_with_log_and_the_rest_is_stopped(
     monkeypatch.setattr("quicksilver.cluster.cluster.hadoop_jars", lambda *_: Jars(tmp_path))
     (tmp_path / "work" / "hdfs" / "name" / "current").mkdir(parents=True)
     (tmp_path / "work" / "hdfs" / "name" / "current" / "VERSION").touch()
-    monkeypatch.setattr(ClusterClass, "_check_ports", lambda *_: None)
+    monkeypatch.setattr(DaemonProcesses, "check_ports", lambda *_: None)
     spec = ClusterSpec(workdir=tmp_path / "work", nodes=1)
     with pytest.raises(DaemonFailedError, match=r"(?s)ended while starting. Its log is .*\.log; .*cannot bind"):
         Cluster(spec).start()
@@ -103,10 +103,10 @@ def test_a_daemon_that_stays_silent_is_given_up(tmp_path: Path, monkeypatch: pyt
     cluster = Cluster(ClusterSpec(workdir=tmp_path, start_timeout_s=0.3))
     (tmp_path / "logs").mkdir()
     cluster.log("mute").write_text("thinking\n")
-    monkeypatch.setattr(ClusterClass, "_alive", lambda _: {"mute": object()})
+    monkeypatch.setattr(DaemonProcesses, "alive", lambda _: {"mute": object()})
     mute = Daemon("mute", "x.Y", tmp_path, 64, (), is_up=lambda: False)
     with pytest.raises(DaemonFailedError, match=r"(?s)mute: not up after 0.3 s.*thinking"):
-        cluster._wait([mute], lambda _: None)
+        cluster.processes.wait([mute], lambda _: None)
 
 
 def test_a_client_that_takes_too_long_is_ended(tmp_path: Path) -> None:

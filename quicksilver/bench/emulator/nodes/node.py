@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import time
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
 from hadoop_rpc.errors import HadoopRpcError, RemoteProtocolError
-from hadoop_rpc.protos.yarn_pb2 import (
-    OPPORTUNISTIC,
-    ContainerIdProto,
-    ContainerStatusProto,
-    ContainerTokenIdentifierProto,
-    StartContainerRequestProto,
-)
 from hadoop_rpc.protos.yarn_server_pb2 import NodeHeartbeatResponseProto, RegisterNodeManagerResponseProto
 from quicksilver.bench.emulator.model import Umbilical
 from quicksilver.bench.emulator.nodes import nm
 from quicksilver.bench.emulator.nodes import nm_events as ev
-from quicksilver.bench.emulator.nodes.node_login import signature
+from quicksilver.bench.emulator.nodes.container_service import ContainerService
 from quicksilver.bench.emulator.nodes.node_server import Session
 from quicksilver.bench.emulator.nodes.rm_link import Answered
-from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, Relay, Tracker, container_status
+from quicksilver.bench.emulator.nodes.tally import Tally
+from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, Relay, Tracker
 from quicksilver.bench.yarn_client import RemoteCallError
-from sidecar.gate.start_messages import application_id, container_id
-from sidecar.node.container import app_of
 
-COMMAND: Final = "emulated"
-"""What a launch context's command begins with; the seconds that the process runs follow, and its exit code if not 0."""
 _HTTP_PORT: Final = 8042
 _LEAST_RATE: Final = 1e-9
 
@@ -68,29 +56,6 @@ class Observer(Protocol):
 
 
 @dataclass(slots=True)
-class Tally:
-    """What all nodes of a run share: what runs now, and what happened."""
-
-    processes: int = 0
-    used_vcores: int = 0
-    heartbeats: int = 0
-    missed: int = 0
-    """Heartbeats without an answer."""
-    answer_s: float = 0.0
-    """How long the answers took, together."""
-    late_ends: int = 0
-    """Ends of containers during a heartbeat, which wait for the next one."""
-    refused: Counter[str] = field(default_factory=Counter)
-    """Starts that were refused and sessions that were broken off, by the first words of the reason."""
-
-    def counts(self) -> dict[str, int]:
-        """Return the figures of the heartbeats; `nm_answer_us` is the mean time to an answer, in microseconds."""
-        mean_s = self.answer_s / self.heartbeats if self.heartbeats else 0.0
-        counts = {"heartbeats": self.heartbeats, "missed": self.missed, "late_ends": self.late_ends}
-        return {f"nm_{name}": value for name, value in counts.items()} | {"nm_answer_us": round(mean_s * 1e6)}
-
-
-@dataclass(slots=True)
 class _Process:
     """A process: a timer that may be slowed."""
 
@@ -120,6 +85,7 @@ class EmulatedNode:
         """Prepare. machine: an idle NodeManager. umbilical: told of processes that begin or end by themselves."""
         self.id, self.machine = node_id, machine
         self.tracker = Tracker(node_id, machine, _HTTP_PORT, relay)
+        self._service = ContainerService(machine, self.tracker, self.tell, tally)
         self.umbilical = umbilical
         self.observer: Observer | None = None
         self.slow_times = slow_times
@@ -297,7 +263,7 @@ class EmulatedNode:
 
     def connected(self) -> asyncio.Protocol:
         """Return the NodeManager's side of a new connection."""
-        return Session(self, self.sessions)
+        return Session(self._service, self.sessions)
 
     def speed(self, container_id: str, ratio: float) -> None:
         """Have a container's process run at so much of its full speed from now on; unknown ones are over."""
@@ -321,80 +287,3 @@ class EmulatedNode:
         if process is None:
             return None
         return process.served_s + (time.monotonic() - process.since_s) * process.rate
-
-    # ContainerManagement (quicksilver.bench.emulator.nodes.node_server.Service)
-
-    @property
-    def token_key(self) -> bytes:
-        """The NMToken master key."""
-        return self.tracker.nm_token_key.bytes
-
-    def broken(self, why: str) -> None:
-        """Count a session that is closed because of what came."""
-        self._refuse(why)
-
-    def start_container(self, attempt_id: str, request: StartContainerRequestProto) -> tuple[ContainerIdProto, str]:
-        """Start a container; return which one, and why not, or ""."""
-        identifier = request.container_token.identifier
-        token = ContainerTokenIdentifierProto.FromString(identifier)
-        name = container_id(token.containerId)
-        why = self._why_not(attempt_id, name, token, request)
-        if not why:
-            why = self._started(name, token, request)
-        if why:
-            self._refuse(why)
-        return token.containerId, why
-
-    def _why_not(
-        self, attempt_id: str, name: str, token: ContainerTokenIdentifierProto, request: StartContainerRequestProto
-    ) -> str:
-        """Say why a NodeManager refuses a token, in its words."""
-        password = signature(request.container_token.identifier, self.tracker.container_key.bytes)
-        if not hmac.compare_digest(password, request.container_token.password):
-            return f"Given Container {name} seems to have an illegally generated token."
-        if app_of(name).partition("_")[2] not in attempt_id:
-            return "Unauthorized request to start container.\nNMToken for application attempt : " + attempt_id
-        if token.expiryTimeStamp < time.time() * 1000:
-            return f"Unauthorized request to start container.\nThis token is expired. found {token.expiryTimeStamp}"
-        if token.rmIdentifier != self.tracker.rm_identifier:
-            return f"\nContainer {name} rejected as it is allocated by a previous RM"
-        if name in self.machine.containers:
-            return f"Container {name} already is running on this node!!"
-        return ""
-
-    def _started(self, name: str, token: ContainerTokenIdentifierProto, request: StartContainerRequestProto) -> str:
-        words = " ".join(request.container_launch_context.command).split()
-        try:
-            if not 2 <= len(words) <= 3 or words[0] != COMMAND:
-                raise ValueError(words)
-            runs_s, code = float(words[1]), int(words[2]) if len(words) == 3 else ev.SUCCESS
-        except ValueError:
-            return f"the command {' '.join(words)!r} cannot be emulated: give `{COMMAND} SECONDS [EXIT CODE]`"
-        app = token.containerId.app_attempt_id.application_id
-        asked = ev.Asked(
-            name,
-            application_id(app.cluster_timestamp, app.id),
-            ev.Size(token.resource.memory, token.resource.virtual_cores),
-            token.executionType == OPPORTUNISTIC,
-            runs_s,
-            code,
-        )
-        self.tell(ev.Start(asked, time.monotonic()))
-        return ""
-
-    def stop_container(self, attempt_id: str, name: str) -> str:
-        """Have a container killed; return why not, or ""."""
-        if app_of(name).partition("_")[2] not in attempt_id:
-            return f"{attempt_id} attempted to stop non-application container : {name}"
-        if name not in self.machine.containers:
-            return f"Container {name} is not handled by this NodeManager"
-        self.tell(ev.Stop(name, ev.KILLED_BY_APPMASTER, ev.BY_APPMASTER, time.monotonic()))
-        return ""
-
-    def status(self, name: str) -> ContainerStatusProto | None:
-        """Return a container's status, None for one that is not known."""
-        container = self.machine.containers.get(name)
-        return None if container is None else container_status(name, container)
-
-    def _refuse(self, why: str) -> None:
-        self._tally.refused[why.strip().partition("\n")[0][:120]] += 1

@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeVar
 from quicksilver.bench.emulator.model import Sample, Umbilical
 from quicksilver.bench.emulator.nodes.nm import Counts, NodeManager
 from quicksilver.bench.emulator.nodes.nm_events import Size
-from quicksilver.bench.emulator.nodes.node import Delays, EmulatedNode, Tally
+from quicksilver.bench.emulator.nodes.node import Delays, EmulatedNode
 from quicksilver.bench.emulator.nodes.rm_link import RmLink
+from quicksilver.bench.emulator.nodes.tally import Tally
 from quicksilver.bench.emulator.nodes.tracker import Relay
 from quicksilver.common.process.limits import raise_open_files
 

@@ -16,9 +16,10 @@ from hadoop_rpc.protos import yarn_server_pb2 as s
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.emulator.nodes.nm import NodeManager
 from quicksilver.bench.emulator.nodes.nm_events import Size
-from quicksilver.bench.emulator.nodes.node import Delays, EmulatedNode, Tally
+from quicksilver.bench.emulator.nodes.node import Delays, EmulatedNode
 from quicksilver.bench.emulator.nodes.node_login import signature
 from quicksilver.bench.emulator.nodes.rm_link import Answered
+from quicksilver.bench.emulator.nodes.tally import Tally
 from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, TurnedAwayError
 from quicksilver.bench.emulator.pipe import join
 from quicksilver.bench.yarn_client import ContainerRefusedError, NmClient
