@@ -1,1 +1,1 @@
-"""Hadoop IPC as bytes and events: framing, SASL and connections, without any IO."""
+"""Hadoop IPC as bytes and events: frames, SASL, connections; does no IO."""

@@ -1,6 +1,6 @@
 """The two ends of a Hadoop IPC connection, version 9, as machines: bytes in, events out; calls in, bytes out.
 
-Both keep every frame as it came (`raw`), so that a relay sends what it did not change byte by byte.
+Every event has the bytes of its frame (`raw`), so that a relay can send an unchanged frame as it came.
 """
 
 import secrets
@@ -26,14 +26,14 @@ from hadoop_rpc.events import (
 from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES, FrameBuffer, frame, split_delimited
 from hadoop_rpc.messages import (
     IPC_VERSION,
+    as_bytes,
     as_text,
-    parsed,
+    parse_message,
     renumber,
     replace_body,
     request_header,
     response_header,
     response_header_message,
-    serialized,
 )
 from hadoop_rpc.protos.rpc_pb2 import (
     RPC_PROTOCOL_BUFFER,
@@ -84,7 +84,7 @@ _ERROR_APPLICATION = int(RpcResponseHeaderProto.ERROR_APPLICATION)
 
 
 class _Receiver:
-    """What both ends share: cutting frames, going opaque, and staying broken once broken."""
+    """Common part of both ends: cuts frames, passes bytes through on request, stays broken after an error."""
 
     __slots__ = ("_broken", "_frames", "_opaque")
 
@@ -94,25 +94,25 @@ class _Receiver:
         self._opaque = False
 
     @property
-    def kept_bytes(self) -> int:
-        """How many bytes of a frame that is not there whole are kept."""
+    def unfinished_bytes(self) -> int:
+        """Bytes of an incomplete frame that are stored."""
         return len(self._frames)
 
     def limit_frames(self, max_frame_bytes: int) -> None:
-        """From the next frame on take frames up to this length."""
+        """Accept frames up to this length, from the next frame on."""
         self._frames.max_frame_bytes = max_frame_bytes
 
     def pass_through(self) -> None:
-        """From now on receive Opaque events only; an unfinished preamble or frame comes with the next of them."""
+        """From now on return only Opaque events; the first has the bytes of an unfinished preamble or frame."""
         self._opaque = True
 
     def _opaque_events(self, data: bytes) -> list[Opaque]:
-        data = self._frames.take_rest() + data
+        data = self._frames.pop_unfinished() + data
         return [Opaque(data)] if data else []
 
 
 class ServerConnection(_Receiver):
-    """The accepting side: receives preamble, logins and calls; makes answers.
+    """The accepting side: receives preamble, logins and calls; writes answers.
 
     max_frame_bytes: a longer frame is refused as soon as its length is read.
     """
@@ -121,15 +121,21 @@ class ServerConnection(_Receiver):
 
     def __init__(self, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         super().__init__(max_frame_bytes)
-        self._opening: bytes | None = b""  # the part of the preamble that is here; None once it is complete
+        self._opening: bytes | None = b""  # received part of the preamble; None once it is complete
         self._names: dict[bytes, tuple[str, str]] = {}
         self._shape: Shape | None = None
-        self._last: tuple[int, bytes, int, str, str] = (0, b"", 0, "", "")  # the fields of the Call that _shape is of
+        self._last: tuple[int, bytes, int, str, str] = (
+            0,
+            b"",
+            0,
+            "",
+            "",
+        )  # the fields of the Call that _shape was made from
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
-        """Return what `data` completes, in order.
+        """Return the events that `data` completes, in order.
 
-        Raises RemoteProtocolError when the peer breaks the protocol, and at each later call: close the connection.
+        Raises RemoteProtocolError when the peer breaks the protocol, and at each call from then on: close it.
         """
         if self._opaque:
             return list(self._opaque_events(data))
@@ -145,7 +151,7 @@ class ServerConnection(_Receiver):
 
     def response(self, call: Call, result: bytes | Message) -> bytes:
         """Return the frame that answers `call` with `result`."""
-        return frame(response_header(call.call_id, call.client_id, call.retry_count, _OK), serialized(result))
+        return frame(response_header(call.call_id, call.client_id, call.retry_count, _OK), as_bytes(result))
 
     def error(
         self,
@@ -168,12 +174,12 @@ class ServerConnection(_Receiver):
         try:
             header.errorDetail = RpcResponseHeaderProto.RpcErrorCodeProto.ValueType(code)
         except ValueError as error:
-            raise LocalProtocolError(f"{code} is no error code of Hadoop IPC") from error
+            raise LocalProtocolError(f"{code} is not an error code of Hadoop IPC") from error
         return frame(header.SerializeToString())
 
     def sasl(self, message: RpcSaslProto) -> bytes:
         """Return the frame of one SASL step towards the client."""
-        return frame(response_header(SASL_CALL_ID, b"", -1, _OK), serialized(message))
+        return frame(response_header(SASL_CALL_ID, b"", -1, _OK), as_bytes(message))
 
     def _opaque_events(self, data: bytes) -> list[Opaque]:
         opening, self._opening = self._opening or b"", None
@@ -188,7 +194,7 @@ class ServerConnection(_Receiver):
             hint = "; this looks like HTTP" if raw[:4] in (b"GET ", b"POST", b"HEAD", b"PUT ") else ""
             raise RemoteProtocolError(f"wrong magic {raw[:4]!r}, a Hadoop IPC connection starts with {_MAGIC!r}{hint}")
         if len(raw) > 4 and raw[4] != IPC_VERSION:
-            raise RemoteProtocolError(f"wrong version {raw[4]} of Hadoop IPC, only version {IPC_VERSION} is spoken")
+            raise RemoteProtocolError(f"wrong version {raw[4]} of Hadoop IPC, only version {IPC_VERSION} is supported")
         if len(raw) < _PREAMBLE_BYTES:
             return []
         if raw[6] not in (AUTH_NONE, AUTH_SASL):
@@ -210,7 +216,7 @@ class ServerConnection(_Receiver):
         except DecodeError as error:
             raise RemoteProtocolError(f"bad request header of {len(header_bytes)} bytes: {error}") from error
         call_id, client_id = header.callId, header.clientId
-        if not (call_id and client_id) and not header.IsInitialized():  # what is required and set needs no check
+        if not (call_id and client_id) and not header.IsInitialized():  # both set: the required fields are there
             raise RemoteProtocolError("bad request header: call id or client id is missing")
         if call_id < 0:
             return _out_of_band(call_id, raw, at)
@@ -228,7 +234,7 @@ class ServerConnection(_Receiver):
         return call
 
     def _remember(self, call: Call, header_end: int) -> None:
-        """Let the calls that follow be read by comparing them with this one."""
+        """Store the shape of this call, so that calls like it are read by comparison."""
         self._shape = None
         if call.raw.startswith(_CALL_START, 5):
             shape = Shape(_CALL_START, call.raw, header_end, call.head_end)
@@ -236,7 +242,7 @@ class ServerConnection(_Receiver):
                 self._shape, self._last = shape, call[:5]
 
     def _learn(self, name_bytes: bytes) -> tuple[str, str]:
-        header = parsed(RequestHeaderProto.FromString, name_bytes, "method header")
+        header = parse_message(RequestHeaderProto.FromString, name_bytes, "method header")
         names = (as_text(header.declaringClassProtocolName), as_text(header.methodName))
         if len(self._names) >= _MAX_NAMES:
             self._names.clear()
@@ -256,28 +262,26 @@ def _out_of_band(call_id: int, raw: bytes, at: int) -> ServerEvent:
         data, end = split_delimited(raw, at, "connection context")
         if end != len(raw):
             raise _surplus(raw, end, "connection context")
-        context = parsed(IpcConnectionContextProto.FromString, data, "connection context")
+        context = parse_message(IpcConnectionContextProto.FromString, data, "connection context")
         return ConnectionContext(as_text(context.protocol), as_text(context.userInfo.effectiveUser), raw)
     known = f"{CONTEXT_CALL_ID}, {PING_CALL_ID} and {SASL_CALL_ID}"
-    raise RemoteProtocolError(
-        f"bad request header: call id {call_id}, of the negative ones only {known} mean something"
-    )
+    raise RemoteProtocolError(f"bad request header: call id {call_id}, of the negative ids only {known} have a meaning")
 
 
 def _sasl_frame(raw: bytes, at: int) -> SaslFrame:
     data, end = split_delimited(raw, at, "SASL message")
     if end != len(raw):
         raise _surplus(raw, end, "SASL message")
-    message = parsed(RpcSaslProto.FromString, data, "SASL message")
+    message = parse_message(RpcSaslProto.FromString, data, "SASL message")
     return SaslFrame(SASL_CALL_ID, message.state, message, raw)
 
 
 def _surplus(raw: bytes, end: int, what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{len(raw) - end} bytes too many behind the {what}, at byte {end} of the frame")
+    return RemoteProtocolError(f"{len(raw) - end} bytes too many after the {what}, at byte {end} of the frame")
 
 
 class ClientConnection(_Receiver):
-    """The dialing side: makes preamble, login steps and calls; receives answers.
+    """The dialing side: writes preamble, login steps and calls; receives answers.
 
     client_id: 16 bytes that name this client to the server, random by default.
     """
@@ -294,9 +298,9 @@ class ClientConnection(_Receiver):
         self._shape: Shape | None = None
 
     def receive_data(self, data: bytes) -> list[ClientEvent]:
-        """Return what `data` completes, in order.
+        """Return the events that `data` completes, in order.
 
-        Raises RemoteProtocolError when the peer breaks the protocol, and at each later call: close the connection.
+        Raises RemoteProtocolError when the peer breaks the protocol, and at each call from then on: close it.
         """
         if self._opaque:
             return list(self._opaque_events(data))
@@ -323,15 +327,17 @@ class ClientConnection(_Receiver):
     def preamble(self, auth_protocol: int = AUTH_NONE, service_class: int = 0) -> bytes:
         """Return the 7 bytes that open a connection. auth_protocol: AUTH_NONE or AUTH_SASL."""
         if auth_protocol not in (AUTH_NONE, AUTH_SASL):
-            raise LocalProtocolError(f"no authentication protocol {auth_protocol}, only {AUTH_NONE} and {AUTH_SASL}")
+            raise LocalProtocolError(
+                f"unknown authentication protocol {auth_protocol}, only {AUTH_NONE} and {AUTH_SASL}"
+            )
         return _MAGIC + bytes((IPC_VERSION, service_class, auth_protocol))
 
     def sasl(self, message: RpcSaslProto) -> bytes:
         """Return the frame of one SASL step towards the server."""
-        return frame(request_header(SASL_CALL_ID, b"", -1), serialized(message))
+        return frame(request_header(SASL_CALL_ID, b"", -1), as_bytes(message))
 
     def context(self, protocol: str, user: str | None = None) -> bytes:
-        """Return the frame that says which protocol follows; `user` only without a token."""
+        """Return the frame that names the protocol that follows; pass `user` only without a token."""
         message = IpcConnectionContextProto(protocol=protocol)
         message.userInfo.SetInParent()
         if user is not None:
@@ -343,7 +349,7 @@ class ClientConnection(_Receiver):
         return frame(request_header(PING_CALL_ID, self.client_id, -1))
 
     def next_call_id(self) -> int:
-        """Return a call id that this connection has not used, for a call of somebody else that is to be renumbered."""
+        """Return an unused call id of this connection, for example for a relayed call that gets a new one."""
         call_id = self._next_call_id
         self._next_call_id = (call_id + 1) & 0x7FFFFFFF
         return call_id
@@ -357,9 +363,9 @@ class ClientConnection(_Receiver):
         call_id: int | None = None,
         retry_count: int = 0,
     ) -> bytes:
-        """Return the frame of one request; without `call_id` under the next one of this connection.
+        """Return the frame of one request; without `call_id` it gets the next one of this connection.
 
-        The answer carries the same call id: `next_call_id()` gives one to remember.
+        The answer has the same call id: take one from `next_call_id()` to know it.
         """
         if call_id is None:
             call_id = self.next_call_id()
@@ -371,7 +377,7 @@ class ClientConnection(_Receiver):
                 methodName=method, declaringClassProtocolName=protocol, clientProtocolVersion=1
             ).SerializeToString()
             self._names[protocol, method] = name
-        return frame(request_header(call_id, self.client_id, retry_count), name, serialized(parameter))
+        return frame(request_header(call_id, self.client_id, retry_count), name, as_bytes(parameter))
 
 
 def _client_event(raw: bytes) -> ClientEvent:

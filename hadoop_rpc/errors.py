@@ -1,4 +1,4 @@
-"""What can go wrong on the wire, by whose fault it is."""
+"""Errors on the wire, by the side that caused them."""
 
 __all__ = ["HadoopRpcError", "LocalProtocolError", "LoginRefusedError", "RemoteProtocolError"]
 
@@ -8,15 +8,15 @@ class HadoopRpcError(Exception):
 
 
 class RemoteProtocolError(HadoopRpcError):
-    """The peer broke the protocol; the text says how. Close that connection: nothing after it can be read."""
+    """The peer broke the protocol; the text says how. Close the connection: nothing that follows can be read."""
 
 
 class LocalProtocolError(HadoopRpcError):
-    """We asked for something that the protocol does not allow; nothing was sent."""
+    """The caller asked for something that the protocol does not allow; nothing was sent."""
 
 
 class LoginRefusedError(HadoopRpcError):
-    """The peer keeps the protocol but does not let us in; `exception_class` is the Java class that it named."""
+    """The server refused the login within the protocol; `exception_class` is the Java class that it named."""
 
     def __init__(self, exception_class: str, text: str) -> None:
         super().__init__(exception_class, text)

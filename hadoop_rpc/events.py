@@ -1,6 +1,7 @@
-"""What a connection makes of the bytes that it received; every event but the preamble keeps whole frames.
+"""Events that a connection makes of received bytes; each but `Opaque` has the bytes that it came as (`raw`).
 
-The two events of every heartbeat are named tuples, which are made three times as fast as frozen dataclasses.
+Call and Response come with every heartbeat: they are named tuples, which are made three times as fast as frozen
+dataclasses.
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class SaslFrame:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionContext:
-    """What the client wants to talk, and as whom: `user` is "" when the token or ticket says it."""
+    """The protocol that the client will speak, and its user: "" when the token or ticket names it."""
 
     protocol: str
     user: str
@@ -68,12 +69,12 @@ class Call(NamedTuple):
     body: bytes
     raw: bytes
     head_end: int = 0
-    """Index in `raw` behind the two headers, where the length of the body starts."""
+    """Index in `raw` of the first byte after the two headers, where the length of the body starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """A client's sign of life; it has no answer."""
+    """A client's ping; it has no answer."""
 
     raw: bytes
 
@@ -85,12 +86,12 @@ class Response(NamedTuple):
     body: bytes
     raw: bytes
     head_end: int = 0
-    """Index in `raw` behind the header, where the length of the body starts."""
+    """Index in `raw` of the first byte after the header, where the length of the body starts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call (or with call id -33 a login) that ended in a Java exception; `fatal` when the server hangs up.
+    """A call (or with call id -33 a login) that ended in a Java exception; `fatal`: the server closes the connection.
 
     `code`: a value of RpcResponseHeaderProto.RpcErrorCodeProto, 0 when the server gave none.
     """
@@ -111,7 +112,7 @@ class Opaque:
 
 
 ServerEvent = Preamble | SaslFrame | ConnectionContext | Call | Ping | Opaque
-"""What the accepting side may receive."""
+"""Events that the accepting side may receive."""
 
 ClientEvent = SaslFrame | Response | Failure | Opaque
-"""What the dialing side may receive."""
+"""Events that the dialing side may receive."""

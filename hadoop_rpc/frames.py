@@ -8,8 +8,8 @@ __all__ = [
     "BEFORE_LOGIN_BYTES",
     "DEFAULT_MAX_FRAME_BYTES",
     "FrameBuffer",
-    "delimited",
     "frame",
+    "join_delimited",
     "read_varint",
     "split_delimited",
     "varint",
@@ -19,7 +19,7 @@ DEFAULT_MAX_FRAME_BYTES = 64 * 1024 * 1024
 """Hadoop's own limit, the default of ipc.maximum.data.length."""
 
 BEFORE_LOGIN_BYTES = 1024 * 1024
-"""Longest frame to take of a peer that has not logged in; a Kerberos ticket has 64 KB at most."""
+"""Longest frame of a peer that has not logged in; a Kerberos ticket has 64 KB at most."""
 
 _LENGTH = Struct(">i")
 _MAX_VARINT_BYTES = 5
@@ -41,7 +41,7 @@ def varint(value: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the varint that starts at index `at` of `data`, and the index behind it.
+    """Return the varint that starts at index `at` of `data`, and the index after it.
 
     Raises RemoteProtocolError when `data` ends within it or it does not fit 32 bits.
     """
@@ -59,9 +59,9 @@ def read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
-    """Return the varint-delimited bytes that start at index `at` of `data`, and the index behind them.
+    """Return the varint-delimited bytes that start at index `at` of `data`, and the index after them.
 
-    `what` names them in the RemoteProtocolError that is raised when `data` is too short.
+    what: their name in the text of the RemoteProtocolError that is raised when `data` is too short.
     """
     limit = len(data)
     if at < limit and (size := data[at]) < 0x80:  # nearly always: one byte of length
@@ -74,23 +74,23 @@ def split_delimited(data: bytes, at: int, what: str) -> tuple[bytes, int]:
     return data[start:end], end
 
 
-def delimited(*messages: bytes) -> bytes:
-    """Return each of `messages` behind its length as a varint, joined."""
+def join_delimited(*messages: bytes) -> bytes:
+    """Return `messages` joined, each preceded by its length as a varint."""
     return b"".join(part for message in messages for part in (varint(len(message)), message))
 
 
 def frame(*messages: bytes) -> bytes:
     """Return one frame, its length included, that holds `messages`, each delimited."""
-    payload = delimited(*messages)
+    payload = join_delimited(*messages)
     if len(payload) > 0x7FFFFFFF:
         raise LocalProtocolError(f"{len(payload)} bytes do not fit one frame")
     return len(payload).to_bytes(4, "big") + payload
 
 
 class FrameBuffer:
-    """Cuts a stream of bytes into whole frames and keeps the unfinished rest, never more than one frame.
+    """Cuts a stream of bytes into whole frames and stores the unfinished rest, never more than one frame.
 
-    A frame that comes whole within one chunk is cut out of it; only a frame that is spread over several is collected.
+    A frame that is whole within one chunk is cut out of it; only a frame that spans several chunks is collected.
     """
 
     __slots__ = ("_need", "_rest", "max_frame_bytes")
@@ -100,16 +100,16 @@ class FrameBuffer:
             raise LocalProtocolError(f"max_frame_bytes={max_frame_bytes} is not within 1 and {0x7FFFFFFF}")
         self.max_frame_bytes = max_frame_bytes
         self._rest = bytearray()
-        self._need = 4  # how long _rest has to be before the next look: the length, then the whole frame
+        self._need = 4  # bytes that _rest needs before the next step: the length, then the whole frame
 
     def __len__(self) -> int:
-        """Return how many bytes of an unfinished frame are kept."""
+        """Return how many bytes of an unfinished frame are stored."""
         return len(self._rest)
 
     def receive_data(self, data: bytes, at: int = 0) -> list[bytes]:
-        """Take `data` from index `at` on; return the frames that are whole now, each with its 4-byte length.
+        """Handle `data` from index `at` on; return the frames that are complete, each with its 4-byte length.
 
-        Raises RemoteProtocolError for a length below 0 or above `max_frame_bytes`, before any of that frame is kept.
+        Raises RemoteProtocolError for a length below 0 or above `max_frame_bytes`, before any of that frame is stored.
         """
         size = len(data)
         if not (at or self._rest) and size >= 4 and size - 4 == self._length(data, 0):
@@ -128,15 +128,15 @@ class FrameBuffer:
             self._rest += data[at:]
         return frames
 
-    def take_rest(self) -> bytes:
-        """Return what is kept of an unfinished frame, and forget it."""
+    def pop_unfinished(self) -> bytes:
+        """Return the bytes of an unfinished frame, and drop them."""
         rest = bytes(self._rest)
         self._rest = bytearray()
         self._need = 4
         return rest
 
     def _fill(self, data: bytes, at: int, frames: list[bytes]) -> int:
-        """Complete the kept frame with `data` from `at` on; return the index of the first byte not taken."""
+        """Complete the unfinished frame with `data` from `at` on; return the index of the first byte that is left."""
         while at < len(data):
             end = at + self._need - len(self._rest)
             self._rest += data[at:end]
@@ -146,7 +146,7 @@ class FrameBuffer:
             if self._need == 4:
                 self._need += self._length(self._rest, 0)
             if self._need == len(self._rest):
-                frames.append(self.take_rest())
+                frames.append(self.pop_unfinished())
                 return at
         return at
 

@@ -1,4 +1,4 @@
-"""Logging in to a Hadoop server over a ClientConnection: by name alone, or with a token."""
+"""Login at a Hadoop server over a ClientConnection: by user name alone, or with a token."""
 
 from hadoop_rpc.connection import AUTH_NONE, AUTH_SASL, ClientConnection, ClientEvent, Failure, SaslFrame
 from hadoop_rpc.errors import LocalProtocolError, LoginRefusedError, RemoteProtocolError
@@ -11,8 +11,8 @@ __all__ = ["TokenLogin"]
 class TokenLogin:
     """Drives one login: send what `start` returns, then what `handle` returns for each event, until `done`.
 
-    protocol: the name of the protocol to talk afterwards. With `token` the login is TOKEN / DIGEST-MD5; without one it
-    is simple: `user` is believed, nothing is awaited, and `done` is true after `start`.
+    protocol: the name of the protocol to speak afterwards. With `token` the login is TOKEN / DIGEST-MD5. Without one it
+    is simple: the server believes `user` and answers nothing, so `done` is true after `start`.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class TokenLogin:
         return self._connection.preamble(AUTH_SASL) + self._connection.sasl(negotiate)
 
     def handle(self, event: ClientEvent) -> bytes:
-        """Take what the server sent; return the bytes to send next, which may be none.
+        """Handle an event of the server; return the bytes to send next, which may be none.
 
-        Raises LoginRefusedError when the server says no, RemoteProtocolError when it says something out of place.
+        Raises LoginRefusedError when the server refuses, RemoteProtocolError for an event that no login has.
         """
         if isinstance(event, Failure):
             raise LoginRefusedError(event.exception_class, event.text)

@@ -1,4 +1,4 @@
-"""What both ends of a connection need: reading and writing messages, and frames changed on their way."""
+"""Messages for both ends of a connection: read, write, and change within a frame."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -12,14 +12,14 @@ from hadoop_rpc.protos.rpc_pb2 import RPC_PROTOCOL_BUFFER, RpcRequestHeaderProto
 
 __all__ = [
     "IPC_VERSION",
+    "as_bytes",
     "as_text",
-    "parsed",
+    "parse_message",
     "renumber",
     "replace_body",
     "request_header",
     "response_header",
     "response_header_message",
-    "serialized",
 ]
 
 IPC_VERSION: Final = 9
@@ -28,8 +28,8 @@ _M = TypeVar("_M", bound=Message)
 
 
 def replace_body(event: Call | Response, body: bytes | Message) -> bytes:
-    """Return the frame of `event` with another body; its headers stay the bytes that they are."""
-    data = serialized(body)
+    """Return the frame of `event` with another body; the bytes of its headers stay."""
+    data = as_bytes(body)
     payload = event.raw[4 : event.head_end] + varint(len(data)) + data
     return len(payload).to_bytes(4, "big") + payload
 
@@ -37,9 +37,9 @@ def replace_body(event: Call | Response, body: bytes | Message) -> bytes:
 def renumber(
     event: Call | Response | Failure, call_id: int, client_id: bytes | None = None, retry_count: int | None = None
 ) -> bytes:
-    """Return the frame of `event` under another call id, and where given another client id and retry count.
+    """Return the frame of `event` with another call id and, if given, another client id and retry count.
 
-    Everything else, unknown header fields included, is kept.
+    Everything else stays, unknown header fields included.
     """
     header_bytes, end = split_delimited(event.raw, 4, "header")
     header: RpcRequestHeaderProto | RpcResponseHeaderProto
@@ -58,8 +58,8 @@ def renumber(
     return len(payload).to_bytes(4, "big") + payload
 
 
-def serialized(message: bytes | Message) -> bytes:
-    """Return `message` as bytes; raise LocalProtocolError when a required field is missing."""
+def as_bytes(message: bytes | Message) -> bytes:
+    """Return `message` as bytes. Raises LocalProtocolError when a required field is missing."""
     if isinstance(message, bytes):
         return message
     try:
@@ -68,8 +68,10 @@ def serialized(message: bytes | Message) -> bytes:
         raise LocalProtocolError(f"cannot send an incomplete message: {error}") from error
 
 
-def parsed(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
-    """Return `data` read by `make`; raise RemoteProtocolError when it is no such message or lacks a required field."""
+def parse_message(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
+    """Return the message that `make` reads from `data`.
+
+    Raises RemoteProtocolError when `data` is another message or lacks a required field; `what` names it in the text."""
     try:
         message = make(data)
     except DecodeError as error:
@@ -80,7 +82,7 @@ def parsed(make: Callable[[bytes], _M], data: bytes, what: str) -> _M:
 
 
 def as_text(value: str) -> str:
-    """Return `value`; protobuf hands out bytes for a string field that is not UTF-8."""
+    """Return `value` as text; protobuf returns bytes for a string field that is not UTF-8."""
     return bytes(value).decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 

@@ -1,4 +1,4 @@
-"""SASL inside Hadoop IPC: watching a handshake that is relayed, and logging in with a token (DIGEST-MD5, RFC 2831)."""
+"""SASL in Hadoop IPC: watches a relayed handshake, and logs in with a token (DIGEST-MD5, RFC 2831)."""
 
 import base64
 import binascii
@@ -22,7 +22,7 @@ _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def parse_directives(token: bytes) -> dict[str, str]:
-    """Return the name=value pairs of a DIGEST-MD5 message, names in lower case, of doubled ones the first.
+    """Return the name=value pairs of a DIGEST-MD5 message, names in lower case; of a doubled name the first counts.
 
     Raises RemoteProtocolError when `token` is no such list.
     """
@@ -41,11 +41,11 @@ def parse_directives(token: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class SaslResult:
-    """How a handshake ended well.
+    """Result of a successful handshake.
 
     method, mechanism: as Hadoop names them, for example TOKEN and DIGEST-MD5, KERBEROS and GSSAPI, SIMPLE and "".
     identifier: the token identifier of a TOKEN login, else None. qop: auth, auth-int, auth-conf, or None when unknown.
-    wrapped: later frames are (or may be) encrypted or signed: pass them through untouched.
+    wrapped: later frames are, or may be, encrypted or signed; pass them through unchanged.
     """
 
     method: str
@@ -56,7 +56,7 @@ class SaslResult:
 
 
 class _Turn(enum.Enum):
-    """Whose message comes next."""
+    """The message that must come next."""
 
     OPENING = "the client's first message"
     OFFER = "the server's offer"
@@ -67,10 +67,10 @@ class _Turn(enum.Enum):
 
 
 class SaslRelay:
-    """Watches both directions of a handshake that somebody else carries out; it changes and checks no secret.
+    """Watches both directions of a relayed handshake; it changes nothing and checks no secret.
 
-    Give it every SaslFrame as it is relayed. `result` is set by the message that ends the handshake well. A refusal is
-    no SASL message but a Failure: relay it; the server closes.
+    Pass it every SaslFrame as it is relayed. The message that ends the handshake successfully sets `result`. A refusal
+    is not a SASL message but a Failure: relay it; the server closes the connection.
     """
 
     __slots__ = ("_identifier", "_mechanism", "_method", "_qop", "_turn", "result")
@@ -85,21 +85,21 @@ class SaslRelay:
 
     @property
     def identifier(self) -> bytes | None:
-        """The token identifier that the client has named; not yet proven before `result` is set."""
+        """The token identifier that the client named; unproven until `result` is set."""
         return self._identifier
 
     @property
     def done(self) -> bool:
-        """Whether the handshake has ended well."""
+        """Whether the handshake succeeded."""
         return self.result is not None
 
     @property
     def wrapped(self) -> bool:
-        """Whether frames after the handshake must pass untouched."""
+        """Whether frames after the handshake must pass unchanged."""
         return self.result is not None and self.result.wrapped
 
     def from_client(self, frame: SaslFrame) -> SaslResult | None:
-        """Take a message of the client; return the result if it ends the handshake (the choice of SIMPLE does)."""
+        """Handle a message of the client; return the result if it ends the handshake (the choice of SIMPLE does)."""
         state, message = frame.state, frame.message
         if state == RpcSaslProto.NEGOTIATE and self._turn is _Turn.OPENING:
             self._turn = _Turn.OFFER
@@ -113,7 +113,7 @@ class SaslRelay:
         return None
 
     def from_server(self, frame: SaslFrame) -> SaslResult | None:
-        """Take a message of the server; return the result if it ends the handshake."""
+        """Handle a message of the server; return the result if it ends the handshake."""
         state = frame.state
         if state == RpcSaslProto.NEGOTIATE and self._turn in (_Turn.OFFER, _Turn.VERDICT):
             self._turn = _Turn.CHOICE
@@ -140,7 +140,7 @@ class SaslRelay:
         return None
 
     def _read_token(self, token: bytes) -> None:
-        """Read who the client says it is; only DIGEST-MD5 can be read, and only its first response names anybody."""
+        """Read the identifier that the client names; only the first response of DIGEST-MD5 shows one."""
         if self._mechanism != "DIGEST-MD5" or self._identifier is not None or not token:
             return
         directives = parse_directives(token)
@@ -197,7 +197,7 @@ class DigestMd5Client:
         offered = [qop.strip() for qop in offer.get("qop", "auth").split(",")]
         if "auth" not in offered:
             raise LocalProtocolError(
-                f"the server wants qop={','.join(offered)}, this client speaks auth alone: "
+                f"the server offers qop={','.join(offered)}, this client supports only auth: "
                 "let hadoop.rpc.protection include authentication"
             )
         realm, nonce = offer.get("realm", ""), offer["nonce"]
@@ -208,7 +208,7 @@ class DigestMd5Client:
         ).encode()
 
     def check(self, final: bytes) -> None:
-        """Check the server's last word: only one who knows the password can say it. Raises RemoteProtocolError."""
+        """Check the server's last message, which proves that it knows the password. Raises RemoteProtocolError."""
         rspauth = parse_directives(final).get("rspauth", "")
         if self._expected is None or not hmac.compare_digest(rspauth.encode(), self._expected.encode()):
             raise RemoteProtocolError("the server did not prove that it knows the token's password (wrong rspauth)")

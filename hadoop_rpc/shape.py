@@ -1,4 +1,4 @@
-"""Reading the frames of a heartbeat fast: their headers are those of the frame before but for the call id."""
+"""Fast reading of heartbeats: their headers equal those of the last frame except for the call id."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 __all__ = ["Shape"]
 
 _HEADER: Final = 5
-"""Index of the first header in a frame: behind the frame's length and one byte with the header's own."""
+"""Index of the first header in a frame: after the length of the frame and one byte with the length of the header."""
 
 
 class Shape:
     """The headers of one frame without its call id.
 
-    start: what its first header begins with, up to the call id. header_end, head_end: the indices in `raw` behind the
-    first header and behind all headers. Frames that are not exactly like it are left to the reader of all frames.
+    start: the bytes of its first header up to the call id. header_end, head_end: the indices in `raw` after the first
+    header and after all headers. Frames of another shape are left to the general reader.
     """
 
     __slots__ = ("_id_at", "_left", "_start", "_tail", "rest")
@@ -25,12 +25,12 @@ class Shape:
         while at < header_end and raw[at] > 0x7F:
             at += 1
         self.rest: Final = raw[at + 1 : header_end]
-        """What follows the call id in the first header."""
+        """The bytes after the call id in the first header."""
         self._left = len(self.rest) - _HEADER
         self._tail = raw[at + 1 : head_end]
 
     def find(self, raw: bytes) -> tuple[int, int, bytes] | None:
-        """Return the call id's varint, the index behind the headers, and the body; None when `raw` is another shape."""
+        """Return the call id's varint, the index after the headers, and the body; None when `raw` has another shape."""
         if not raw.startswith(self._start, _HEADER):
             return None
         at = self._id_at

@@ -129,7 +129,7 @@ class Relay:
     @property
     def kept_bytes(self) -> int:
         """How many bytes are kept of frames that are not there whole."""
-        return self._am.kept_bytes + self._rm.kept_bytes
+        return self._am.unfinished_bytes + self._rm.unfinished_bytes
 
     @property
     def outstanding(self) -> bool:

@@ -16,7 +16,7 @@ from hadoop_rpc.connection import Call, ClientConnection, ConnectionContext, Opa
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import ClientEvent, Failure, Response, ServerEvent
 from hadoop_rpc.frames import DEFAULT_MAX_FRAME_BYTES
-from hadoop_rpc.messages import parsed, replace_body
+from hadoop_rpc.messages import parse_message, replace_body
 from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto
 from hadoop_rpc.protos.yarn_pb2 import (
     C_RUNNING,
@@ -175,7 +175,7 @@ class TrackerRelay:
         return call.raw
 
     def _register(self, call: Call) -> bytes:
-        request = parsed(RegisterNodeManagerRequestProto.FromString, call.body, _REGISTER)
+        request = parse_message(RegisterNodeManagerRequestProto.FromString, call.body, _REGISTER)
         self._expect(call, request.nodeStatus.containersStatuses)
         node_id = f"{request.node_id.host}:{request.node_id.port}"
         believed = _size(request.resource)
@@ -191,7 +191,7 @@ class TrackerRelay:
     def _heartbeat(self, call: Call) -> bytes:
         if not self._mark and self._extra == Size():
             return call.raw
-        request = parsed(NodeHeartbeatRequestProto.FromString, call.body, _HEARTBEAT)
+        request = parse_message(NodeHeartbeatRequestProto.FromString, call.body, _HEARTBEAT)
         statuses = request.node_status.containersStatuses
         self._expect(call, statuses)
         return replace_body(call, request) if self._mark and _marked(statuses) else call.raw
@@ -221,9 +221,9 @@ class TrackerRelay:
     def _answered(self, event: Response, method: str, running: Size) -> bytes:
         answer: RegisterNodeManagerResponseProto | NodeHeartbeatResponseProto
         if method == _REGISTER:
-            answer = parsed(RegisterNodeManagerResponseProto.FromString, event.body, f"answer to {method}")
+            answer = parse_message(RegisterNodeManagerResponseProto.FromString, event.body, f"answer to {method}")
         else:
-            answer = parsed(NodeHeartbeatResponseProto.FromString, event.body, f"answer to {method}")
+            answer = parse_message(NodeHeartbeatResponseProto.FromString, event.body, f"answer to {method}")
         if not answer.HasField("resource"):
             return event.raw
         given = _size(answer.resource)

@@ -97,7 +97,7 @@ def test_failures_keep_class_text_and_code() -> None:
     raw = server.error(step, "InvalidToken", "gone", fatal=True, code=15)
     assert raw.startswith(len(raw[4:]).to_bytes(4, "big") + bytes([raw[4]]) + b"\x08\xdf\xff\xff\xff\x0f\x10\x02")
     assert client.receive_data(raw) == [Failure(-33, "InvalidToken", "gone", True, 15, raw)]
-    with pytest.raises(LocalProtocolError, match="99 is no error code"):
+    with pytest.raises(LocalProtocolError, match="99 is not an error code"):
         server.error(call, "x", "y", code=99)
 
 
@@ -207,8 +207,8 @@ def test_bad_opening_is_named(data: bytes, text: str) -> None:
         (frame(request()), "truncated varint"),
         (frame(request(), b"\x0a\x01m"), "bad method header: a required field is missing"),
         (frame(request(), METHOD), "truncated varint"),
-        (frame(request(), METHOD, b"", b""), "1 bytes too many behind the parameter"),
-        (frame(request(-4), b"x"), "2 bytes too many behind the ping"),
+        (frame(request(), METHOD, b"", b""), "1 bytes too many after the parameter"),
+        (frame(request(-4), b"x"), "2 bytes too many after the ping"),
         (frame(request(-33), b""), "bad SASL message: a required field is missing"),
         (frame(request(-33), b"\x10\x63"), "bad SASL message: a required field is missing"),
         (frame(request(-3), b"\x12\x05"), "bad connection context"),
@@ -228,7 +228,7 @@ def test_bad_request_is_named(data: bytes, text: str) -> None:
         (frame(b"\x08\x01\x10\x09"), "bad response header: call id or status is missing or unknown"),
         (frame(b"\x08"), "bad response header of 1 bytes"),
         (b"\x00\x00\x00\x06\x04\x08\x01\x10\x00\x05", "truncated result: 5 bytes announced, 0 left"),
-        (frame(b"\x08\x01\x10\x00", b"", b"more"), "5 bytes too many behind the result"),
+        (frame(b"\x08\x01\x10\x00", b"", b"more"), "5 bytes too many after the result"),
     ],
 )
 def test_bad_response_is_named(data: bytes, text: str) -> None:

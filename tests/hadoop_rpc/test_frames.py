@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hadoop_rpc.errors import LocalProtocolError, RemoteProtocolError
-from hadoop_rpc.frames import FrameBuffer, delimited, frame, read_varint, split_delimited, varint
+from hadoop_rpc.frames import FrameBuffer, frame, join_delimited, read_varint, split_delimited, varint
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_bad_varint_is_named(data: bytes, text: str) -> None:
 
 
 def test_delimited_and_frame_bytes() -> None:
-    assert delimited(b"ab", b"") == b"\x02ab\x00"
+    assert join_delimited(b"ab", b"") == b"\x02ab\x00"
     assert frame(b"ab", b"c") == b"\x00\x00\x00\x05\x02ab\x01c"
     assert split_delimited(b"\x00\x02abc", 1, "x") == (b"ab", 4)
 
@@ -96,5 +96,5 @@ def test_any_split_gives_the_same_frames(payloads: list[bytes], steps: list[int]
         got += buffer.receive_data(stream[at : at + step])
         at, turn = at + step, turn + 1
     assert got == frames
-    assert buffer.take_rest() == b"\x00" * len(tail)
+    assert buffer.pop_unfinished() == b"\x00" * len(tail)
     assert len(buffer) == 0

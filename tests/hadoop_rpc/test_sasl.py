@@ -186,7 +186,7 @@ def test_directives_of_garbage(token: bytes) -> None:
     ("challenge", "error", "text"),
     [
         (b'realm="default"', RemoteProtocolError, "challenge has no nonce"),
-        (b'nonce="n",qop="auth-conf"', LocalProtocolError, "the server wants qop=auth-conf.*hadoop.rpc.protection"),
+        (b'nonce="n",qop="auth-conf"', LocalProtocolError, "the server offers qop=auth-conf.*hadoop.rpc.protection"),
     ],
 )
 def test_challenges_that_cannot_be_answered(challenge: bytes, error: type[Exception], text: str) -> None:
