@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator-validation bench-reloads bench-recovery bench-upgrades faults fuzz protos lock clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator-validation bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -92,11 +92,16 @@ protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 	$(PYTHON) -m grpc_tools.protoc -I. --python_out=. --mypy_out=. hadoop_rpc/protos/*.proto
 	.venv/bin/ruff format hadoop_rpc/protos
 
-lock: setup-test ## resolve all dependencies anew
+LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver
+lock: setup-test ## resolve all dependencies anew: development, what a node installs, mutation tests, PySpark
 	$(PYTHON) -m pip install --quiet uv
-	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra dev -q pyproject.toml -o requirements.lock
-	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra spark -q pyproject.toml -o requirements-spark.lock
-	.venv/bin/uv pip compile --universal --python-version 3.11 --generate-hashes --no-header --upgrade --extra dev --extra mutants -q pyproject.toml -o requirements-mutants.lock
+	$(LOCK) --upgrade --group dev --extra parquet --extra plots pyproject.toml lab/pyproject.toml -o requirements-dev.lock
+	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
+	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra parquet --extra plots pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
+	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
+
+wheels: setup-test ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
+	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab
 
 clean: ## remove what builds and runs left here; running local clusters are stopped first
 	@for state in run/*/cluster.json; do \

@@ -11,7 +11,7 @@ import click
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.masking import masked
-from quicksilver.common.process.version import version
+from quicksilver.common.process.version import LAB, version
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     ),
     "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
     "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay between a NodeManager and the resource tracker."),
-    "keep": Lazy("quicksilver.supervisor", "keep", "Runs proxy or sidecar, holds its sockets, starts it again."),
+    "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar, hold its sockets, restart it."),
     "node": Lazy("rm_proxy.cli.commands", "node", "The cluster's nodes."),
     "queue": Lazy("rm_proxy.cli.commands", "queue", "YARN's queues."),
     "app": Lazy("rm_proxy.cli.commands", "app", "Applications."),
@@ -58,7 +58,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     ),
     "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
     "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
-    "demo": Lazy("quicksilver.demo", "demo", "The same job on plain YARN and through quicksilver."),
+    "demo": Lazy("quicksilver.demo.cli", "demo", "The same job on plain YARN and through quicksilver."),
     "simulate": Lazy(
         "quicksilver.simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."
     ),
@@ -87,8 +87,15 @@ class OneLineError(click.ClickException):
             click.echo(f"quicksilver: error: {masked(line)}", file=file, err=file is None)
 
 
+def _missing(command: str, module: str) -> str:
+    """Return the error of a command without a module: one of ours is in the other distribution."""
+    if module.split(".")[0] == "quicksilver":
+        return f"`quicksilver {command}` is in {LAB}, which is not installed; run pip install {LAB}=={version()}"
+    return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
+
+
 class Program(click.Group):
-    """Finds commands by COMMANDS; turns our errors into one line."""
+    """Finds commands in COMMANDS; turns our errors into one line."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of COMMANDS."""
@@ -102,8 +109,7 @@ class Program(click.Group):
         try:
             command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         except ModuleNotFoundError as error:
-            missing = f"`quicksilver {cmd_name}` needs {error.name}, which is not installed"
-            raise OneLineError(f"{missing}; install it with pip") from error
+            raise OneLineError(_missing(cmd_name, error.name or "")) from error
         assert isinstance(command, click.Command), f"{lazy.module}:{lazy.attribute} is no command"
         return command
 

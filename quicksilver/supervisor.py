@@ -1,8 +1,9 @@
-"""`quicksilver keep`: runs a command, holds its sockets, and starts it again when it ends.
+"""`quicksilver supervise`: runs a command, holds its sockets, and restarts it when it ends.
 
-For where there is no systemd, whose protocol it speaks (quicksilver/common/process/fdstore.py); it does nothing else,
-so that little could end it. Should it be killed, the command is killed with it: its addresses are free at once for
-another keeper, and what it was doing is taken up as after any crash.
+For development, containers and hosts without systemd, whose protocol it speaks
+(quicksilver/common/process/fdstore.py). It does nothing else, so that few things can end it. When it is killed, the
+kernel kills the command as well: its addresses are free at once for another supervisor, and the next command recovers
+as after any crash.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ import click
 from quicksilver import standby_process
 from quicksilver.common.process import fdstore
 
-MAX_KEPT: Final = 8192
-"""Sockets that are held; more are closed as they come."""
+MAX_STORED: Final = 8192
+"""Limit of stored sockets; further ones are closed on arrival."""
 GRACE_S: Final = 15.0
-"""What the command has for an orderly end before it is killed."""
+"""Time for an orderly end before the command is killed, seconds."""
 STEADY_S: Final = 1.0
-"""A command that ends sooner after it was ready has failed."""
+"""A command that ends within this time after it was ready has failed, seconds."""
 FIRST_PAUSE_S: Final = 0.1
 MAX_PAUSE_S: Final = 5.0
-SPARE_AFTER_S: Final = 2.0
-"""So long after a command is ready another process is prepared for its place."""
+STANDBY_AFTER_S: Final = 2.0
+"""Delay between a command's readiness and the start of its standby process, seconds."""
 _PR_SET_PDEATHSIG: Final = 1
 _CREDENTIALS: Final = struct.Struct("3i")
 _FORWARDED: Final = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
@@ -57,7 +58,7 @@ class _Child:
 
 
 @dataclass(slots=True)
-class _Spare:
+class _Standby:
     """A process that has loaded the program and waits to become the command (`quicksilver.standby_process`)."""
 
     pid: int
@@ -65,26 +66,26 @@ class _Spare:
 
 
 @dataclass(slots=True)
-class Keeper:
+class Supervisor:
     """One command and its sockets."""
 
     command: Sequence[str]
-    kept: dict[str, list[int]] = field(default_factory=dict)
-    """Descriptors by name."""
-    warm: bool = False
-    """Whether a spare process stands by: the next start then takes no time to load the program."""
+    stored: dict[str, list[int]] = field(default_factory=dict)
+    """Descriptors of the sockets by name."""
+    use_standby: bool = False
+    """Whether a standby process is prepared: the next start then takes no time to load the program."""
     _child: _Child | None = None
-    _spare: _Spare | None = None
+    _standby: _Standby | None = None
     _stopping: bool = False
     _was_ready: bool = False
     _failures: int = 0
     _start_at_s: float = 0.0
-    _spare_at_s: float = 0.0
+    _standby_at_s: float = 0.0
     _leaving: list[int] = field(default_factory=list)
-    """Spares that are not wanted any more."""
+    """Dismissed standby processes, until they are reaped."""
 
     def run(self) -> int:
-        """Run the command until this process is asked to end; returns the exit code for it."""
+        """Run the command until this process is asked to end; return its exit code."""
         with (
             socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as inbox,
             selectors.DefaultSelector() as selector,
@@ -109,7 +110,7 @@ class Keeper:
     def _step(
         self, selector: selectors.BaseSelector, inbox: socket.socket, wake: socket.socket, address: str
     ) -> int | None:
-        """Start what is to be started, wait for what happens next, and take it in; an exit code ends it all."""
+        """Start what is due, wait for an event and handle it; return an exit code when the supervisor has to end."""
         now_s = time.monotonic()
         if self._child is None and not self._stopping and now_s >= self._start_at_s:
             self._child = _Child(self._promote() or self._fork(lambda: self._environment(address)))
@@ -121,7 +122,7 @@ class Keeper:
             for number in wake.recv(256):
                 self._signalled(number)
         self._kill_late()
-        self._reap_spares()
+        self._reap_standbys()
         code = self._reap(inbox)
         if code is None and self._stopping and self._child is None:
             return 0
@@ -130,7 +131,7 @@ class Keeper:
     def _wait_s(self, now_s: float) -> float | None:
         if self._child is None:
             return max(0.0, self._start_at_s - now_s)
-        times = [self._child.stop_by_s, self._spare_due_s()]
+        times = [self._child.stop_by_s, self._standby_due_s()]
         return min((max(0.0, at_s - now_s) for at_s in times if at_s is not None), default=None)
 
     # Signals
@@ -145,7 +146,7 @@ class Keeper:
         if number in _FORWARDED:
             self._send(number)
             if number == signal.SIGUSR2:
-                self._dismiss()  # it has loaded the code of before
+                self._dismiss()  # it has loaded the old code
                 self._end_within_grace()
         elif number in (signal.SIGTERM, signal.SIGINT):
             self._stopping = True
@@ -171,10 +172,10 @@ class Keeper:
 
     def _fork(self, environment: Callable[[], dict[str, str]]) -> int:
         """Start the command; returns its pid. The environment is made in the new process."""
-        keeper = os.getpid()
+        supervisor = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # one for the command waits until it has its own handlers
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # the command gets signals when it has its own handlers
         pid = os.fork()
         if pid:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
@@ -186,37 +187,37 @@ class Keeper:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
                 raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-            if os.getppid() != keeper:
-                os._exit(1)  # the keeper ended in between
+            if os.getppid() != supervisor:
+                os._exit(1)  # the supervisor ended in between
             os.execvpe(self.command[0], list(self.command), environment())
         except OSError as error:
             os.write(2, f"quicksilver: error: {self.command[0]}: cannot be started: {error.strerror}\n".encode())
         os._exit(127)
 
     def _environment(self, address: str) -> dict[str, str]:
-        """Put the kept sockets where the command looks for them (in the forked process), and say so."""
-        kept = [(name, number) for name, numbers in self.kept.items() for number in numbers]
-        free = fdstore.FIRST_FD + len(kept)
-        moved = [_above(number, free) for _, number in kept]
+        """In the forked process: move the stored sockets to where the command expects them; return its environment."""
+        stored = [(name, number) for name, numbers in self.stored.items() for number in numbers]
+        free = fdstore.FIRST_FD + len(stored)
+        moved = [_above(number, free) for _, number in stored]
         for at, number in enumerate(moved):
             os.dup2(number, fdstore.FIRST_FD + at, inheritable=True)
         env = os.environ | {"NOTIFY_SOCKET": address}
-        if kept:
-            env["LISTEN_PID"], env["LISTEN_FDS"] = str(os.getpid()), str(len(kept))
-            env["LISTEN_FDNAMES"] = ":".join(name for name, _ in kept)
+        if stored:
+            env["LISTEN_PID"], env["LISTEN_FDS"] = str(os.getpid()), str(len(stored))
+            env["LISTEN_FDNAMES"] = ":".join(name for name, _ in stored)
         return env
 
-    # The spare
+    # The standby process
 
-    def _spare_due_s(self) -> float | None:
-        """Return when a spare is to be prepared; None while none is."""
+    def _standby_due_s(self) -> float | None:
+        """Return when a standby process is due; None while none is."""
         ready_s = self._child.ready_s if self._child is not None else None
-        if not self.warm or self._spare is not None or self._stopping or ready_s is None:
+        if not self.use_standby or self._standby is not None or self._stopping or ready_s is None:
             return None
-        return max(ready_s + SPARE_AFTER_S, self._spare_at_s)
+        return max(ready_s + STANDBY_AFTER_S, self._standby_at_s)
 
     def _prepare(self, now_s: float, address: str) -> None:
-        due_s = self._spare_due_s()
+        due_s = self._standby_due_s()
         if due_s is None or now_s < due_s:
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -227,38 +228,38 @@ class Keeper:
                 os.set_inheritable(number, True)
                 return os.environ | {"NOTIFY_SOCKET": address, standby_process.VARIABLE: str(number)}
 
-            self._spare = _Spare(self._fork(environment), ours)
+            self._standby = _Standby(self._fork(environment), ours)
 
     def _promote(self) -> int | None:
-        """Let the spare be the command, with the kept sockets; None where there is none that could."""
-        ready, self._spare = self._spare, None
+        """Turn the standby process into the command, with the stored sockets; return its pid, or None without one."""
+        ready, self._standby = self._standby, None
         if ready is None:
             return None
-        kept = [(name, number) for name, numbers in self.kept.items() for number in numbers]
+        stored = [(name, number) for name, numbers in self.stored.items() for number in numbers]
         try:
             with ready.control:
                 ready.control.setblocking(False)
-                standby_process.send(ready.control, kept)
+                standby_process.send(ready.control, stored)
         except OSError as error:
-            print(f"quicksilver keep: the spare is of no use: {error}", file=sys.stderr, flush=True)
+            print(f"quicksilver supervise: standby process failed: {error}", file=sys.stderr, flush=True)
             self._leaving.append(ready.pid)
             return None
         return ready.pid
 
     def _dismiss(self) -> None:
-        if self._spare is not None:
-            self._spare.control.close()
-            self._leaving.append(self._spare.pid)
-            self._spare = None
+        if self._standby is not None:
+            self._standby.control.close()
+            self._leaving.append(self._standby.pid)
+            self._standby = None
 
-    def _reap_spares(self) -> None:
-        if self._spare is not None and os.waitpid(self._spare.pid, os.WNOHANG)[0]:
-            self._spare.control.close()
-            self._spare, self._spare_at_s = None, time.monotonic() + MAX_PAUSE_S
+    def _reap_standbys(self) -> None:
+        if self._standby is not None and os.waitpid(self._standby.pid, os.WNOHANG)[0]:
+            self._standby.control.close()
+            self._standby, self._standby_at_s = None, time.monotonic() + MAX_PAUSE_S
         self._leaving = [pid for pid in self._leaving if not os.waitpid(pid, os.WNOHANG)[0]]
 
     def _reap(self, inbox: socket.socket) -> int | None:
-        """Take in the command's end; returns an exit code where this ends the keeper too."""
+        """Handle the end of the command; return an exit code when the supervisor has to end as well."""
         child = self._child
         if child is None:
             return None
@@ -278,14 +279,14 @@ class Keeper:
         steady = asked or (child.ready_s is not None and now_s - child.ready_s >= STEADY_S)
         self._failures = 0 if steady else self._failures + 1
         self._start_at_s = now_s + pause_s(self._failures)
-        what = "ended as asked" if asked else f"ended with {code}"
-        print(f"quicksilver keep: {self.command[0]} {what}; it is started again", file=sys.stderr, flush=True)
+        what = "ended as requested" if asked else f"ended with {code}"
+        print(f"quicksilver supervise: {self.command[0]} {what}; restarting it", file=sys.stderr, flush=True)
         return None
 
-    # What it says
+    # Messages of the command
 
     def _read(self, inbox: socket.socket) -> None:
-        """Take in the command's messages; those of others are closed and forgotten."""
+        """Handle the command's messages; drop those of other processes and close their descriptors."""
         while True:
             try:
                 data, ancillary, _, sender = _receive(inbox)
@@ -305,17 +306,17 @@ class Keeper:
             self._was_ready = True
             fdstore.ready()
         if fields.get("FDSTOREREMOVE") == "1":
-            _close(self.kept.pop(name, []))
+            _close(self.stored.pop(name, []))
         if fields.get("FDSTORE") == "1":
-            room = MAX_KEPT - sum(len(numbers) for numbers in self.kept.values())
-            self.kept.setdefault(name, []).extend(descriptors[:room])
+            room = MAX_STORED - sum(len(numbers) for numbers in self.stored.values())
+            self.stored.setdefault(name, []).extend(descriptors[:room])
             descriptors = descriptors[room:]
         _close(descriptors)
 
     def _close_all(self) -> None:
-        for numbers in self.kept.values():
+        for numbers in self.stored.values():
             _close(numbers)
-        self.kept.clear()
+        self.stored.clear()
 
 
 def _receive(inbox: socket.socket) -> tuple[bytes, list[int], int, int]:
@@ -342,15 +343,15 @@ def _close(numbers: Sequence[int]) -> None:
         os.close(number)
 
 
-@click.command("keep", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--spare/--no-spare", "warm", default=True, show_default=True, help="Have the next process loaded.")
+@click.command("supervise", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--standby/--no-standby", default=True, show_default=True, help="Keep a loaded process ready.")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-def keep(command: tuple[str, ...], warm: bool) -> None:
-    """Run COMMAND (after `--`) of quicksilver, hold its sockets, and start it again when it ends.
+def supervise(command: tuple[str, ...], standby: bool) -> None:
+    """Run COMMAND (after `--`) of quicksilver, hold its sockets, and restart it when it ends.
 
-    Who connects between an end and the next start waits instead of being refused. SIGUSR2 has it end in order and
-    replaced by a new one (new code, the same sockets); SIGHUP goes to it; SIGTERM and SIGINT end both. A command that
-    fails at its very first start ends the keeper with its exit code. A spare process that has loaded the program stands
-    by, so that the next start takes a part of a second.
+    A client that connects between an end and the next start waits instead of being refused. SIGUSR2 replaces the
+    command in order by a new process (new code, the same sockets); SIGHUP is forwarded; SIGTERM and SIGINT end both.
+    A command that fails at its very first start ends the supervisor with its exit code. A standby process that has
+    loaded the program waits, so that a restart takes a fraction of a second.
     """
-    raise SystemExit(Keeper([sys.executable, "-m", "quicksilver", *command], warm=warm).run())
+    raise SystemExit(Supervisor([sys.executable, "-m", "quicksilver", *command], use_standby=standby).run())

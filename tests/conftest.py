@@ -5,7 +5,7 @@ import os
 
 from hypothesis import settings
 
-from quicksilver.cluster.testing import hadoop_cluster, shared_classes
+from tests.hadoop_cluster import hadoop_cluster, shared_classes
 
 __all__ = ["hadoop_cluster", "shared_classes"]
 

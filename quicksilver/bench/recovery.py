@@ -25,7 +25,7 @@ from quicksilver.bench.las.master import APP_TYPE, USER, rows, unregister
 from quicksilver.bench.stats import percentile
 from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.environment import Progresses, interruptible, one_line_errors
 
 BEAT_S: Final = 1.0
@@ -109,7 +109,7 @@ async def beaters(cluster: Cluster, count: int) -> list[Beater]:
     return found
 
 
-async def kill_proxy(stack: Stack, masters: list[Beater], rounds: int, between_s: float) -> dict[str, Any]:
+async def kill_proxy(stack: LocalDaemons, masters: list[Beater], rounds: int, between_s: float) -> dict[str, Any]:
     """SIGKILL the proxy `rounds` times; return how long until each master had an answer again."""
     felt_s: list[float] = []
     late_s: list[float] = []
@@ -135,7 +135,7 @@ async def _after(master: Beater, since_s: float) -> int:
 
 
 async def kill_sidecars(
-    stack: Stack, cluster: Cluster, master: Beater, rounds: int, between_s: float
+    stack: LocalDaemons, cluster: Cluster, master: Beater, rounds: int, between_s: float
 ) -> dict[str, Any]:
     """SIGKILL a sidecar `rounds` times for G and for Q; return how long until a start at its node was answered."""
     felt_s: dict[int, list[float]] = {GUARANTEED_PRIORITY: [], QUEUEABLE_PRIORITY: []}
@@ -188,7 +188,7 @@ def _figures(name: str, seconds: list[float]) -> dict[str, Any]:
     }
 
 
-async def run(stack: Stack, cluster: Cluster, count: int, rounds: int, between_s: float) -> dict[str, Any]:
+async def run(stack: LocalDaemons, cluster: Cluster, count: int, rounds: int, between_s: float) -> dict[str, Any]:
     """Run both parts; return the figures."""
     masters = await beaters(cluster, count)
     living = [asyncio.create_task(master.live()) for master in masters]
@@ -218,7 +218,7 @@ def main(workdir: Path, base_port: int, masters: int, rounds: int, between_s: fl
     """Kill the proxy and sidecars, and print JSON with what their users felt."""
     machine, progress = results.machine(), Progresses()
     cluster = Cluster(ClusterSpec(workdir=workdir, base_port=base_port, nodes=2))
-    stack = Stack(cluster, POLICIES, spare=True)
+    stack = LocalDaemons(cluster, POLICIES, standby=True)
     with interruptible():
         try:
             cluster.start(progress)

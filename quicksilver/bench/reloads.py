@@ -24,7 +24,7 @@ import requests
 from ruamel.yaml import YAML
 
 from quicksilver.bench import results
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.environment import Environment, Where, one_line_errors, running, where_options
 from quicksilver.workloads.gridmix import Outcome, Plan, make_history, run_gridmix
 from quicksilver.workloads.rumen import make_trace
@@ -73,7 +73,7 @@ class Reloads:
 class Reloader(threading.Thread):
     """Reloads `count` times, `pause_s` apart, beginning with the first."""
 
-    def __init__(self, stack: Stack, count: int, pause_s: float) -> None:
+    def __init__(self, stack: LocalDaemons, count: int, pause_s: float) -> None:
         super().__init__(name="reloads")
         self.done = Reloads({stack.get("/v1/policies")["version"]: 0})
         self._stack, self._count, self._pause_s = stack, count, pause_s
@@ -196,7 +196,7 @@ def run(env: Environment, jobs: int, count: int, pause_s: float) -> dict[str, An
     return _result(env.stack, reloader.done, outcome, ended_s - begun_s, during)
 
 
-def _result(stack: Stack, done: Reloads, outcome: Outcome, gridmix_s: float, during: int) -> dict[str, Any]:
+def _result(stack: LocalDaemons, done: Reloads, outcome: Outcome, gridmix_s: float, during: int) -> dict[str, Any]:
     changes = _all(stack, "/v1/policies/changes")
     failed = [name for name, (_, how) in outcome.outcomes.items() if how != "success"]
     return {
@@ -219,7 +219,7 @@ def _result(stack: Stack, done: Reloads, outcome: Outcome, gridmix_s: float, dur
     }
 
 
-def _all(stack: Stack, path: str) -> list[dict[str, Any]]:
+def _all(stack: LocalDaemons, path: str) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     while True:
         page = stack.get(f"{path}?limit=1000&offset={len(items)}")
@@ -228,7 +228,7 @@ def _all(stack: Stack, path: str) -> list[dict[str, Any]]:
             return items
 
 
-def _metric(stack: Stack, name: str) -> float:
+def _metric(stack: LocalDaemons, name: str) -> float:
     text = requests.get(f"{stack.url}/metrics", timeout=_TIMEOUT_S).text
     return sum(float(line.split()[-1]) for line in text.splitlines() if line.startswith(name))
 

@@ -13,8 +13,8 @@ from typing import Final
 
 from quicksilver.bench.yarn_client import RmClient
 from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.local_daemons import Stack
 
 RM_OPTIONS: Final = ("-Xmx2g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 _USER: Final = "bench"
@@ -58,7 +58,7 @@ class Rig:
 
 @contextmanager
 def running(workdir: Path, base_port: int, progress: Progress) -> Iterator[Rig]:
-    """Run cluster and proxy for the time of a with block. Raises ClusterError, StackError."""
+    """Run cluster and proxy for the time of a with block. Raises ClusterError, LocalDaemonsError."""
     cluster = Cluster(spec(workdir, base_port))
     cluster.start(progress=progress)
     try:
@@ -71,7 +71,7 @@ def running(workdir: Path, base_port: int, progress: Progress) -> Iterator[Rig]:
 @contextmanager
 def behind_proxy(cluster: Cluster) -> Iterator[Rig]:
     """Run a proxy in front of a running cluster for the time of a with block. Raises QuicksilverError."""
-    stack = Stack(cluster)
+    stack = LocalDaemons(cluster)
     stack.folder.mkdir(parents=True, exist_ok=True)
     try:
         stack.start_proxy()
@@ -85,7 +85,7 @@ def behind_proxy(cluster: Cluster) -> Iterator[Rig]:
         stack.stop()
 
 
-def _await(address: tuple[str, int], stack: Stack) -> None:
+def _await(address: tuple[str, int], stack: LocalDaemons) -> None:
     until_s = time.monotonic() + _START_S
     while time.monotonic() < until_s and stack.processes["proxy"].poll() is None:
         with socket.socket() as probe:

@@ -15,8 +15,8 @@ import requests
 
 from quicksilver.bench import results
 from quicksilver.bench.stats import percentile
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.environment import Environment, Where, one_line_errors, running, where_options
 from quicksilver.workloads.gridmix import Outcome, Plan, make_history, run_gridmix
 from quicksilver.workloads.history import History
@@ -36,7 +36,7 @@ class Upgrades:
 class Upgrader(threading.Thread):
     """Upgrades the proxy, then each sidecar, and begins again, until it is told to stop."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: LocalDaemons) -> None:
         super().__init__(name="upgrades")
         self.done = Upgrades()
         self.stop = threading.Event()

@@ -9,6 +9,7 @@ from quicksilver.cluster.errors import SiteFileError
 from quicksilver.cluster.jars import Jars
 from quicksilver.cluster.siteconf import Properties, expand, merge, read_site, write_site
 from quicksilver.cluster.spec import MASTER, ClusterSpec, NodeAddresses
+from quicksilver.common.hadoop.overlays import overlay_root
 
 _LOG4J = """\
 log4j.rootLogger=INFO,console
@@ -86,14 +87,6 @@ def _write_pages(webapps: Path) -> None:
         (webapps / name).mkdir(parents=True, exist_ok=True)
         (webapps / name / "index.html").write_text(_PAGE.format(name=name))
     (webapps / "static").mkdir(exist_ok=True)
-
-
-def overlay_root() -> Path:
-    """Return hadoop-conf/, which lies beside this package in a checkout and inside of it when installed."""
-    for root in (Path(__file__).parent / "hadoop-conf", Path(__file__).parents[2] / "hadoop-conf"):
-        if root.is_dir():
-            return root
-    raise SiteFileError(f"hadoop-conf/ is neither in nor beside {Path(__file__).parent}. Install quicksilver again.")
 
 
 def read_overlay(role: str) -> Properties:

@@ -1,16 +1,19 @@
-"""Are the ports free which a daemon is going to take? Asked before it starts, so that the answer names the culprit."""
+"""Checks that the ports of a cluster are free before its daemons start, and finds ranges that are."""
 
 import errno
+import os
+import random
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import psutil
 
 from quicksilver.cluster.errors import PortInUseError
-from quicksilver.cluster.spec import HostPort
+from quicksilver.cluster.spec import LAST_FIXED_PORT, ClusterSpec, HostPort
 
 ANY = "0.0.0.0"
+_STEP = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,3 +66,26 @@ def _name(pid: int) -> str:
         return f"process {pid} ({psutil.Process(pid).name()})"
     except psutil.Error:
         return f"process {pid}"
+
+
+def free_base_port(nodes: int = 3, lowest: int = 20000) -> int:
+    """Return a base_port whose whole range is free now; drawn at random, so that test runs side by side seldom meet.
+
+    Those of one `pytest -n` never meet: each takes from bases of its own. Raises PortInUseError when there is none.
+    """
+    worker, workers = worker_of(os.environ)
+    span = ClusterSpec(base_port=1024, nodes=nodes).last_port - 1024 + 1
+    bases = list(range(lowest, LAST_FIXED_PORT + 1 - span, _STEP))[worker::workers]
+    random.shuffle(bases)
+    for base in bases:
+        try:
+            check_free((Listen(HostPort(ANY, base + offset), "test cluster") for offset in range(span)), "")
+        except PortInUseError:
+            continue
+        return base
+    raise PortInUseError(f"no {span} free ports in a row between {lowest} and {LAST_FIXED_PORT}. End other clusters.")
+
+
+def worker_of(env: Mapping[str, str]) -> tuple[int, int]:
+    """Return which process of how many this is under `pytest -n`, counted from 0; (0, 1) without."""
+    return int(env.get("PYTEST_XDIST_WORKER", "gw0")[2:]), int(env.get("PYTEST_XDIST_WORKER_COUNT", "1"))

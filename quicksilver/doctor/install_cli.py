@@ -12,8 +12,8 @@ from typing import Final
 
 import click
 
-from quicksilver.cluster.confdirs import overlay_root
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.doctor.finding import RESTARTS
 from quicksilver.doctor.install import EXTRAS, Change, install, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role

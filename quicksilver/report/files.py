@@ -18,7 +18,7 @@ def write(page: Page, path: Path, again: str) -> Path:
     try:
         text = html(page)
     except ModuleNotFoundError as error:
-        remedy = f"run pip install 'quicksilver[plots]', then {again}"
+        remedy = f"run pip install 'yarn-quicksilver[plots]', then {again}"
         raise QuicksilverError(f"no plots without {error.name}", place=str(path), remedy=remedy) from error
     path.write_text(text, encoding="utf-8")
     return path

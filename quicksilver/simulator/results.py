@@ -152,7 +152,7 @@ def _pyarrow(path: Path) -> tuple[Any, Any]:
         import pyarrow
         from pyarrow import parquet
     except ModuleNotFoundError as error:
-        remedy = "run pip install 'quicksilver[parquet]', or ask for csv"
+        remedy = "run pip install 'yarn-quicksilver[parquet]', or ask for csv"
         raise QuicksilverError(f"no Parquet without {error.name}", place=str(path), remedy=remedy) from error
     return pyarrow, parquet
 

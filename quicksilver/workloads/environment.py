@@ -19,8 +19,8 @@ from pydantic import ValidationError
 from rich.console import Console
 
 from quicksilver.cluster import Cluster, ClusterError, ClusterSpec
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.clients import Progress
 from quicksilver.workloads.errors import WorkloadError
 
@@ -58,7 +58,7 @@ class Environment:
     """A running cluster; `stack` is None on plain YARN."""
 
     cluster: Cluster
-    stack: Stack | None
+    stack: LocalDaemons | None
     progress: Progress
     began_s: float = field(default_factory=time.monotonic)
 
@@ -104,7 +104,8 @@ def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterato
     """Run a cluster, and the proxy and sidecars unless plain, for the time of a with block; then stop all of it.
 
     Ctrl-C and SIGTERM end the block as KeyboardInterrupt, so call it on the main thread.
-    yarn_site: more settings of YARN. Raises what Cluster.start and Stack.start raise, WorkloadError for a wrong option.
+    yarn_site: more settings of YARN. Raises what Cluster.start and LocalDaemons.start raise, and
+    WorkloadError for a wrong option.
     """
     progress = Progresses()
     try:
@@ -130,11 +131,11 @@ def running(where: Where, yarn_site: Mapping[str, str] | None = None) -> Iterato
 
 
 @contextmanager
-def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[Stack | None]:
+def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[LocalDaemons | None]:
     if where.plain:
         yield None
         return
-    stack = Stack(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]}, spare=True)
+    stack = LocalDaemons(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]}, standby=True)
     stack.start(progress)
     try:
         yield stack

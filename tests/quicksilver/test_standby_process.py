@@ -14,13 +14,16 @@ import psutil
 
 from tests.quicksilver.test_supervisor import SERVER, WAIT_S, ask, free_port
 
-WARM = "import sys; from quicksilver.supervisor import Keeper; sys.exit(Keeper(sys.argv[1:], warm=True).run())"
+STANDBY = (
+    "import sys; from quicksilver.supervisor import Supervisor; "
+    "sys.exit(Supervisor(sys.argv[1:], use_standby=True).run())"
+)
 STANDING_BY = f"from quicksilver.standby_process import stand_by\nstand_by(lambda: None)\n{SERVER}"
 
 
 @contextmanager
-def keeper(*command: str) -> Iterator[psutil.Process]:
-    process = subprocess.Popen([sys.executable, "-c", WARM, *command], stderr=subprocess.DEVNULL)
+def supervisor(*command: str) -> Iterator[psutil.Process]:
+    process = subprocess.Popen([sys.executable, "-c", STANDBY, *command], stderr=subprocess.DEVNULL)
     try:
         yield psutil.Process(process.pid)
     finally:
@@ -28,14 +31,14 @@ def keeper(*command: str) -> Iterator[psutil.Process]:
         process.wait(WAIT_S)
 
 
-def spare_of(keeping: psutil.Process, command: int) -> int:
+def standby_of(supervising: psutil.Process, command: int) -> int:
     until_s = time.monotonic() + WAIT_S
     while time.monotonic() < until_s:
-        others = [p.pid for p in keeping.children() if p.pid != command]
+        others = [p.pid for p in supervising.children() if p.pid != command]
         if others:
             return others[0]
         time.sleep(0.01)
-    raise AssertionError("no spare")
+    raise AssertionError("no standby process")
 
 
 def gone(pid: int) -> bool:
@@ -45,48 +48,48 @@ def gone(pid: int) -> bool:
     return not psutil.pid_exists(pid)
 
 
-def test_the_spare_takes_the_place_with_the_sockets_and_the_next_one_stands_by() -> None:
+def test_the_standby_takes_the_place_with_the_sockets_and_the_next_one_stands_by() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", STANDING_BY, str(port)) as keeping:
+    with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:
         command, _ = ask(port)
         for _ in range(2):
-            spare = spare_of(keeping, command)
+            standby = standby_of(supervising, command)
             os.kill(command, signal.SIGKILL)
             assert gone(command)
-            assert ask(port) == (spare, "kept")
-            command = spare
+            assert ask(port) == (standby, "kept")
+            command = standby
 
 
 def test_an_upgrade_loads_the_program_anew() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", STANDING_BY, str(port)) as keeping:
+    with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:
         command, _ = ask(port)
-        spare = spare_of(keeping, command)
-        keeping.send_signal(signal.SIGUSR2)
-        assert gone(spare)
+        standby = standby_of(supervising, command)
+        supervising.send_signal(signal.SIGUSR2)
+        assert gone(standby)
         assert gone(command)
         after, origin = ask(port)
-        assert after not in (command, spare)
+        assert after not in (command, standby)
         assert origin == "kept"
 
 
-def test_a_spare_that_died_is_not_waited_for_and_no_process_is_left() -> None:
+def test_a_standby_that_died_is_not_waited_for_and_no_process_is_left() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", STANDING_BY, str(port)) as keeping:
+    with supervisor(sys.executable, "-c", STANDING_BY, str(port)) as supervising:
         command, _ = ask(port)
-        spare = spare_of(keeping, command)
-        os.kill(spare, signal.SIGKILL)
-        assert gone(spare)
+        standby = standby_of(supervising, command)
+        os.kill(standby, signal.SIGKILL)
+        assert gone(standby)
         os.kill(command, signal.SIGKILL)
         assert gone(command)
         after, origin = ask(port)
-        assert after not in (command, spare)
+        assert after not in (command, standby)
         assert origin == "kept"
-        left = [after, spare_of(keeping, after)]
+        left = [after, standby_of(supervising, after)]
     assert all(gone(pid) for pid in left)
 
 
-def test_a_spare_of_the_proxy_has_loaded_all_of_it() -> None:
+def test_a_standby_of_the_proxy_has_loaded_all_of_it() -> None:
     code = "import sys; sys.argv = ['x', 'proxy', 'run']; from quicksilver.cli import load; load(); " + (
         "print('rm_proxy.service.process' in sys.modules, 'sqlalchemy' in sys.modules)"
     )

@@ -36,7 +36,7 @@ while True:
     if word == b"die":
         os._exit(3)
 """
-KEEP = "import sys; from quicksilver.supervisor import Keeper; sys.exit(Keeper(sys.argv[1:]).run())"
+SUPERVISE = "import sys; from quicksilver.supervisor import Supervisor; sys.exit(Supervisor(sys.argv[1:]).run())"
 WAIT_S = 20.0
 
 
@@ -46,9 +46,9 @@ def free_port() -> int:
 
 
 @contextmanager
-def keeper(*command: str) -> Iterator[subprocess.Popen[str]]:
+def supervisor(*command: str) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-c", KEEP, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SUPERVISE, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         yield process
@@ -102,7 +102,7 @@ def test_pauses_grow_from_the_second_failure() -> None:
 
 def test_who_connects_while_nobody_serves_waits() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         first, origin = ask(port)
         assert origin == "new" and first == child(process)
         for _ in range(3):
@@ -116,13 +116,13 @@ def test_who_connects_while_nobody_serves_waits() -> None:
 
 def test_a_command_that_ends_by_itself_is_started_again() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         first, _ = ask(port, "die")
         second, origin = ask(port)
         assert second != first and origin == "kept"
         process.terminate()
         assert process.wait(WAIT_S) == 0
-        assert "ended with 3; it is started again" in process.communicate()[1]
+        assert "ended with 3; restarting it" in process.communicate()[1]
     with pytest.raises(ConnectionRefusedError):
         connect(port)
 
@@ -130,7 +130,7 @@ def test_a_command_that_ends_by_itself_is_started_again() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_being_asked_to_end_ends_both(number: signal.Signals) -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         pid, _ = ask(port)
         process.send_signal(number)
         assert process.wait(WAIT_S) == 0
@@ -139,7 +139,7 @@ def test_being_asked_to_end_ends_both(number: signal.Signals) -> None:
 
 def test_an_upgrade_brings_a_new_process_with_the_same_socket() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         first, _ = ask(port)
         process.send_signal(signal.SIGUSR2)
         psutil.wait_procs([psutil.Process(first)], timeout=WAIT_S) if psutil.pid_exists(first) else None
@@ -149,29 +149,29 @@ def test_an_upgrade_brings_a_new_process_with_the_same_socket() -> None:
 
 def test_hangups_go_to_the_command() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         ask(port)
         process.send_signal(signal.SIGHUP)
         assert process.stdout is not None and process.stdout.readline() == "hung up\n"
 
 
-def test_a_first_start_that_fails_ends_the_keeper_with_its_code() -> None:
-    with keeper(sys.executable, "-c", "import sys; sys.exit('no such address')") as process:
+def test_a_first_start_that_fails_ends_the_supervisor_with_its_code() -> None:
+    with supervisor(sys.executable, "-c", "import sys; sys.exit('no such address')") as process:
         assert process.wait(WAIT_S) == 1
         assert process.communicate()[1] == "no such address\n"
-    with keeper("/no/such/program") as process:
+    with supervisor("/no/such/program") as process:
         assert process.wait(WAIT_S) == 127
         assert "/no/such/program: cannot be started" in process.communicate()[1]
 
 
-def test_a_killed_keeper_takes_its_command_with_it_and_the_address_is_free() -> None:
+def test_a_killed_supervisor_takes_its_command_with_it_and_the_address_is_free() -> None:
     port = free_port()
-    with keeper(sys.executable, "-c", SERVER, str(port)) as process:
+    with supervisor(sys.executable, "-c", SERVER, str(port)) as process:
         pid, _ = ask(port)
         gone = psutil.Process(pid)
         process.kill()
         assert not psutil.wait_procs([gone], timeout=WAIT_S)[1]
-    with keeper(sys.executable, "-c", SERVER, str(port)):
+    with supervisor(sys.executable, "-c", SERVER, str(port)):
         assert ask(port)[1] == "new"
 
 
@@ -191,6 +191,6 @@ if not kept:
 fdstore.ready()
 time.sleep({WAIT_S})
 """
-    with keeper(sys.executable, "-c", meddler) as process:
+    with supervisor(sys.executable, "-c", meddler) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["[]\n", "['mine']\n"]

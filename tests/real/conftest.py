@@ -8,7 +8,7 @@ import pytest
 
 from quicksilver.bench.las.modes import las
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 from tests.real.requester import SCALE
 
 

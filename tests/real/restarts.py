@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import requests
 
 from quicksilver.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.spec import RmAddresses
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads import clients
 from quicksilver.workloads.clients import Client, Clients
 from quicksilver.workloads.distributed_shell import reported, start_shell
@@ -44,7 +44,7 @@ def poll(what: str, found: Callable[[], bool], within_s: float) -> None:
         time.sleep(0.1)
 
 
-def states(stack: Stack, cluster: Cluster) -> dict[str, int]:
+def states(stack: LocalDaemons, cluster: Cluster) -> dict[str, int]:
     """Count the containers at all sidecars by kind and state."""
     found: dict[str, int] = {}
     for node in cluster.spec.node_addresses:
@@ -73,7 +73,7 @@ class Jobs:
 
 
 @contextmanager
-def jobs(cluster: Cluster, stack: Stack, name: str) -> Iterator[Jobs]:
+def jobs(cluster: Cluster, stack: LocalDaemons, name: str) -> Iterator[Jobs]:
     """Start both, and go on when queueable containers run and wait."""
     source, target = "/restarts/input.txt", f"/restarts/{name}-{time.time_ns()}"
     put_text(cluster, source, TEXT)
@@ -91,7 +91,7 @@ def jobs(cluster: Cluster, stack: Stack, name: str) -> Iterator[Jobs]:
         yield Jobs(cluster, job, shell, target)
 
 
-def nothing_left(cluster: Cluster, stack: Stack) -> None:
+def nothing_left(cluster: Cluster, stack: LocalDaemons) -> None:
     """Check that neither YARN nor proxy nor sidecars hold anything, and that nothing was started twice."""
     left = checks.leftovers(cluster, stack, groups="no-such-group")
     assert not left, "\n".join(left)
@@ -101,7 +101,7 @@ def nothing_left(cluster: Cluster, stack: Stack) -> None:
 class Recovery:
     """Measures how long application masters went without an answer: from now to the next registration or grant."""
 
-    def __init__(self, stack: Stack, rms: tuple[RmAddresses, ...]) -> None:
+    def __init__(self, stack: LocalDaemons, rms: tuple[RmAddresses, ...]) -> None:
         """Begin now, before the ResourceManager is killed."""
         self._urls = [stack.url_of(rm) for rm in rms]
         self._before = self._registered()

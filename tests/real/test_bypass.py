@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from quicksilver.cli import cli
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import (
     JobOptions,
     JobResult,
@@ -47,8 +47,8 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def stack(cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(cluster, policies=MAPS_Q, sidecar=NARROW)
+def stack(cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster, policies=MAPS_Q, sidecar=NARROW)
     made.start()
     try:
         yield made
@@ -60,7 +60,7 @@ def stack(cluster: Cluster) -> Iterator[Stack]:
 class Turns:
     """Called while a job runs: turns bypass on when Qs wait, and off again when none waits any more."""
 
-    stack: Stack
+    stack: LocalDaemons
     turn: Callable[[bool], None]
     on_s: float | None = None
     off_s: float | None = None
@@ -81,7 +81,7 @@ class Turns:
             self.turn(False)
 
 
-def ordered(stack: Stack) -> Callable[[bool], None]:
+def ordered(stack: LocalDaemons) -> Callable[[bool], None]:
     def turn(on: bool) -> None:
         done = CliRunner().invoke(cli, ["proxy", "bypass", "on" if on else "auto", "--url", stack.url])
         assert done.exit_code == 0, done.output
@@ -89,7 +89,7 @@ def ordered(stack: Stack) -> Callable[[bool], None]:
     return turn
 
 
-def by_settings(stack: Stack) -> Callable[[bool], None]:
+def by_settings(stack: LocalDaemons) -> Callable[[bool], None]:
     def turn(on: bool) -> None:
         file: Path = stack.folder / "proxy.yaml"
         text = file.read_text()
@@ -109,14 +109,14 @@ def wordcount(cluster: Cluster, maps: int, each: Callable[[], None] = lambda: No
     return job
 
 
-def granted(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
+def granted(stack: LocalDaemons, job: JobResult) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = stack.get(f"/v1/decisions?app={job.application_id}&limit=1000")["items"]
     return found
 
 
 @pytest.mark.parametrize("how", [ordered, pytest.param(by_settings, marks=pytest.mark.long)])
 def test_bypass_in_the_middle_of_a_job(
-    cluster: Cluster, stack: Stack, how: Callable[[Stack], Callable[[bool], None]]
+    cluster: Cluster, stack: LocalDaemons, how: Callable[[LocalDaemons], Callable[[bool], None]]
 ) -> None:
     turns = Turns(stack, how(stack))
     job = wordcount(cluster, MAPS, turns)

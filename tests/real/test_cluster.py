@@ -11,9 +11,9 @@ import requests
 
 from quicksilver.cluster import Cluster, ClusterSpec, CommandFailedError, PortInUseError, StateError
 from quicksilver.cluster.daemons import get_json
-from quicksilver.cluster.ports import Listen, check_free
+from quicksilver.cluster.ports import Listen, check_free, free_base_port
 from quicksilver.cluster.siteconf import read_site
-from quicksilver.cluster.testing import free_base_port, overlay_relays, relaying
+from tests.real.relays import overlay_relays, relaying
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
 

@@ -19,10 +19,10 @@ from ruamel.yaml import YAML
 
 from quicksilver.cli import cli
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.spec import NodeAddresses
-from quicksilver.cluster.testing import relaying
 from quicksilver.doctor.site_edit import apply
-from quicksilver.local_daemons import Stack
+from tests.real.relays import relaying
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
@@ -37,8 +37,8 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def stack(cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(cluster)
+def stack(cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster)
     made.start()
     try:
         yield made
@@ -46,7 +46,7 @@ def stack(cluster: Cluster) -> Iterator[Stack]:
         made.stop()
 
 
-def look(stack: Stack, *more: str, config: Path | None = None, nms: bool = True) -> tuple[int, dict[str, Any]]:
+def look(stack: LocalDaemons, *more: str, config: Path | None = None, nms: bool = True) -> tuple[int, dict[str, Any]]:
     cluster = stack.cluster
     command = ["doctor", "--json", "--config", str(config or stack.folder / "proxy.yaml"), *more]
     command += ["--conf-dir", str(cluster.conf_dir), "--rm-conf-dir", str(cluster.rm_conf_dir)]
@@ -76,7 +76,7 @@ def changed(file: Path, put: dict[str, str]) -> Iterator[None]:
         file.write_bytes(before)
 
 
-def test_it_is_clean_and_everything_was_looked_at(stack: Stack) -> None:
+def test_it_is_clean_and_everything_was_looked_at(stack: LocalDaemons) -> None:
     code, data = look(stack)
     assert (code, serious(data)) == (0, {})
     assert {item["what"] for item in data["not_checked"]} <= {"the nodes' own side", "systemd units"}
@@ -84,14 +84,14 @@ def test_it_is_clean_and_everything_was_looked_at(stack: Stack) -> None:
     assert (code, serious(data)) == (0, {})
 
 
-def test_a_node_looked_at_from_itself_is_clean(stack: Stack) -> None:
+def test_a_node_looked_at_from_itself_is_clean(stack: LocalDaemons) -> None:
     folder = stack.cluster.node_conf_dirs[0]
     command = ["doctor", "--json", "--node", "--config", str(stack.folder / "node1.yaml"), "--conf-dir", str(folder)]
     done = CliRunner().invoke(cli, [*command, "--url", stack.url])
     assert serious(json.loads(done.stdout)) == {}
 
 
-def test_a_file_that_was_changed_without_a_restart(stack: Stack) -> None:
+def test_a_file_that_was_changed_without_a_restart(stack: LocalDaemons) -> None:
     rm, node = stack.cluster.rm_conf_dir / "yarn-site.xml", stack.cluster.node_conf_dirs[1] / "yarn-site.xml"
     with changed(node, {QUEUE_LENGTH: "5000"}):
         code, data = look(stack)
@@ -103,7 +103,7 @@ def test_a_file_that_was_changed_without_a_restart(stack: Stack) -> None:
         assert (code, serious(data).keys()) == (1, {"load-comparator", "restart-pending"})
 
 
-def test_a_nodemanager_that_is_reached_around_its_sidecar(stack: Stack) -> None:
+def test_a_nodemanager_that_is_reached_around_its_sidecar(stack: LocalDaemons) -> None:
     node = stack.cluster.spec.node_addresses[0]
 
     def elsewhere(_: NodeAddresses) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def test_a_nodemanager_that_is_reached_around_its_sidecar(stack: Stack) -> None:
             "node_id": str(node.rpc),
         }
 
-    moved = Stack(stack.cluster, per_node=elsewhere)
+    moved = LocalDaemons(stack.cluster, per_node=elsewhere)
     keeper = stack.processes["node1"]
     keeper.terminate()
     keeper.wait(20)
@@ -134,7 +134,7 @@ def test_a_nodemanager_that_is_reached_around_its_sidecar(stack: Stack) -> None:
     wait_for_reports(stack)
 
 
-def wait_for_reports(stack: Stack) -> None:
+def wait_for_reports(stack: LocalDaemons) -> None:
     """Return when the proxy may place on every node."""
     deadline = time.monotonic() + 60
     while not all(node["usable"] for node in stack.get("/v1/nodes")["items"]):
@@ -169,7 +169,7 @@ def ahead(url: str, skew_s: float) -> Iterator[str]:
         server.server_close()
 
 
-def test_a_resourcemanager_whose_clock_is_ahead(stack: Stack, tmp_path: Path) -> None:
+def test_a_resourcemanager_whose_clock_is_ahead(stack: LocalDaemons, tmp_path: Path) -> None:
     with ahead(stack.cluster.rm_rest, 90.0) as url, (stack.folder / "proxy.yaml").open() as file:
         settings = YAML(typ="safe").load(file)
         settings["proxy"]["rm_web"] = url
@@ -179,6 +179,6 @@ def test_a_resourcemanager_whose_clock_is_ahead(stack: Stack, tmp_path: Path) ->
     assert (code, serious(data)) == (1, {"clock-skew": ["resourcemanager ResourceManager"]})
 
 
-def test_a_proxy_that_is_gone(stack: Stack) -> None:
+def test_a_proxy_that_is_gone(stack: LocalDaemons) -> None:
     code, data = look(stack, "--url", "http://127.0.0.1:1")
     assert (code, serious(data)) == (1, {"proxy-down": ["proxy"]})

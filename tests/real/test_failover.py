@@ -8,8 +8,8 @@ import pytest
 
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.daemons import ha_state
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from tests.real.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, poll, states
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_jobs_outlive_a_failover_and_the_way_back(cluster: Cluster) -> None:
-    stack = Stack(cluster, ALL_MAPS_Q)
+    stack = LocalDaemons(cluster, ALL_MAPS_Q)
     stack.start()
     try:
         with jobs(cluster, stack, "failover") as running:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.workloads.faults import plan
 from quicksilver.workloads.faults.__main__ import Options, noticed, run
 from quicksilver.workloads.faults.jobs import MAPREDUCE, SHELL

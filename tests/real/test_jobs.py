@@ -15,9 +15,8 @@ from click.testing import CliRunner
 
 from quicksilver.cli import cli
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.spec import HostPort
-from quicksilver.local_daemons import Stack
-from quicksilver.run_records import held_starts, measure
 from quicksilver.workloads.mapreduce import (
     JobOptions,
     JobResult,
@@ -28,6 +27,7 @@ from quicksilver.workloads.mapreduce import (
     start_wordcount,
 )
 from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import held_starts, measure
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
@@ -48,8 +48,8 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture(scope="module")
-def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    made = Stack(cluster, **getattr(request, "param", {"policies": MAPS_Q}))
+def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster, **getattr(request, "param", {"policies": MAPS_Q}))
     made.start()
     try:
         yield made
@@ -64,7 +64,7 @@ def wordcount(cluster: Cluster, name: str, maps: int = 4) -> JobResult:
     return result
 
 
-def decisions(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
+def decisions(stack: LocalDaemons, job: JobResult) -> list[dict[str, Any]]:
     """Return the job's decisions, once the store has all of them: maps, the reduce."""
     deadline = time.monotonic() + 10
     while True:
@@ -74,7 +74,7 @@ def decisions(stack: Stack, job: JobResult) -> list[dict[str, Any]]:
         time.sleep(0.2)
 
 
-def metric(stack: Stack, name: str) -> float:
+def metric(stack: LocalDaemons, name: str) -> float:
     text = requests.get(f"{stack.url}/metrics", timeout=10).text
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
@@ -91,7 +91,7 @@ def rubbish(address: HostPort, data: bytes) -> bytes:
 
 def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
     unused = cluster.spec.master(39)  # before the others, whose proxy has the same address
-    made = Stack(cluster, MAPS_Q, proxy={"upstream": str(unused)})
+    made = LocalDaemons(cluster, MAPS_Q, proxy={"upstream": str(unused)})
     made.folder = tmp_path
     made.start_proxy()
     try:
@@ -110,7 +110,7 @@ def test_a_proxy_without_a_resourcemanager_says_so_and_goes_on(cluster: Cluster,
         made.stop()
 
 
-def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack: Stack) -> None:
+def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack: LocalDaemons) -> None:
     with Watch(cluster) as watch:
         job = wordcount(cluster, "routed")
     made = decisions(stack, job)
@@ -132,7 +132,7 @@ def test_maps_are_queueable_and_the_reduce_is_guaranteed(cluster: Cluster, stack
     assert {node["id"] for node in listed} == {str(n.rpc) for n in cluster.spec.node_addresses}
 
 
-def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) -> None:
+def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: LocalDaemons) -> None:
     job = start_wordcount(cluster, "/whole/input.txt", f"/whole/garbage-{time.time_ns()}", maps=2, options=OPTIONS)
     node = cluster.spec.node_addresses[0]
     huge = b"hrpc\x09\x00\xdf" + (2**31 - 1).to_bytes(4, "big")
@@ -154,7 +154,7 @@ def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: Stack) 
 @pytest.mark.parametrize(
     "stack", [{"policies": {**MAPS_Q, "mode": "shadow"}}, {"policies": {**MAPS_Q, "mode": "bypass"}}], indirect=True
 )
-def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: Stack) -> None:
+def test_shadow_and_bypass_change_nothing(cluster: Cluster, stack: LocalDaemons) -> None:
     with Watch(cluster) as watch:
         job = wordcount(cluster, "unchanged", maps=2)
     assert watch.tally(job.application_id).rm_opportunistic == 0

@@ -18,12 +18,12 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.master import container_name
 from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.confdirs import ConfDirs, overlay_root
+from quicksilver.cluster.confdirs import ConfDirs
+from quicksilver.cluster.local_daemons import LocalDaemons, running
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.siteconf import read_site
 from quicksilver.cluster.spec import ClusterSpec
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack, running
-from quicksilver.run_records import held_starts, measure
+from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.workloads.mapreduce import (
     JobOptions,
     JobResult,
@@ -34,6 +34,7 @@ from quicksilver.workloads.mapreduce import (
     start_wordcount,
 )
 from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import held_starts, measure
 from tests.real.holder import Holder, holder, written
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
@@ -49,7 +50,7 @@ YARN = {
     "yarn.resourcemanager.am-rm-tokens.master-key-rolling-interval-secs": str(ROLL_S),
     "yarn.am.liveness-monitor.expiry-interval-ms": "12000",
 }
-Secure = Callable[[Callable[[ClusterSpec], Mapping[str, str]]], Stack]
+Secure = Callable[[Callable[[ClusterSpec], Mapping[str, str]]], LocalDaemons]
 SEEN: list[bytes] = []
 """Secrets of the tests before."""
 
@@ -71,10 +72,10 @@ def secure(workdir: Path) -> Iterator[Secure]:
         extra_site={"yarn": YARN},
     )
     made = Cluster(spec)
-    now: list[tuple[Mapping[str, str], Stack]] = []
+    now: list[tuple[Mapping[str, str], LocalDaemons]] = []
     with ExitStack() as site:
 
-        def start(wanted: Callable[[ClusterSpec], Mapping[str, str]]) -> Stack:
+        def start(wanted: Callable[[ClusterSpec], Mapping[str, str]]) -> LocalDaemons:
             core = wanted(spec)
             if not now or now[0][0] != core:
                 site.close()
@@ -90,12 +91,12 @@ def secure(workdir: Path) -> Iterator[Secure]:
 
 
 @pytest.fixture
-def stack(secure: Secure) -> Stack:
+def stack(secure: Secure) -> LocalDaemons:
     return secure(lambda _: {})
 
 
 @pytest.fixture
-def cluster(stack: Stack) -> Cluster:
+def cluster(stack: LocalDaemons) -> Cluster:
     return stack.cluster
 
 
@@ -111,7 +112,7 @@ def metric(url: str, name: str) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name))
 
 
-def held_job(cluster: Cluster, stack: Stack, name: str) -> None:
+def held_job(cluster: Cluster, stack: LocalDaemons, name: str) -> None:
     """Run a job all of whose maps were held, by every record there is."""
     with Watch(cluster) as watch:
         job = wordcount(cluster, name)
@@ -122,7 +123,7 @@ def held_job(cluster: Cluster, stack: Stack, name: str) -> None:
     assert held.held == held.confirmed == job.maps
 
 
-def test_maps_are_held_and_the_records_agree(cluster: Cluster, stack: Stack) -> None:
+def test_maps_are_held_and_the_records_agree(cluster: Cluster, stack: LocalDaemons) -> None:
     held_job(cluster, stack, "held")
     assert stack.get("/v1/health")["problems"] == []
     assert metric(stack.url, "quicksilver_proxy_encrypted_connections_total") == 0
@@ -159,7 +160,7 @@ def never_granted(container: y.ContainerProto) -> y.ContainerProto:
     return changed(container, containerId=foreign)
 
 
-def on_nodes(stack: Stack) -> list[dict[str, Any]]:
+def on_nodes(stack: LocalDaemons) -> list[dict[str, Any]]:
     """Return the containers that sidecars know: waiting, starting, running."""
     found: list[dict[str, Any]] = []
     for node in stack.cluster.spec.node_addresses:
@@ -169,7 +170,7 @@ def on_nodes(stack: Stack) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("forged", [other_password, larger])
 def test_a_forged_token_is_refused_at_the_real_start(
-    cluster: Cluster, stack: Stack, forged: Callable[[y.ContainerProto], y.ContainerProto]
+    cluster: Cluster, stack: LocalDaemons, forged: Callable[[y.ContainerProto], y.ContainerProto]
 ) -> None:
     async def talk() -> None:
         async with holder(cluster, "forged") as app:
@@ -188,7 +189,7 @@ def test_a_forged_token_is_refused_at_the_real_start(
     asyncio.run(talk())
 
 
-def test_what_nobody_announced_or_another_application_owns_is_not_queued(cluster: Cluster, stack: Stack) -> None:
+def test_what_nobody_announced_or_another_application_owns_is_not_queued(cluster: Cluster, stack: LocalDaemons) -> None:
     async def talk() -> None:
         async with holder(cluster, "victim") as victim, holder(cluster, "thief") as thief:
             (own,) = await thief.granted(1)
@@ -217,7 +218,7 @@ def _address(container: y.ContainerProto) -> tuple[str, int]:
     return container.nodeId.host, container.nodeId.port
 
 
-def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stack: Stack) -> None:
+def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stack: LocalDaemons) -> None:
     async def talk() -> None:
         async with holder(cluster, "rolled") as app:
             (before,) = await app.granted(1)

@@ -14,8 +14,8 @@ from quicksilver.cluster.confdirs import ConfDirs
 from quicksilver.cluster.daemons import kdc_daemons
 from quicksilver.cluster.jars import Jars
 from quicksilver.cluster.kerberos import REALM, Kerberos
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.siteconf import Properties, read_site
-from quicksilver.cluster.testing import free_base_port
 from quicksilver.common.kerberos.gssapi import Handshake, KerberosError
 
 

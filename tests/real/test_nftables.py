@@ -13,8 +13,8 @@ import requests
 from quicksilver.bench.las.jobs import Scale
 from quicksilver.bench.las.modes import las
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from sidecar.connections.nftables import EXPIRES_S
 from tests.real.job import job
 from tests.sidecar.connections.test_nftables import own_network, rules
@@ -36,7 +36,7 @@ def cluster(own_network: None, tmp_path: Any) -> Iterator[Cluster]:
         made.stop()
 
 
-def metric(stack: Stack, cluster: Cluster, name: str) -> float:
+def metric(stack: LocalDaemons, cluster: Cluster, name: str) -> float:
     url = f"{stack.sidecar_rest(cluster.spec.node_addresses[0]).url}/metrics"
     lines = requests.get(url, timeout=10).text.splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name))
@@ -45,7 +45,7 @@ def metric(stack: Stack, cluster: Cluster, name: str) -> float:
 def test_starts_are_redirected_and_after_a_kill_go_straight_to_the_nodemanager(cluster: Cluster) -> None:
     listen = f"0.0.0.0:{cluster.spec.node_addresses[0].rpc.port + 7}"
     settings = {"intercept": "nftables", "listen": listen, "vcores": 2, "resizer": "none"}
-    stack = Stack(cluster, ALL_Q, sidecar=settings, keep=False)
+    stack = LocalDaemons(cluster, ALL_Q, sidecar=settings, supervised=False)
 
     async def one(name: str, count: int) -> float:
         begun_s = time.monotonic()

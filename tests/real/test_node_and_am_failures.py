@@ -18,10 +18,10 @@ from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.bench.yarn_client import AmClient, NmClient
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.siteconf import read_site, write_site
 from quicksilver.cluster.spec import ClusterSpec
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import shell_arguments
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
@@ -80,8 +80,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def stack(cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(cluster, POLICIES, sidecar=SIDECAR)
+def stack(cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster, POLICIES, sidecar=SIDECAR)
     made.start()
     try:
         yield made
@@ -92,7 +92,7 @@ def stack(cluster: Cluster) -> Iterator[Stack]:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left(cluster: Cluster, stack: Stack) -> Iterator[None]:
+def nothing_is_left(cluster: Cluster, stack: LocalDaemons) -> Iterator[None]:
     stack.wait(60)
     yield
     left = Left(stack)
@@ -118,7 +118,7 @@ def eventually(true: Callable[[], Any], within_s: float, why: Callable[[], str] 
 class Left:
     """What proxy and sidecars hold, when nothing runs any more."""
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: LocalDaemons) -> None:
         self._stack, self.found = stack, ""
 
     def nothing(self) -> bool:
@@ -189,28 +189,28 @@ class Patient(Job):
                 await asyncio.sleep(0.5)
 
 
-def states(stack: Stack, number: int) -> dict[str, str]:
+def states(stack: LocalDaemons, number: int) -> dict[str, str]:
     node = stack.cluster.spec.node_addresses[number]
     rows = requests.get(f"{stack.sidecar_rest(node).url}/v1/containers", timeout=5).json()
     return {row["container_id"]: row["state"] for row in rows}
 
 
-def report(stack: Stack, number: int) -> dict[str, Any]:
+def report(stack: LocalDaemons, number: int) -> dict[str, Any]:
     node = stack.cluster.spec.node_addresses[number]
     found: dict[str, Any] = requests.get(f"{stack.sidecar_rest(node).url}/v1/node", timeout=5).json()
     return found
 
 
-def shown(stack: Stack, number: int) -> dict[str, Any]:
+def shown(stack: LocalDaemons, number: int) -> dict[str, Any]:
     found: dict[str, Any] = stack.get(f"/v1/nodes/{node_id(stack.cluster, number)}")
     return found
 
 
-def cannot(stack: Stack, number: int, why: str) -> bool:
+def cannot(stack: LocalDaemons, number: int, why: str) -> bool:
     return why in shown(stack, number)["why_unusable"]
 
 
-def usable(stack: Stack, number: int) -> bool:
+def usable(stack: LocalDaemons, number: int) -> bool:
     return bool(shown(stack, number)["usable"])
 
 
@@ -219,7 +219,7 @@ async def until(true: Callable[[], Any], within_s: float) -> Any:
 
 
 async def settled(
-    mine: Patient, stack: Stack, number: int, running: int = 2, waiting: int = 1
+    mine: Patient, stack: LocalDaemons, number: int, running: int = 2, waiting: int = 1
 ) -> tuple[set[str], set[str]]:
     """Wait until so many (or more) run and wait on a node; return both."""
 
@@ -259,7 +259,7 @@ def never_ran(cluster: Cluster, containers: set[str]) -> None:
 
 
 @pytest.mark.long
-def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Cluster, stack: Stack) -> None:
+def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Cluster, stack: LocalDaemons) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(12, 25.0)
         (kept, waits), (forgotten, others) = await settled(mine, stack, 0), await settled(mine, stack, NO_RECOVERY)
@@ -288,7 +288,7 @@ def test_nodemanagers_die_and_come_back_with_and_without_recovery(cluster: Clust
     play(cluster, "come-back", story)
 
 
-def test_a_node_is_lost_and_returns(cluster: Cluster, stack: Stack) -> None:
+def test_a_node_is_lost_and_returns(cluster: Cluster, stack: LocalDaemons) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(9, 8.0)
         ran, held = await settled(mine, stack, 1)
@@ -309,7 +309,7 @@ def test_a_node_is_lost_and_returns(cluster: Cluster, stack: Stack) -> None:
 
 @pytest.mark.parametrize("way", ["decommissioned", "unhealthy"])
 def test_a_node_that_yarn_empties_sheds_what_waits_and_takes_queueables_again(
-    cluster: Cluster, stack: Stack, way: str
+    cluster: Cluster, stack: LocalDaemons, way: str
 ) -> None:
     excluded, host = cluster.spec.workdir / "excluded", cluster.spec.node_addresses[1].host
     sick = cluster.spec.workdir / f"sick-{host}"
@@ -349,7 +349,7 @@ def test_a_node_that_yarn_empties_sheds_what_waits_and_takes_queueables_again(
 
 
 def test_an_unmanaged_master_hangs_up_and_comes_back_and_its_end_drops_what_waits(
-    cluster: Cluster, stack: Stack
+    cluster: Cluster, stack: LocalDaemons
 ) -> None:
     async def story(mine: Patient) -> None:
         tasks = mine.ask(8, 6.0)
@@ -378,7 +378,7 @@ class OverError(Exception):
     """The application is killed; it cannot unregister."""
 
 
-def master_pid(cluster: Cluster, stack: Stack) -> tuple[str, int]:
+def master_pid(cluster: Cluster, stack: LocalDaemons) -> tuple[str, int]:
     """Return the container and the process of the application master that runs now."""
     for number in range(NODES):
         node = cluster.spec.node_addresses[number]
@@ -391,11 +391,11 @@ def master_pid(cluster: Cluster, stack: Stack) -> tuple[str, int]:
     return "", 0
 
 
-def in_state(stack: Stack, state: str) -> set[str]:
+def in_state(stack: LocalDaemons, state: str) -> set[str]:
     return {c for number in range(NODES) for c, s in states(stack, number).items() if s == state}
 
 
-def kill_master(cluster: Cluster, stack: Stack) -> tuple[set[str], set[str]]:
+def kill_master(cluster: Cluster, stack: LocalDaemons) -> tuple[set[str], set[str]]:
     """Kill the master when starts are held; return what was held, and what ran.
 
     The ResourceManager keeps for the next attempt what a NodeManager's heartbeat told it that runs.
@@ -417,13 +417,13 @@ def kill_master(cluster: Cluster, stack: Stack) -> tuple[set[str], set[str]]:
     return held, runs
 
 
-def started(stack: Stack, containers: set[str]) -> set[str]:
+def started(stack: LocalDaemons, containers: set[str]) -> set[str]:
     """Return which of these really started."""
     told = {cid: stack.get(f"/v1/containers/{cid}")["events"] for cid in containers}
     return {cid for cid, events in told.items() if any(event["kind"] == "started" for event in events)}
 
 
-def test_a_mapreduce_master_is_killed_and_its_second_attempt_finishes(cluster: Cluster, stack: Stack) -> None:
+def test_a_mapreduce_master_is_killed_and_its_second_attempt_finishes(cluster: Cluster, stack: LocalDaemons) -> None:
     text = make_text(2000)
     put_text(cluster, "/failures/input.txt", text)
     options = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.am.max-attempts": "2"})
@@ -435,7 +435,7 @@ def test_a_mapreduce_master_is_killed_and_its_second_attempt_finishes(cluster: C
     assert not started(stack, held)
 
 
-def test_containers_of_distributed_shell_outlive_their_master(cluster: Cluster, stack: Stack) -> None:
+def test_containers_of_distributed_shell_outlive_their_master(cluster: Cluster, stack: LocalDaemons) -> None:
     arguments = [
         *shell_arguments(cluster, "kept", "GUARANTEED", 8, 20, "default"),
         "-keep_containers_across_application_attempts",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import ClusterSpec
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
 from quicksilver.workloads.records import Watch, application_of
@@ -55,9 +55,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @contextmanager
-def stack(cluster: Cluster, history: Sequence[UseRecord] = (), **policies: Any) -> Iterator[Stack]:
+def stack(cluster: Cluster, history: Sequence[UseRecord] = (), **policies: Any) -> Iterator[LocalDaemons]:
     """Run proxy and sidecars with these policies beside BASE; `history` is what the store has of earlier weeks."""
-    made = Stack(cluster, {**BASE, **policies})
+    made = LocalDaemons(cluster, {**BASE, **policies})
     made.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
     if history:
         made.folder.mkdir()
@@ -88,14 +88,14 @@ def host(cluster: Cluster, number: int) -> str:
     return cluster.spec.node_addresses[number].host
 
 
-def events(stack: Stack, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
+def events(stack: LocalDaemons, tasks: list[Task], kind: str) -> list[dict[str, Any]]:
     """Return what the sidecars reported of the tasks' containers."""
     wanted = {cid for task in tasks for cid in task.containers}
     told = [stack.get(f"/v1/containers/{cid}") for cid in sorted(wanted)]
     return [event for one in told for event in one["events"] if event["kind"] == kind]
 
 
-def refused(stack: Stack, quota: int) -> int:
+def refused(stack: LocalDaemons, quota: int) -> int:
     """Return how many containers went guaranteed as the application held as many queueable ones as the quota allows."""
     reasons = [made["route_reason"] for made in stack.get("/v1/decisions?kind=G&limit=1000")["items"]]
     return sum(f"has {quota} queueable containers, its quota is {quota}" in reason for reason in reasons)
@@ -212,7 +212,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
         for slot in range(SLOTS_OF_A_WEEK)
     ]
 
-    async def run(here: Stack) -> tuple[list[Task], list[Task]]:
+    async def run(here: LocalDaemons) -> tuple[list[Task], list[Task]]:
         async with job(cluster, "policed") as mine:
             if police["policy"] != "none":
                 await mine.until(lambda: all(limited(here, node) for node in node_ids), 10)
@@ -241,7 +241,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
         assert killed == []
 
 
-def limited(here: Stack, node_id: str) -> bool:
+def limited(here: LocalDaemons, node_id: str) -> bool:
     """Tell whether a sidecar was told to leave a part of its node to guaranteed containers."""
     targets = here.get(f"/v1/nodes/{node_id}")["targets"]
     return targets is not None and targets["limit_q_vcores"] == 1

@@ -19,7 +19,7 @@ import requests
 
 from quicksilver.bench.las.modes import las_policies
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from rm_proxy.domain.exit_codes import PREEMPTED
 from sidecar.resizer.processes import groups_of
 from tests.real.requester import SCALE, Requester, burner, python, requester
@@ -50,7 +50,7 @@ def cluster(one_node: Cluster) -> Cluster:
 class Node:
     """The one node of the cluster, as its control groups and its processes show it."""
 
-    def __init__(self, cluster: Cluster, stack: Stack) -> None:
+    def __init__(self, cluster: Cluster, stack: LocalDaemons) -> None:
         self.cluster, self.stack = cluster, stack
         self.address = cluster.spec.node_addresses[0]
         self.parent = MOUNTS / "cpu" / PARENT / f"{self.address.host}-{self.address.rpc.port}"
@@ -117,7 +117,7 @@ async def story(cluster: Cluster, preempt: str = "las", **settings: Any) -> Asyn
     """Run proxy, sidecar and an application for the time of a with block; no group is left behind."""
     policies = las_policies(SCALE)
     policies["preempt"] = policies["preempt"] | {"policy": preempt}
-    stack = Stack(cluster, policies, sidecar=SETTINGS | settings, keep=False)  # what dies stays dead
+    stack = LocalDaemons(cluster, policies, sidecar=SETTINGS | settings, supervised=False)  # what dies stays dead
     stack.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
     stack.start()
     node = Node(cluster, stack)

@@ -14,9 +14,9 @@ import requests
 
 from policies.model import Resources
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import ClusterSpec
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import reported, start_shell
 from quicksilver.workloads.records import GUARANTEED, Watch
@@ -60,8 +60,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
-    made = Stack(cluster, {**BASE, **request.param})
+def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster, {**BASE, **request.param})
     made.folder = cluster.spec.workdir / f"quicksilver-{time.time_ns()}"
     made.start()
     try:
@@ -72,7 +72,7 @@ def stack(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Stack]:
         assert "Traceback" not in made.log(name).read_text(), made.log(name)
 
 
-def promotions(stack: Stack) -> dict[str, float]:
+def promotions(stack: LocalDaemons) -> dict[str, float]:
     """Return the proxy's count of promotions by result."""
     text = requests.get(f"{stack.url}/metrics", timeout=10).text
     found = re.findall(r'^quicksilver_proxy_promotions_total\{result="(\w+)"\} ([\d.]+)$', text, re.MULTILINE)
@@ -112,7 +112,7 @@ async def until(true: Any, within_s: float) -> float:
 
 
 @pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
-def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stack: Stack) -> None:
+def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stack: LocalDaemons) -> None:
     count = NODES * VCORES
 
     async def run() -> list[Task]:
@@ -147,7 +147,7 @@ def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stac
     assert queue.used == Resources()
 
 
-async def _nodes(stack: Stack) -> list[dict[str, Any]]:
+async def _nodes(stack: LocalDaemons) -> list[dict[str, Any]]:
     def read() -> list[dict[str, Any]]:
         return [stack.get(f"/v1/nodes/{node['id']}") for node in stack.get("/v1/nodes")["items"]]
 
@@ -156,7 +156,9 @@ async def _nodes(stack: Stack) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("stack", "killed"), [({}, True), (PROMOTE, False)], indirect=["stack"])
-def test_what_is_promoted_is_not_killed_for_guaranteed_ones(cluster: Cluster, stack: Stack, killed: bool) -> None:
+def test_what_is_promoted_is_not_killed_for_guaranteed_ones(
+    cluster: Cluster, stack: LocalDaemons, killed: bool
+) -> None:
     count = NODES * VCORES
 
     async def run() -> tuple[list[Task], list[Task]]:
@@ -180,7 +182,7 @@ def test_what_is_promoted_is_not_killed_for_guaranteed_ones(cluster: Cluster, st
 
 
 @pytest.mark.parametrize("stack", [PROMOTE], indirect=True)
-def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: Stack) -> None:
+def test_unmodified_distributed_shell_succeeds(cluster: Cluster, stack: LocalDaemons) -> None:
     containers = 2
     with Watch(cluster) as watch:
         client = start_shell(cluster, GUARANTEED, containers, sleep_s=12)

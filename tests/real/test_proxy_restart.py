@@ -12,8 +12,7 @@ import pytest
 import requests
 
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
-from quicksilver.run_records import measure
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import (
     JobOptions,
     RunningJob,
@@ -24,6 +23,7 @@ from quicksilver.workloads.mapreduce import (
     start_wordcount,
 )
 from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import measure
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 TEXT = make_text(2000)
@@ -47,8 +47,8 @@ def cluster(hadoop_cluster: Cluster) -> Cluster:
 
 
 @pytest.fixture
-def stack(cluster: Cluster) -> Iterator[Stack]:
-    made = Stack(cluster, MAPS_Q, spare=True)
+def stack(cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(cluster, MAPS_Q, standby=True)
     made.start()
     try:
         yield made
@@ -56,7 +56,7 @@ def stack(cluster: Cluster) -> Iterator[Stack]:
         made.stop()
 
 
-def metric(stack: Stack, name: str) -> float:
+def metric(stack: LocalDaemons, name: str) -> float:
     try:
         text = requests.get(f"{stack.url}/metrics", timeout=10).text
     except requests.RequestException:
@@ -73,7 +73,7 @@ def until(true: Callable[[], bool], within_s: float, what: str) -> float:
     return time.monotonic() - begun_s
 
 
-def strike(stack: Stack, job: RunningJob, kill: Callable[[str], int], rng: Random) -> list[float]:
+def strike(stack: LocalDaemons, job: RunningJob, kill: Callable[[str], int], rng: Random) -> list[float]:
     """End the proxy's process several times while a job runs; returns how long its master had no answer, in seconds."""
     until(lambda: metric(stack, "quicksilver_proxy_live_containers") > 0, 60, "the job got no container")
     took_s = []
@@ -94,7 +94,7 @@ def strike(stack: Stack, job: RunningJob, kill: Callable[[str], int], rng: Rando
 
 
 @pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.long), "upgraded"])
-def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, stack: Stack, how: str) -> None:
+def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, stack: LocalDaemons, how: str) -> None:
     target = f"/restart/{how}-{time.time_ns()}"
     with Watch(cluster) as watch:
         job = start_wordcount(cluster, "/restart/input.txt", target, maps=MAPS, options=OPTIONS)
@@ -112,7 +112,7 @@ def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, 
 
 
 @pytest.mark.long
-def test_what_is_killed_twice_at_once_comes_back(cluster: Cluster, stack: Stack) -> None:
+def test_what_is_killed_twice_at_once_comes_back(cluster: Cluster, stack: LocalDaemons) -> None:
     """A process that has hardly begun to go on is killed too."""
     target = f"/restart/twice-{time.time_ns()}"
     job = start_wordcount(cluster, "/restart/input.txt", target, maps=MAPS, options=OPTIONS)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.testing import free_base_port
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from tests.real.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, states
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.long, pytest.mark.timeout(300)]
@@ -35,7 +35,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 def test_jobs_outlive_the_resource_manager_twice(cluster: Cluster) -> None:
-    stack = Stack(cluster, ALL_MAPS_Q)
+    stack = LocalDaemons(cluster, ALL_MAPS_Q)
     stack.start()
     try:
         with jobs(cluster, stack, "restart") as running:

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 
 from quicksilver.cli import cli
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError
 from quicksilver.common.http.security import Credentials, client_context
 from quicksilver.common.http.tokens import Role
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 
 certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
@@ -30,11 +30,11 @@ POLICIES = {
 
 
 @pytest.fixture(scope="module")
-def stack(hadoop_cluster: Cluster) -> Iterator[Stack]:
+def stack(hadoop_cluster: Cluster) -> Iterator[LocalDaemons]:
     if not hadoop_cluster.spec.overlay:
         hadoop_cluster.restart_yarn(overlay=True)
     put_text(hadoop_cluster, "/secure/input.txt", TEXT)
-    made = Stack(hadoop_cluster, POLICIES, sidecar={"vcores": 1}, security=True)
+    made = LocalDaemons(hadoop_cluster, POLICIES, sidecar={"vcores": 1}, security=True)
     made.start()
     try:
         yield made
@@ -42,7 +42,7 @@ def stack(hadoop_cluster: Cluster) -> Iterator[Stack]:
         made.stop()
 
 
-def shown(stack: Stack, stem: str, folder: Path | None = None) -> Credentials:
+def shown(stack: LocalDaemons, stem: str, folder: Path | None = None) -> Credentials:
     assert stack.security is not None
     pair = certs.pair_of(folder or stack.security.folder, stem)
     context = client_context(stack.security.ca)
@@ -50,7 +50,7 @@ def shown(stack: Stack, stem: str, folder: Path | None = None) -> Credentials:
     return Credentials(context=context, ca=stack.security.ca)
 
 
-def test_a_job_with_held_starts(stack: Stack) -> None:
+def test_a_job_with_held_starts(stack: LocalDaemons) -> None:
     target = f"/secure/out-{time.time_ns()}"
     job = start_wordcount(stack.cluster, "/secure/input.txt", target, maps=8, options=OPTIONS).wait(timeout_s=200)
     assert read_counts(stack.cluster, target) == count_words(TEXT)
@@ -66,7 +66,7 @@ def test_a_job_with_held_starts(stack: Stack) -> None:
     assert not [line for line in text.splitlines() if line.startswith("quicksilver_proxy_auth_failures_total{")]
 
 
-def test_who_may_not_is_refused(stack: Stack, tmp_path: Path) -> None:
+def test_who_may_not_is_refused(stack: LocalDaemons, tmp_path: Path) -> None:
     nodes = stack.cluster.spec.node_addresses
     report = f"/v1/nodes/{nodes[0].rpc}/report"
     sidecar = f"https://{stack.sidecar_rest(nodes[0])}"
@@ -90,7 +90,7 @@ def test_who_may_not_is_refused(stack: Stack, tmp_path: Path) -> None:
     foreign.close()
 
 
-def test_commands_and_reload(stack: Stack) -> None:
+def test_commands_and_reload(stack: LocalDaemons) -> None:
     assert stack.security is not None
     given = ["--url", stack.url, "--ca", str(stack.security.ca)]
     token = ["--token-file", str(stack.security.token_file)]
@@ -105,7 +105,7 @@ def test_commands_and_reload(stack: Stack) -> None:
     stack.wait()
 
 
-def test_no_secret_is_in_any_log(stack: Stack) -> None:
+def test_no_secret_is_in_any_log(stack: LocalDaemons) -> None:
     assert stack.security is not None
     secrets = [line.split()[1] for line in stack.security.token_file.read_text().splitlines()]
     secrets += [key.read_text().splitlines()[1] for key in stack.security.folder.glob("*.key")]

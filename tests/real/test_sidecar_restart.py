@@ -13,10 +13,10 @@ import requests
 
 from quicksilver.bench.las.modes import las_policies
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
-from quicksilver.run_records import measure
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import measure
 from tests.real.job import SYSTEM, Job, job
 from tests.real.requester import SCALE, burner, requester
 from tests.real.test_preemption import Node, until
@@ -34,7 +34,7 @@ BACK_WITHIN_S = 20.0
 """With eight busy neighbours on two cores; an idle machine takes a second or two."""
 
 
-def counted(stack: Stack, cluster: Cluster) -> dict[str, int]:
+def counted(stack: LocalDaemons, cluster: Cluster) -> dict[str, int]:
     """Return how many containers the node's sidecar has, by state."""
     url = f"{stack.sidecar_rest(cluster.spec.node_addresses[0]).url}/v1/containers"
     found: dict[str, int] = {}
@@ -46,7 +46,7 @@ def counted(stack: Stack, cluster: Cluster) -> dict[str, int]:
     return found
 
 
-async def kill(stack: Stack, name: str, address: Any) -> float:
+async def kill(stack: LocalDaemons, name: str, address: Any) -> float:
     """Kill a sidecar; return after how many seconds its REST answers again."""
     gone = stack.kill(name)
     begun_s = time.monotonic()
@@ -74,7 +74,7 @@ async def ends_well(asked: Job) -> None:
 
 
 def test_held_and_running_ones_survive_kills_of_their_sidecar(one_node: Cluster) -> None:
-    stack = Stack(one_node, ALL_Q, sidecar={"vcores": 2, "resizer": "none"}, spare=True)
+    stack = LocalDaemons(one_node, ALL_Q, sidecar={"vcores": 2, "resizer": "none"}, standby=True)
     address = one_node.spec.node_addresses[0]
 
     async def run() -> None:
@@ -106,7 +106,7 @@ def test_held_and_running_ones_survive_kills_of_their_sidecar(one_node: Cluster)
 def test_shrunk_ones_are_taken_over_with_what_they_attained(one_node: Cluster) -> None:
     needs_cgroup1()
     parent = f"quicksilver-restart-{os.getpid()}"
-    stack = Stack(one_node, las_policies(SCALE), sidecar={"vcores": 2, "cgroup": parent, "resizer": "cgroup1"})
+    stack = LocalDaemons(one_node, las_policies(SCALE), sidecar={"vcores": 2, "cgroup": parent, "resizer": "cgroup1"})
     node = Node(one_node, stack)
     node.parent = node.parent.parent.parent / parent / node.parent.name
 
@@ -147,7 +147,7 @@ def three(hadoop_cluster: Cluster) -> Cluster:
 
 @pytest.mark.long
 def test_a_mapreduce_job_does_not_notice(three: Cluster) -> None:
-    stack = Stack(three, ALL_Q)
+    stack = LocalDaemons(three, ALL_Q)
     stack.start()
     killed: list[str] = []
     names = [node.name for node in three.spec.node_addresses]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads import clients, mapreduce, spark
 from quicksilver.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
 from quicksilver.workloads.environment import ROUTES, Environment, Where
@@ -70,7 +70,7 @@ def test_a_job_on_plain_yarn_is_what_was_asked_for(hadoop_cluster: Cluster, plai
 def env(hadoop_cluster: Cluster, plain_job: JobResult) -> Iterator[Environment]:
     """Proxy and sidecars that make all containers queueable."""
     hadoop_cluster.restart_yarn(overlay=True)
-    stack = Stack(hadoop_cluster, {"queues": "*", "routes": [dict(ROUTES["only_q"])]})
+    stack = LocalDaemons(hadoop_cluster, {"queues": "*", "routes": [dict(ROUTES["only_q"])]})
     stack.start()
     try:
         yield Environment(hadoop_cluster, stack, clients.silent)

@@ -19,7 +19,7 @@ from quicksilver.bench.emulator.reports import Traffic
 from quicksilver.bench.emulator.rm import NodeShape
 from quicksilver.bench.emulator.site import Site, Wiring
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack, StackError
+from quicksilver.cluster.local_daemons import LocalDaemons, LocalDaemonsError
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 
@@ -31,7 +31,7 @@ _POLL_S: Final = 0.1
 class Quicksilver:
     """The proxy, which runs, and the sites of all nodes, as they are made."""
 
-    stack: Stack
+    stack: LocalDaemons
     shape: NodeShape
     wiring: Wiring
     sites: dict[str, Site] = field(default_factory=dict)
@@ -39,10 +39,10 @@ class Quicksilver:
 
     @property
     def proxy_pid(self) -> int:
-        """The proxy's process. Raises StackError when it ended."""
+        """The proxy's process. Raises LocalDaemonsError when it ended."""
         pid = self.stack.pid("proxy")
         if pid is None:
-            raise StackError("ended", place="proxy", remedy=f"read {self.stack.log('proxy')}")
+            raise LocalDaemonsError("ended", place="proxy", remedy=f"read {self.stack.log('proxy')}")
         return pid
 
     def accept(self, node: EmulatedNode) -> Accept:
@@ -55,7 +55,7 @@ class Quicksilver:
         return site.client
 
     async def start(self, count: int) -> None:
-        """Have the sites report; return when the proxy places containers at all of them. Raises StackError."""
+        """Have the sites report; return when the proxy places containers at all of them. Raises LocalDaemonsError."""
         for node_id, site in self.sites.items():
             await site.start(node_id.rpartition(":")[0])
         await asyncio.to_thread(_await, self.stack, count)
@@ -79,8 +79,8 @@ class Quicksilver:
 async def quicksilver(
     cluster: Cluster, policies: Mapping[str, Any], proxy: Mapping[str, Any], shape: NodeShape
 ) -> AsyncIterator[Quicksilver]:
-    """Run the proxy for the time of an async with block. Raises StackError."""
-    stack = Stack(cluster, policies, proxy, keep=False)
+    """Run the proxy for the time of an async with block. Raises LocalDaemonsError."""
+    stack = LocalDaemons(cluster, policies, proxy, supervised=False)
     stack.folder.mkdir(parents=True, exist_ok=True)
     settings = SidecarSettings(reserve_mb=0)
     address = stack.proxy_rest
@@ -96,13 +96,13 @@ async def quicksilver(
         await asyncio.to_thread(stack.stop)
 
 
-def _await(stack: Stack, count: int) -> None:
-    """Return when the proxy places containers at so many nodes. Raises StackError."""
+def _await(stack: LocalDaemons, count: int) -> None:
+    """Return when the proxy places containers at so many nodes. Raises LocalDaemonsError."""
     until_s = time.monotonic() + _READY_S
     usable = -1
     while usable < count:
         if stack.processes["proxy"].poll() is not None or time.monotonic() > until_s:
-            raise StackError(
+            raise LocalDaemonsError(
                 f"{max(usable, 0)} of {count} nodes are usable after {_READY_S:.0f} s, or it ended",
                 place="proxy",
                 remedy=f"read {stack.log('proxy')}",

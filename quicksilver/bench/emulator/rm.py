@@ -60,7 +60,7 @@ class RmOptions:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A ResourceManager that is up. `cluster` is what quicksilver.local_daemons.Stack wants."""
+    """A ResourceManager that is up. `cluster` is what quicksilver.cluster.local_daemons.LocalDaemons wants."""
 
     cluster: Cluster
     pid: int

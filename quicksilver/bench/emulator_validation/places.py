@@ -23,7 +23,7 @@ from quicksilver.bench.emulator_validation.probe import measure
 from quicksilver.bench.las.umbilical import Note, opened
 from quicksilver.bench.policies.real import sleeping
 from quicksilver.cluster import Cluster
-from quicksilver.local_daemons import running
+from quicksilver.cluster.local_daemons import running
 
 Progress = Callable[[str], None]
 
@@ -49,7 +49,7 @@ def on_real(
 ) -> tuple[list[Run], Probed]:
     """Run the workload with each seed on a real cluster, after a probe that warms it up; return its delays too.
 
-    Raises ClusterError, StackError, and what masters and the probe raise.
+    Raises ClusterError, LocalDaemonsError, and what masters and the probe raise.
     """
     cluster = Cluster(plans.spec(plan, workdir, base_port, through))
     cluster.start(progress=progress)

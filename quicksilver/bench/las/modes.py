@@ -12,7 +12,7 @@ from quicksilver.bench.las.jobs import THESIS_QUANTUM_S, Scale
 from quicksilver.bench.las.master import MEMORY_MB
 from quicksilver.bench.las.umbilical import Launcher, in_docker
 from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 
 Progress = Callable[[str], None]
 
@@ -115,7 +115,7 @@ def running(
 ) -> Iterator[Cluster]:
     """Run a mode's cluster, with proxy and sidecar if it has them, for the time of a with block.
 
-    Raises ClusterError, StackError; nothing is left running.
+    Raises ClusterError, LocalDaemonsError; nothing is left running.
     """
     cluster = Cluster(mode.spec(workdir, base_port, queues or {"default": 100}))
     progress(f"{mode.name}: starting a cluster of one node")
@@ -133,7 +133,7 @@ def _stack(mode: Mode, cluster: Cluster) -> Iterator[None]:
     if mode.policies is None:
         yield
         return
-    stack = Stack(cluster, mode.policies, sidecar={"vcores": mode.cores} | dict(mode.sidecar))
+    stack = LocalDaemons(cluster, mode.policies, sidecar={"vcores": mode.cores} | dict(mode.sidecar))
     stack.start()
     try:
         yield

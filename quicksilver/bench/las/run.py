@@ -20,6 +20,7 @@ from quicksilver.bench import results
 from quicksilver.bench.las import figures, gstart, modes, plot, workload
 from quicksilver.bench.las.jobs import LOAD, TABLE, Job, Scale, counts, draw, gap_s
 from quicksilver.bench.las.modes import Mode, Progress
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads.dockerd import running_dockerd
 from quicksilver.workloads.environment import Progresses
@@ -209,7 +210,7 @@ def las(
     progress(f"{len(found.jobs)} jobs within {found.jobs[-1].arrives_s:.0f} s")
     with interruptible():
         try:
-            measure(plan, found, workdir.absolute(), base_port or _free_base_port(), progress)
+            measure(plan, found, workdir.absolute(), base_port or free_base_port(1), progress)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
@@ -224,12 +225,6 @@ def las(
     click.echo(json.dumps(result))
     if found.broken:
         sys.exit(1)
-
-
-def _free_base_port() -> int:
-    from quicksilver.cluster.testing import free_base_port  # needs pytest, which only a checkout has
-
-    return free_base_port(1)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from quicksilver.bench.policies.variants import TOGETHER, Variant, available
 from quicksilver.bench.policies.virtual import Outcome
 from quicksilver.bench.stats import percentile
 from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 
 Progress = Callable[[str], None]
 
@@ -154,9 +154,9 @@ def section(plan: Plan, variant: Variant) -> dict[str, Any]:
 
 
 @contextmanager
-def stack(cluster: Cluster, policies: dict[str, Any], name: str) -> Iterator[Stack]:
+def stack(cluster: Cluster, policies: dict[str, Any], name: str) -> Iterator[LocalDaemons]:
     """Run proxy and sidecars of one run, with a store of their own."""
-    made = Stack(cluster, policies)
+    made = LocalDaemons(cluster, policies)
     made.folder = cluster.spec.workdir / f"quicksilver-{name}"
     made.start()
     try:
@@ -209,7 +209,7 @@ def measure(
 ) -> Iterator[Outcome]:
     """Run all variants with all seeds on one cluster, and yield each when it is over.
 
-    Raises ClusterError, StackError, BenchError.
+    Raises ClusterError, LocalDaemonsError, BenchError.
     """
     cluster = Cluster(spec(plan, workdir, base_port))
     progress(f"starting a cluster of {plan.nodes} nodes")

@@ -25,8 +25,8 @@ from quicksilver.bench.relay import closed_figures, paced_figures
 from quicksilver.bench.rig import Progress, submit
 from quicksilver.bench.scale import figures
 from quicksilver.bench.scale.field import TASK_MB, FieldProcess, Plot
+from quicksilver.cluster.local_daemons import ALL_QUEUEABLE, LocalDaemons
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.local_daemons import ALL_QUEUEABLE, Stack
 from quicksilver.workloads.environment import Progresses
 
 POLICIES: Final = {**ALL_QUEUEABLE, "quota": {"policy": "none"}}
@@ -69,7 +69,7 @@ class Bench:
 
     plan: Plan
     rm: Running
-    stack: Stack
+    stack: LocalDaemons
     field: FieldProcess
     load: LoadProcess
     pids: dict[str, int]
@@ -275,7 +275,7 @@ def running(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> It
     with asyncio.Runner() as runner, ExitStack() as exits:
         rm = runner.run(manager.__aenter__())
         exits.callback(lambda: runner.run(manager.__aexit__(None, None, None)))
-        stack = Stack(rm.cluster, POLICIES, proxy={"max_connections": 4 * max(plan.masters)}, keep=False)
+        stack = LocalDaemons(rm.cluster, POLICIES, proxy={"max_connections": 4 * max(plan.masters)}, supervised=False)
         stack.folder.mkdir(parents=True, exist_ok=True)
         exits.callback(stack.stop)
         stack.start_proxy()
@@ -301,7 +301,7 @@ def running(plan: Plan, workdir: Path, base_port: int, progress: Progress) -> It
         yield Bench(plan, rm, stack, field, load, pids, progress)
 
 
-def _await(stack: Stack) -> None:
+def _await(stack: LocalDaemons) -> None:
     end_s = time.monotonic() + _START_S
     while time.monotonic() < end_s and stack.processes["proxy"].poll() is None:
         try:

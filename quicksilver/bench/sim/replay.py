@@ -145,7 +145,7 @@ def record(
 ) -> Iterator[Kept]:
     """Run all on one cluster, and yield each run when it is over.
 
-    Raises ClusterError, StackError, JobFailedError.
+    Raises ClusterError, LocalDaemonsError, JobFailedError.
     """
     plan = real.Plan()
     cluster = Cluster(real.spec(plan, workdir / kind, base_port))

@@ -1,9 +1,9 @@
 """Sockets that outlive the process, by systemd's own protocol.
 
-sd_notify(3), sd_listen_fds(3), systemd.service(5) under FileDescriptorStoreMax=. A process sends its sockets to whoever
-keeps it (systemd, or `quicksilver keep`) and finds them again, by their names, when it is started anew. Who connects
-meanwhile waits in the socket's backlog instead of being refused. Where nobody keeps them, $NOTIFY_SOCKET is not set and
-all of this does nothing. Imports little: the keeper uses it too.
+sd_notify(3), sd_listen_fds(3), systemd.service(5) under FileDescriptorStoreMax=. A process sends its sockets to its
+supervisor (systemd, or `quicksilver supervise`) and gets them back, by their names, when it is restarted. A client that
+connects meanwhile waits in the socket's backlog instead of being refused. Without a supervisor, $NOTIFY_SOCKET is not
+set and this module does nothing. It imports little, because the supervisor uses it too.
 """
 
 from __future__ import annotations

@@ -1,10 +1,15 @@
-"""The version of this installation."""
+"""Names and version of the installed distributions."""
 
 from __future__ import annotations
 
 from importlib import metadata
+from typing import Final
+
+DISTRIBUTION: Final = "yarn-quicksilver"
+LAB: Final = "yarn-quicksilver-lab"
+"""Local clusters, demo, workloads and measurements, which a node does not need."""
 
 
 def version() -> str:
-    """Return the version of the installed distribution, e.g. 0.1.0."""
-    return metadata.version("quicksilver")
+    """Return the version of yarn-quicksilver, e.g. 0.1.0."""
+    return metadata.version(DISTRIBUTION)

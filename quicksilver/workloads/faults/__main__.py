@@ -16,8 +16,8 @@ import click
 import requests
 
 from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.spec import HostPort, NodeAddresses
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.clients import Progress
 from quicksilver.workloads.environment import Progresses, interruptible, one_line_errors
 from quicksilver.workloads.faults import causes, checks, plan
@@ -100,7 +100,7 @@ def node_settings(node: NodeAddresses) -> dict[str, Any]:
 @contextmanager
 def site(
     options: Options, progress: Progress
-) -> Iterator[tuple[Cluster, Stack | None, Toxics | None, Postgres | None]]:
+) -> Iterator[tuple[Cluster, LocalDaemons | None, Toxics | None, Postgres | None]]:
     """Run a cluster with relays between all parts, the store, proxy and sidecars for the time of a with block."""
     spec = ClusterSpec(
         workdir=options.workdir,
@@ -123,13 +123,13 @@ def site(
             own = {"listen": str(spec.master(_OTHER_PROXY)), "upstream": str(spec.master(_TOXIC_UPSTREAM))}
             if store is not None:
                 own["store_url"] = store.url
-            stack = Stack(
+            stack = LocalDaemons(
                 cluster,
                 {**POLICIES, "preempt": {"policy": options.preempt}},
                 proxy=own,
                 sidecar={"proxy_url": spec.master(_TOXIC_REST).url},
                 per_node=node_settings,
-                spare=True,
+                standby=True,
             )
             toxics = stack_of.enter_context(Toxics(links(spec, stack.proxy_rest), options.seed))
         stack_of.callback(cluster.stop, progress)
@@ -195,7 +195,7 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         }
 
 
-def _counts(stack: Stack) -> dict[str, Any]:
+def _counts(stack: LocalDaemons) -> dict[str, Any]:
     try:
         return checks.proxy_counts(stack)
     except requests.RequestException as error:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import requests
 
 from quicksilver.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.processes import containers_below
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.rest import get_json
 
 _LAUNCH: Final = re.compile(r"launchContainer: \[.*/(container_\w+)/default_container_executor\.sh")
@@ -62,7 +62,7 @@ def node_logs(cluster: Cluster) -> list[Path]:
     return [cluster.log(f"nodemanager-{node.name}") for node in cluster.spec.node_addresses]
 
 
-def leftovers(cluster: Cluster, stack: Stack | None, groups: str = "quicksilver") -> list[str]:
+def leftovers(cluster: Cluster, stack: LocalDaemons | None, groups: str = "quicksilver") -> list[str]:
     """Return what is still there of jobs that are all over, after giving it time to go; empty when nothing is.
 
     What `never_launched` names is in the lists of NodeManagers and sidecars until the NodeManager is restarted.
@@ -73,7 +73,7 @@ def leftovers(cluster: Cluster, stack: Stack | None, groups: str = "quicksilver"
     return found
 
 
-def _left(cluster: Cluster, stack: Stack | None, groups: str, stay: Container[str]) -> list[str]:
+def _left(cluster: Cluster, stack: LocalDaemons | None, groups: str, stay: Container[str]) -> list[str]:
     found = [f"process {p.pid} of a container" for p in containers_below(cluster.spec.workdir / "local")]
     try:
         found += _left_in_yarn(cluster, stay)
@@ -111,7 +111,7 @@ def left_at_node(node: Mapping[str, Any], staying: Sequence[Mapping[str, Any]]) 
     return found
 
 
-def _left_in_stack(stack: Stack, stay: Container[str]) -> list[str]:
+def _left_in_stack(stack: LocalDaemons, stay: Container[str]) -> list[str]:
     found = []
     for app in stack.get("/v1/applications?limit=1000")["items"]:
         held = {key: app[key] for key in ("wanted_g", "wanted_q", "live_g", "live_q") if app.get(key)}
@@ -134,7 +134,7 @@ def _container_groups(name: str) -> list[Path]:
     return sorted(found)
 
 
-def proxy_counts(stack: Stack) -> dict[str, Any]:
+def proxy_counts(stack: LocalDaemons) -> dict[str, Any]:
     """Return what the store says of containers: by kind, events."""
     found = stack.get("/v1/summary")
     return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}

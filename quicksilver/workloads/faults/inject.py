@@ -15,8 +15,8 @@ from typing import Any, Final
 import psutil
 
 from quicksilver.cluster import Cluster, ClusterError
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.local_daemons import Stack
 from quicksilver.workloads.clients import Progress
 from quicksilver.workloads.faults import plan
 from quicksilver.workloads.faults.plan import Fault
@@ -56,7 +56,7 @@ class Injector:
     def __init__(
         self,
         cluster: Cluster,
-        stack: Stack | None,
+        stack: LocalDaemons | None,
         toxics: Toxics | None,
         store: Postgres | None,
         progress: Progress,

@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from quicksilver.cluster import ClusterSpec, SiteFileError, confdirs
-from quicksilver.cluster.confdirs import ConfDirs, hosts_text, overlay_root, read_overlay
+from quicksilver.cluster.confdirs import ConfDirs, hosts_text, read_overlay
 from quicksilver.cluster.jars import Jars
 from quicksilver.cluster.siteconf import Properties, read_site
+from quicksilver.common.hadoop.overlays import overlay_root
 
 JARS = Jars(Path("/jars"))
 SCHEDULER = "yarn.resourcemanager.scheduler.address"

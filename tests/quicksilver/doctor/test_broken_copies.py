@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.confdirs import overlay_root
+from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.common.hadoop.xml import read_properties
 from quicksilver.doctor.codes import CODES
 from quicksilver.doctor.site_edit import apply

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quicksilver.cli import cli
-from quicksilver.cluster.confdirs import overlay_root
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
+from quicksilver.common.hadoop.overlays import overlay_root
 from quicksilver.doctor.install import BEGIN, END, install, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
 from quicksilver.doctor.site_edit import apply, layout

@@ -13,7 +13,7 @@ from quicksilver.bench.emulator.masters.masters import Masters, MastersSettings
 from quicksilver.bench.emulator.model import REDUCE, JobRecord, JobSpec, TaskSpec
 from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
 from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
 

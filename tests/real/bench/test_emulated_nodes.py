@@ -11,7 +11,7 @@ from quicksilver.bench.emulator.nodes.nm import Counts
 from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings
 from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, Running, resource_manager, until_running
 from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 from sidecar.gate.start_messages import container_id
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]

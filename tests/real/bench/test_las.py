@@ -16,7 +16,7 @@ from quicksilver.bench.las.master import Master, Site
 from quicksilver.bench.las.umbilical import opened
 from quicksilver.bench.yarn_client import ContainerRefusedError
 from quicksilver.cluster import Cluster
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]
 

@@ -10,7 +10,7 @@ from quicksilver.bench.las.jobs import Job, Scale, Stage
 from quicksilver.bench.las.modes import EXTRA, Mode
 from quicksilver.bench.las.umbilical import opened
 from quicksilver.cluster import Cluster
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.cgroup, pytest.mark.timeout(300)]
 

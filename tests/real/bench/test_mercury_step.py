@@ -9,7 +9,7 @@ from quicksilver.bench.mercury.figures import figures
 from quicksilver.bench.mercury.lanes import Failed, Lanes
 from quicksilver.bench.mercury.plan import Size, Step
 from quicksilver.bench.mercury.step import spec
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 SMALL = Size(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
 

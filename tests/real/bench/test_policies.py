@@ -11,7 +11,7 @@ from quicksilver.bench.policies import real
 from quicksilver.bench.policies.jobs import BATCH, PRODUCTION
 from quicksilver.bench.policies.real import Job, Life, Plan, draw, metrics, spec, variants, wrong
 from quicksilver.cluster import Cluster
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 
 def life(job: Job, began: list[float | None], ended: list[float | None], **counts: int) -> Life:

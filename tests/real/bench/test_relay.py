@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.cluster.testing import free_base_port
+from quicksilver.cluster.ports import free_base_port
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long]
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.testing import free_base_port, relaying
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.http.rest import rest_session
+from tests.real.relays import relaying
 from tests.real.sidecar.processes import Announcer, TrueEnds, proxy, sidecar_process
 from tests.sidecar.fakes import FakeProxy
 

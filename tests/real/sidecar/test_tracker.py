@@ -24,8 +24,8 @@ from hadoop_rpc.connection import Call, Ping, ServerConnection, replace_body
 from hadoop_rpc.protos.yarn_server_pb2 import NodeHeartbeatRequestProto
 from quicksilver.cluster import Cluster, ClusterSpec, processes, state
 from quicksilver.cluster.daemons import node_states, yarn_daemons
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import HostPort
-from quicksilver.cluster.testing import free_base_port
 from quicksilver.common.http.rest import rest_session
 from quicksilver.workloads import clients
 from quicksilver.workloads.clients import Client, Clients

@@ -190,6 +190,6 @@ def test_without_matplotlib_the_page_is_one_error_that_says_what_to_do(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     file = tmp_path / "mercury-1.json"
     file.write_text(json.dumps(mercury_result()))
-    with pytest.raises(QuicksilverError, match=r"no plots without matplotlib.*pip install 'quicksilver\[plots\]'"):
+    with pytest.raises(QuicksilverError, match=r"no plots without matplotlib.*pip install 'yarn-quicksilver\[plots\]'"):
         beside(file)
     assert not file.with_suffix(".html").exists()

@@ -14,11 +14,10 @@ import click
 from rich.console import Console
 
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.demo_report import show
-from quicksilver.local_daemons import Stack
-from quicksilver.run_records import HeldStarts, Way, held_starts, measure
+from quicksilver.demo.report import show
 from quicksilver.workloads.errors import WorkloadError
 from quicksilver.workloads.mapreduce import (
     JobOptions,
@@ -30,6 +29,7 @@ from quicksilver.workloads.mapreduce import (
     start_wordcount,
 )
 from quicksilver.workloads.records import Watch
+from quicksilver.workloads.run_records import HeldStarts, Way, held_starts, measure
 
 INPUT: Final = "/demo/input.txt"
 MAPS: Final = 16
@@ -103,7 +103,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[Way, Way, Hel
         ClusterSpec(workdir=workdir, base_port=base_port, overlay=False, node_memory_mb=NODE_MEMORY_MB, node_vcores=4)
     )
     text = make_text(LINES)
-    stack: Stack | None = None
+    stack: LocalDaemons | None = None
     steps.say("starting a plain YARN cluster: ResourceManager, 3 NodeManagers, HDFS, JobHistoryServer")
     cluster.start(steps.say)
     try:
@@ -111,7 +111,7 @@ def run_demo(workdir: Path, base_port: int, steps: Steps) -> tuple[Way, Way, Hel
         plain = run_job(cluster, "plain", steps)
         steps.say("dropping quicksilver in: restarting YARN with the overlays of hadoop-conf/")
         cluster.restart_yarn(overlay=True, progress=lambda _: None)
-        stack = Stack(cluster, POLICIES)
+        stack = LocalDaemons(cluster, POLICIES)
         stack.start(steps.say)
         through = run_job(cluster, "quicksilver", steps)
         held = held_starts(stack, through)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from quicksilver.cluster.cluster import Cluster
-from quicksilver.local_daemons import Stack
+from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.errors import OutputError
 from quicksilver.workloads.mapreduce import JobResult
 from quicksilver.workloads.records import OPPORTUNISTIC, Watch, application_of, is_master
@@ -142,7 +142,7 @@ def start_times(log: Path) -> dict[str, float]:
     return {container: _seconds(stamp) for stamp, container in _START.findall(log.read_text(errors="replace"))}
 
 
-def held_starts(stack: Stack, way: Way) -> HeldStarts:
+def held_starts(stack: LocalDaemons, way: Way) -> HeldStarts:
     """Return the job's held starts as the proxy recorded them, and how many the NodeManagers' logs confirm.
 
     Raises OutputError when the proxy knows of no container of the job.

@@ -1,45 +1,13 @@
-"""For tests and benchmarks: a free port range, a plain TCP relay, and a pytest fixture with a running cluster."""
+"""A plain TCP relay in place of proxy and sidecars."""
 
 import asyncio
-import os
-import random
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-import pytest
+from quicksilver.cluster.spec import ClusterSpec, HostPort
 
-from quicksilver.cluster.archive import make_archive
-from quicksilver.cluster.cluster import Cluster
-from quicksilver.cluster.errors import PortInUseError
-from quicksilver.cluster.ports import ANY, Listen, check_free
-from quicksilver.cluster.spec import LAST_FIXED_PORT, ClusterSpec, HostPort
-
-_STEP = 200
 _CHUNK_BYTES = 1 << 16
-
-
-def free_base_port(nodes: int = 3, lowest: int = 20000) -> int:
-    """Return a base_port whose whole range is free now; drawn at random, so that test runs side by side seldom meet.
-
-    Those of one `pytest -n` never meet: each takes from bases of its own. Raises PortInUseError when there is none.
-    """
-    worker, workers = worker_of(os.environ)
-    span = ClusterSpec(base_port=1024, nodes=nodes).last_port - 1024 + 1
-    bases = list(range(lowest, LAST_FIXED_PORT + 1 - span, _STEP))[worker::workers]
-    random.shuffle(bases)
-    for base in bases:
-        try:
-            check_free((Listen(HostPort(ANY, base + offset), "test cluster") for offset in range(span)), "")
-        except PortInUseError:
-            continue
-        return base
-    raise PortInUseError(f"no {span} free ports in a row between {lowest} and {LAST_FIXED_PORT}. End other clusters.")
-
-
-def worker_of(env: Mapping[str, str]) -> tuple[int, int]:
-    """Return which process of how many this is under `pytest -n`, counted from 0; (0, 1) without."""
-    return int(env.get("PYTEST_XDIST_WORKER", "gw0")[2:]), int(env.get("PYTEST_XDIST_WORKER_COUNT", "1"))
 
 
 def overlay_relays(spec: ClusterSpec) -> list[tuple[HostPort, HostPort]]:
@@ -125,25 +93,3 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         return
     if writer.can_write_eof():
         writer.write_eof()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def shared_classes(request: pytest.FixtureRequest) -> None:
-    """Make the archive of Hadoop's classes, unless it is there, before tests that start many of its JVMs."""
-    if any(item.get_closest_marker("hadoop") for item in request.session.items):
-        make_archive(free_base_port(1))
-
-
-@pytest.fixture(scope="session")
-def hadoop_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A running plain cluster of 3 nodes for the whole session; use restart_yarn to change it.
-
-    A test that needs it otherwise than `spec.overlay` says calls restart_yarn; nobody turns it back.
-    """
-    spec = ClusterSpec(workdir=tmp_path_factory.mktemp("cluster"), base_port=free_base_port(), overlay=False)
-    cluster = Cluster(spec)
-    cluster.start()
-    try:
-        yield cluster
-    finally:
-        cluster.stop()

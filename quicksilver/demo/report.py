@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.run_records import HeldStarts, Percentiles, Way
 from quicksilver.workloads.records import OPPORTUNISTIC
+from quicksilver.workloads.run_records import HeldStarts, Percentiles, Way
 
 
 def show(console: Console, plain: Way, through: Way, held: HeldStarts, words: int) -> None:

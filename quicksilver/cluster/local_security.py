@@ -11,7 +11,7 @@ from quicksilver.common.http.tokens import Role, add_token, read_tokens
 _PROXY: Final = "proxy"
 
 
-class StackSecurity:
+class LocalSecurity:
     """The files, in a folder of their own; made when they are missing."""
 
     def __init__(self, folder: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.run_records import Percentiles, assignment_delays, start_times
+from quicksilver.workloads.run_records import Percentiles, assignment_delays, start_times
 
 LOG = """\
 2026-01-01 10:00:00,000 INFO [x] org.apache.TaskAttemptImpl: attempt_1_0001_m_000000_0 TaskAttempt Transitioned from NEW to UNASSIGNED

@@ -19,10 +19,10 @@ from ruamel.yaml import YAML
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.kerberos import PRODUCT, REALM
+from quicksilver.cluster.local_security import LocalSecurity
 from quicksilver.cluster.spec import HostPort, NodeAddresses, RmAddresses
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.tokens import Role
-from quicksilver.local_security import StackSecurity
 
 READY_S: Final = 90.0
 _POLL_S: Final = 0.1
@@ -35,11 +35,11 @@ ALL_QUEUEABLE: Final[Mapping[str, Any]] = {"queues": "*", "routes": [{"policy": 
 """The simplest `policies:` section: every container of every queue is queueable."""
 
 
-class StackError(QuicksilverError):
+class LocalDaemonsError(QuicksilverError):
     """Proxy or a sidecar did not come up."""
 
 
-class Stack:
+class LocalDaemons:
     """One proxy and one sidecar per node in front of a cluster that runs with the overlay."""
 
     def __init__(
@@ -48,25 +48,25 @@ class Stack:
         policies: Mapping[str, Any] = ALL_QUEUEABLE,
         proxy: Mapping[str, Any] | None = None,
         sidecar: Mapping[str, Any] | None = None,
-        keep: bool = True,
-        spare: bool = False,
+        supervised: bool = True,
+        standby: bool = False,
         per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
         security: bool = False,
     ) -> None:
         """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
 
-        keep: each process runs below `quicksilver keep`, which starts it again when it ends.
-        spare: with `keep`, another process that has loaded the program stands by for each; twice the work of a start.
+        supervised: each process runs below `quicksilver supervise`, which restarts it when it ends.
+        standby: beside each supervised process, a loaded one waits to take over; a start costs twice as much.
         per_node: returns what a node's sidecar has besides `sidecar`.
-        security: REST by TLS, with certificates of the stack's own CA, and tokens.
+        security: REST by TLS, with certificates of a CA of their own, and tokens.
         """
-        self.cluster, self.keep, self._spare = cluster, keep, spare
+        self.cluster, self.supervised, self._standby = cluster, supervised, standby
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
         self._per_node = per_node
-        self.security = StackSecurity(self.folder / "tls") if security else None
+        self.security = LocalSecurity(self.folder / "tls") if security else None
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        """By name: `proxy`, `node1`, ...; with `keep`, their keepers."""
+        """By name: `proxy`, `node1`, ...; when supervised, their supervisors."""
         self._logs: list[IO[bytes]] = []
 
     @property
@@ -103,7 +103,7 @@ class Stack:
     def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
         """Start all and return when the proxy has a fresh report of every node.
 
-        Raises StackError naming the log of what failed; the others are stopped then.
+        Raises LocalDaemonsError naming the log of what failed; the others are stopped then.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -168,8 +168,8 @@ class Stack:
     def _spawn(self, name: str, arguments: list[str]) -> None:
         log = self.log(name).open("ab")
         self._logs.append(log)
-        kept = ["keep", "--spare" if self._spare else "--no-spare", "--"] if self.keep else []
-        command = [sys.executable, "-m", "quicksilver", *kept, *arguments]
+        supervisor = ["supervise", "--standby" if self._standby else "--no-standby", "--"] if self.supervised else []
+        command = [sys.executable, "-m", "quicksilver", *supervisor, *arguments]
         env = {k: v for k, v in os.environ.items() if not k.startswith(("QUICKSILVER_", "HADOOP_"))}
         if self.cluster.spec.kerberos:
             env |= self.cluster.kerberos.env
@@ -178,20 +178,20 @@ class Stack:
         )
 
     def pid(self, name: str) -> int | None:
-        """Return the pid of the proxy or of a node's sidecar; None while it is being started again."""
+        """Return the pid of the proxy or of a node's sidecar; None during a restart."""
         process = self.processes[name]
-        if not self.keep:
+        if not self.supervised:
             return process.pid if process.poll() is None else None
         try:
             children = psutil.Process(process.pid).children()
         except psutil.NoSuchProcess:
             return None
-        return min(children, key=_began).pid if children else None  # the other one is the spare
+        return min(children, key=_began).pid if children else None  # the other one is the standby process
 
     def kill(self, name: str, timeout_s: float = READY_S) -> int:
-        """End the proxy or a node's sidecar by SIGKILL; its keeper starts it again. Returns the pid that was killed.
+        """End the proxy or a node's sidecar by SIGKILL; its supervisor restarts it. Returns the pid that was killed.
 
-        Raises StackError when there is none within `timeout_s`, as the keeper ended.
+        Raises LocalDaemonsError when there is none within `timeout_s`, because the supervisor ended.
         """
         return self._signal(name, signal.SIGKILL, timeout_s)
 
@@ -203,22 +203,22 @@ class Stack:
         deadline = time.monotonic() + timeout_s
         while (pid := self.pid(name)) is None:
             if time.monotonic() > deadline:
-                raise StackError("has no process", place=name, remedy=self._tail(name))
+                raise LocalDaemonsError("has no process", place=name, remedy=self._tail(name))
             time.sleep(_POLL_S)
         os.kill(pid, number)
         return pid
 
     def wait(self, timeout_s: float = READY_S) -> None:
-        """Return when every node takes queueable containers. Raises StackError when one does not in time."""
+        """Return when every node takes queueable containers. Raises LocalDaemonsError when one does not in time."""
         wanted = {str(node.rpc) for node in self.cluster.spec.node_addresses}
         deadline = time.monotonic() + timeout_s
         missing = wanted
         while missing:
             for name, process in self.processes.items():
                 if process.poll() is not None:
-                    raise StackError(f"ended with {process.returncode}", place=name, remedy=self._tail(name))
+                    raise LocalDaemonsError(f"ended with {process.returncode}", place=name, remedy=self._tail(name))
             if time.monotonic() > deadline:
-                raise StackError(
+                raise LocalDaemonsError(
                     f"no fresh report of {', '.join(sorted(missing))} within {timeout_s:.0f} s",
                     place="proxy",
                     remedy=f"read the logs in {self.folder}",
@@ -257,7 +257,7 @@ class Stack:
             try:
                 process.wait(_GRACE_S)
             except subprocess.TimeoutExpired:
-                process.kill()  # with its keeper the process ends
+                process.kill()  # the process ends with its supervisor
                 process.wait()
         self.processes.clear()
         for log in self._logs:
@@ -273,9 +273,9 @@ def _began(process: psutil.Process) -> tuple[float, int]:
 
 
 @contextmanager
-def running(cluster: Cluster, *, keep: bool = True, **sections: Any) -> Iterator[Stack]:
-    """Run proxy and sidecars for the time of a with block; `keep` and `sections` as Stack takes them."""
-    stack = Stack(cluster, keep=keep, **sections)
+def running(cluster: Cluster, *, supervised: bool = True, **sections: Any) -> Iterator[LocalDaemons]:
+    """Run proxy and sidecars for the time of a with block; the arguments are those of LocalDaemons."""
+    stack = LocalDaemons(cluster, supervised=supervised, **sections)
     stack.start()
     try:
         yield stack

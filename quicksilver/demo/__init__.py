@@ -1,0 +1,1 @@
+"""`quicksilver demo`: one job on plain YARN and through quicksilver."""
