@@ -8,9 +8,9 @@ from typing import Final
 
 import pytest
 
+from quicksilver.workloads.vm.kernel import Kernel, KernelMissingError, find_kernel
+from quicksilver.workloads.vm.machine import run, why_not
 from tests.paths import ROOT
-from tests.vm.kernel import Kernel, KernelMissingError, find_kernel
-from tests.vm.machine import run, why_not
 
 CHECKOUT: Final = ROOT
 CACHE: Final = CHECKOUT / "run" / "vm"

@@ -21,6 +21,9 @@ from quicksilver.bench.resize.stand_ins import BenchError
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads import dockerd
 from quicksilver.workloads.environment import Progresses
+from quicksilver.workloads.vm.kernel import KernelMissingError, find_kernel
+from quicksilver.workloads.vm.machine import MachineError, why_not
+from quicksilver.workloads.vm.machine import run as run_in_vm
 
 Progress = Callable[[str], None]
 Measured = tuple[dict[str, Any], Any]
@@ -125,9 +128,6 @@ def many(plan: Plan) -> Measured:
 
 def vm(plan: Plan) -> Measured:
     """Measure the resizer by cgroup v2 in an emulated machine: only its ratio to a bare write says something."""
-    from tests.vm.kernel import KernelMissingError, find_kernel  # only a checkout has them
-    from tests.vm.machine import MachineError, run, why_not
-
     if why := why_not():
         raise BenchError(why, place="vm")
     arguments = f"{plan.vm_rounds} {plan.vm_attaches}"
@@ -135,7 +135,7 @@ def vm(plan: Plan) -> Measured:
     try:
         kernel = find_kernel(_CHECKOUT / "run" / "vm")
         with tempfile.TemporaryDirectory(prefix="qs-") as scratch:
-            ended = run(kernel, _CHECKOUT, command, Path(scratch), timeout_s=_VM_S)
+            ended = run_in_vm(kernel, _CHECKOUT, command, Path(scratch), timeout_s=_VM_S)
     except (KernelMissingError, MachineError) as error:
         raise BenchError(str(error), place="vm") from error
     lines = [line for line in ended.output.splitlines() if line.startswith("{")]

@@ -100,5 +100,7 @@ def test_parquet_holds_the_same(tmp_path: Path) -> None:
 def test_without_pyarrow_it_is_said_before_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     needs(["csv", "json", "html"], tmp_path)
-    with pytest.raises(QuicksilverError, match=r"no Parquet without pyarrow; run pip install 'yarn-quicksilver\[parquet\]'"):
+    with pytest.raises(
+        QuicksilverError, match=r"no Parquet without pyarrow; run pip install 'yarn-quicksilver\[parquet\]'"
+    ):
         needs(["csv", "parquet"], tmp_path)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.vm.initramfs import pack
-from tests.vm.kernel import Kernel
+from quicksilver.workloads.vm.initramfs import pack
+from quicksilver.workloads.vm.kernel import Kernel
 
 QEMU: Final = "qemu-system-x86_64"
 MARK: Final = "quicksilver-vm-exit="

@@ -1,0 +1,1 @@
+"""A virtual machine of its own for what needs another kernel."""
