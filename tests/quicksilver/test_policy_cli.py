@@ -20,7 +20,7 @@ def test_list() -> None:
     rows = json.loads(out)
     assert code == 0
     assert {row["slot"] for row in rows} == set(SLOTS)
-    assert all(row["usable"] and row["package"].startswith("quicksilver ") for row in rows)
+    assert all(row["usable"] and row["package"].startswith("yarn-quicksilver ") for row in rows)
     code, out, _ = run("list", "--slot", "place")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()[1:]] == ["least_queue", "random", "topk_wait", "variance"]
