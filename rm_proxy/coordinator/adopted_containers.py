@@ -23,7 +23,7 @@ ENDS: Final = frozenset((EventKind.SHED, EventKind.LOST, EventKind.FAILED, Event
 """Events of which a completion comes, or gets its meaning."""
 
 
-class Inheritance:
+class AdoptedContainers:
     """Gives attempts what reports show of them; `shed` is told the node and what it is to give up."""
 
     def __init__(self, attempt_of: Callable[[str], Attempt | None], shed: Callable[[str, Shed], None]) -> None:

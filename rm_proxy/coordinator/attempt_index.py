@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rm_proxy.attempt.attempt import Attempt
 
 
-class Roll(OrderedDict[str, Attempt]):
+class AttemptIndex(OrderedDict[str, Attempt]):
     """All attempts that are remembered; what is done each second is done with `living` alone."""
 
     def __init__(self) -> None:

@@ -18,7 +18,7 @@ from rm_proxy.domain.records import AppRecord
 GONE: Final = "its application holds it no longer"
 
 
-class TakeOver:
+class AttemptRestore:
     """The attempts of the coordinator as they are written down and restored.
 
     attempts: by id; of_app: the same by application, the oldest first; known: takes in an application's record.

@@ -13,13 +13,13 @@ from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report, 
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Effect, Estimated, Turned
 from rm_proxy.attempt.held_containers import HeldContainer
-from rm_proxy.coordinator.adopted_containers import ENDS, Inheritance
-from rm_proxy.coordinator.attempt_restore import TakeOver, end_earlier
-from rm_proxy.coordinator.error_budget import Budget, Order
-from rm_proxy.coordinator.event_acks import Receipts
+from rm_proxy.coordinator.adopted_containers import ENDS, AdoptedContainers
+from rm_proxy.coordinator.attempt_restore import AttemptRestore, end_earlier
+from rm_proxy.coordinator.error_budget import ErrorBudget, Order
+from rm_proxy.coordinator.event_acks import EventAcks
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.promotion_choice import Promoter
-from rm_proxy.coordinator.settings_change import Requota
+from rm_proxy.coordinator.settings_change import SettingsChange
 from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.usage_history import LocalTime, utc
 from rm_proxy.coordinator.yarn_inventory import Inventory, Limits
@@ -34,7 +34,7 @@ MAX_UNLISTED: Final = 1_000
 
 
 class Coordinator(Inventory):
-    """A machine: records and reports in, placements and acknowledgements out. It is the attempts' ClusterView."""
+    """A machine: records and reports in, placements and acknowledgements out. It is the attempts' World."""
 
     def __init__(
         self,
@@ -45,17 +45,17 @@ class Coordinator(Inventory):
     ) -> None:
         """`local`: Unix time to the local time, in which the days of the use history are counted."""
         super().__init__(policies, rng, limits)
-        self.budget = Budget(self.limits.budget)
-        self.takeover = TakeOver(self, self.attempts, self._of_app, self.yarn_app)
+        self.budget = ErrorBudget(self.limits.budget)
+        self.takeover = AttemptRestore(self, self.attempts, self._of_app, self.yarn_app)
         self._urgent: list[Effect] = []
         self.targets = TargetSetter(local)
         self.promoter = Promoter(self.limits.no_promotion)
         self._promoted: dict[str, set[str]] = {}
-        self._requota = Requota(self, self.attempts, self.mover.shed)
+        self._requota = SettingsChange(self, self.attempts, self.mover.shed)
         self.serving = True
         """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
-        self._receipts = Receipts(self._settled)
-        self._inheritance = Inheritance(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
+        self._receipts = EventAcks(self._settled)
+        self._inheritance = AdoptedContainers(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
 
     # Attempts
 

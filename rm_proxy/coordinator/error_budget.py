@@ -92,7 +92,7 @@ class _App:
     why: str = ""
 
 
-class Budget:
+class ErrorBudget:
     """A machine: faults and lateness in, who is to be in bypass out."""
 
     def __init__(self, limits: BudgetLimits | None = None) -> None:

@@ -13,7 +13,7 @@ KEPT_S: Final = 60.0
 """An event is kept no longer for an application master that does not confirm: its later events have to come through."""
 
 
-class Receipts:
+class EventAcks:
     """The events of each node that are not settled, by number; those of an earlier boot of a sidecar are forgotten."""
 
     def __init__(self, settled: Callable[[str], bool]) -> None:

@@ -14,7 +14,7 @@ TELL_RATIO: Final = 0.1
 """What differs by no more than this part from what a sidecar reckons with is not told."""
 
 
-class Outlook:
+class JobOutlook:
     """A machine: expectations in, task-seconds and news for sidecars out.
 
     expects: what is expected of a task by application and request priority; None for an unknown application.

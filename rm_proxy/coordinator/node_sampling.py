@@ -21,7 +21,7 @@ MAX_HINTED: Final = 64
 """Hosts that an ask names are shown beside the sample, when it names at most so many."""
 
 
-class Shortlist:
+class NodeSampling:
     """The candidates among the coordinator's `nodes`, which may change at any time."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:

@@ -15,7 +15,7 @@ from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.moves import Mover
-from rm_proxy.coordinator.node_sampling import Shortlist
+from rm_proxy.coordinator.node_sampling import NodeSampling
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.shadow import Shadow
 
@@ -29,7 +29,7 @@ class Places(ABC):
         self.nodes: dict[str, Node] = {}
         self.mover = Mover(self)
         self.shadow = Shadow()
-        self._shortlist = Shortlist(self.nodes)
+        self._shortlist = NodeSampling(self.nodes)
         self._now_s = 0.0
         """When the last round was; Unix seconds."""
         self._effects: list[Effect] = []

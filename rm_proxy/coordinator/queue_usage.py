@@ -18,7 +18,7 @@ class _Sum:
     by_user: dict[str, Resources] = field(default_factory=dict)
 
 
-class QueueUse:
+class QueueUsage:
     """Charges of application attempts: one sum each, replaced as a whole."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ class _Held:
     waiting: list[tuple[HeldContainer, str]] = field(default_factory=list)
 
 
-class Requota:
+class SettingsChange:
     """A machine: changes of settings and rounds in, containers to shed out (`shed` takes node and container)."""
 
     def __init__(self, world: ClusterView, attempts: Mapping[str, Attempt], shed: Callable[[str, Shed], None]) -> None:

@@ -13,7 +13,7 @@ from policies.model import Limit, NodeUse, NodeView, Resources, ShedTarget
 from quicksilver.common.messages import Report, Targets
 from rm_proxy.attempt.effects import Decided, Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.coordinator.usage_history import LocalTime, UseHistory, utc
+from rm_proxy.coordinator.usage_history import LocalTime, UsageHistory, utc
 from rm_proxy.domain.records import DecisionRecord
 
 SCORES: Final = 10
@@ -40,7 +40,7 @@ class TargetSetter:
     """A machine: nodes in, targets out, once a round. `history` learns from the reports."""
 
     def __init__(self, local: Callable[[float], LocalTime] = utc) -> None:
-        self.history = UseHistory(local)
+        self.history = UsageHistory(local)
         self._nodes: dict[str, _InForce] = {}
         self._policies: dict[str, str] = {}
         self._policed: set[str] = set()

@@ -118,7 +118,7 @@ class _Running:
     shown: tuple[Usual, ...] | None = None
 
 
-class UseHistory:
+class UsageHistory:
     """A machine: use of nodes in, rows for the store out.
 
     local: Unix time to the local time, as `time.localtime` does it; a week begins on Monday at 00:00 of it.

@@ -1,4 +1,4 @@
-"""What YARN says of nodes, queues and applications, and what attempts ask of it: the rest of their ClusterView."""
+"""What YARN says of nodes, queues and applications, and what attempts ask of it: the rest of their World."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.effects import BadTags
 from rm_proxy.attempt.held_containers import HeldContainer
-from rm_proxy.coordinator.attempt_index import Roll
+from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.error_budget import BudgetLimits
-from rm_proxy.coordinator.job_outlook import Outlook
+from rm_proxy.coordinator.job_outlook import JobOutlook
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.placement import Places
-from rm_proxy.coordinator.queue_usage import QueueUse, parents
+from rm_proxy.coordinator.queue_usage import QueueUsage, parents
 from rm_proxy.domain.ids import app_of_attempt, app_of_container
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.estimates.duration_tags import bad_tags
@@ -53,13 +53,13 @@ class Inventory(Places):
         self.limits = limits or Limits()
         self.estimator = Estimator()
         self.speeds = Speeds()
-        self.attempts = Roll()
+        self.attempts = AttemptIndex()
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
-        self.outlook = Outlook(self._expects, self._living)
+        self.outlook = JobOutlook(self._expects, self._living)
         self._apps: dict[str, AppView] = {}
         self._of_app: dict[str, list[Attempt]] = {}
-        self._use = QueueUse()
+        self._use = QueueUsage()
         self._capacity: Resources | None = None
         self._acked: dict[str, tuple[str, int]] = {}
         """By node: the life of its sidecar, and the last event taken in."""
@@ -141,7 +141,7 @@ class Inventory(Places):
     def _held(self, container_id: str) -> bool:
         return self._holder(container_id) is not None
 
-    # ClusterView, beside what `Places` answers
+    # World, beside what `Places` answers
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""

@@ -15,7 +15,7 @@ from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import coordinator as coordinator_module
 from rm_proxy.coordinator import node_sampling
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.queue_usage import QueueUse
+from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.service.queue_views import all_queues, one_queue
 from rm_proxy.yarn.models import YarnQueue
@@ -288,7 +288,7 @@ def test_the_sample_changes() -> None:
 
 
 def test_charges_replace_each_other_and_fall_to_nothing() -> None:
-    use = QueueUse()
+    use = QueueUsage()
     use.charge("a1", "root.q", "u", Resources(1024, 1))
     use.charge("a2", "root.q", "v", Resources(2048, 2))
     use.charge("a1", "root.q", "u", Resources(512, 1))

@@ -10,25 +10,25 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Phase, Refused, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, Budget, BudgetLimits, FaultKind, Sum
+from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, BudgetLimits, ErrorBudget, FaultKind, Sum
 from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
 
 LIMITS = BudgetLimits(window_s=60, app_faults=3, faults=5, apps=2, apps_ratio=0.5, quiet_s=100, trial_s=50)
 ALIVE = [f"application_1_{n:04}" for n in range(1, 5)]
 
 
-def spend(budget: Budget, now_s: float, *apps: str, kind: FaultKind = FaultKind.POLICY) -> None:
+def spend(budget: ErrorBudget, now_s: float, *apps: str, kind: FaultKind = FaultKind.POLICY) -> None:
     for app_id in apps:
         for _ in range(budget.limits.app_faults):
             budget.note(kind, app_id, now_s)
 
 
-def turns(budget: Budget, now_s: float, alive: list[str] = ALIVE) -> list[tuple[str, str]]:
+def turns(budget: ErrorBudget, now_s: float, alive: list[str] = ALIVE) -> list[tuple[str, str]]:
     return [(turn.app_id, turn.phase.value) for turn in budget.round(alive, now_s)]
 
 
 def test_one_application_goes_alone_is_tried_and_comes_back() -> None:
-    budget, app = Budget(LIMITS), ALIVE[0]
+    budget, app = ErrorBudget(LIMITS), ALIVE[0]
     budget.note(FaultKind.PROTOCOL, app, 0)
     budget.note(FaultKind.PROTOCOL, app, 1)
     assert turns(budget, 1) == [] and budget.reason(app) == ""
@@ -44,7 +44,7 @@ def test_one_application_goes_alone_is_tried_and_comes_back() -> None:
 
 
 def test_a_trial_that_fails_makes_the_next_quiet_time_longer() -> None:
-    budget, app = Budget(LIMITS), ALIVE[0]
+    budget, app = ErrorBudget(LIMITS), ALIVE[0]
     spend(budget, 0, app)
     assert turns(budget, 0) == [(app, "bypass")]
     assert turns(budget, 100) == [(app, "trial")]
@@ -58,7 +58,7 @@ def test_a_trial_that_fails_makes_the_next_quiet_time_longer() -> None:
 
 
 def test_faults_in_bypass_keep_it_there() -> None:
-    budget, app = Budget(LIMITS), ALIVE[0]
+    budget, app = ErrorBudget(LIMITS), ALIVE[0]
     spend(budget, 0, app)
     turns(budget, 0)
     budget.note(FaultKind.PROTOCOL, app, 90)
@@ -66,20 +66,20 @@ def test_faults_in_bypass_keep_it_there() -> None:
 
 
 def test_old_faults_are_forgotten() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     for now_s in range(0, 1000, 40):
         budget.note(FaultKind.POLICY, ALIVE[0], now_s)
         assert turns(budget, now_s) == []
 
 
 def test_a_fault_of_our_own_is_enough() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     budget.note(FaultKind.INTERNAL, ALIVE[0], 0)
     assert turns(budget, 0) == [(ALIVE[0], "bypass")]
 
 
 def test_many_applications_take_the_cluster_with_them() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     spend(budget, 0, *ALIVE[:2])
     assert ("", "bypass") in turns(budget, 0)
     assert budget.reason("application_1_0099").startswith("2 of 4 applications spent their error budgets")
@@ -87,23 +87,23 @@ def test_many_applications_take_the_cluster_with_them() -> None:
 
 
 def test_few_of_many_do_not() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     spend(budget, 0, *ALIVE[:2])
     assert ("", "bypass") not in turns(budget, 0, [f"application_1_{n:04}" for n in range(1, 10)])
 
 
 def test_faults_of_nobody_take_the_cluster() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     for _ in range(5):
         budget.note(FaultKind.INTERNAL, "", 0)
     assert turns(budget, 0) == [("", "bypass")]
 
 
 def test_lateness_takes_the_cluster_and_one_pause_does_not() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     budget.measure(3600.0, 3600.0, 10)
     assert turns(budget, 10) == []
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     for now_s in range(0, 30, 2):
         budget.measure(1.5, 2.0, now_s)
     assert turns(budget, 30) == [("", "bypass")]
@@ -111,15 +111,15 @@ def test_lateness_takes_the_cluster_and_one_pause_does_not() -> None:
 
 
 def test_what_is_as_late_as_a_healthy_one_counts_for_nothing() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     for now_s in range(200):
         budget.measure(0.9, 1.0, now_s)
         assert turns(budget, now_s) == []
 
 
-def back_on_trial(now_s: float) -> Budget:
+def back_on_trial(now_s: float) -> ErrorBudget:
     """A cluster that went to bypass and is tried again at `now_s`."""
-    budget = Budget(BudgetLimits(60, 3, 5, 2, 0.5, quiet_s=100, trial_s=50, trial_ratio=0.5))
+    budget = ErrorBudget(BudgetLimits(60, 3, 5, 2, 0.5, quiet_s=100, trial_s=50, trial_ratio=0.5))
     for _ in range(5):
         budget.note(FaultKind.INTERNAL, "", now_s - 200)
     assert turns(budget, now_s - 200) == [("", "bypass")]
@@ -150,7 +150,7 @@ def test_a_failing_trial_ends_at_once() -> None:
 def test_one_that_was_over_its_budget_before_does_not_fail_the_trial() -> None:
     budget = back_on_trial(300)
     tried = next(app_id for app_id in ALIVE if not budget.reason(app_id))
-    budget = Budget(budget.limits)
+    budget = ErrorBudget(budget.limits)
     for _ in range(5):
         budget.note(FaultKind.INTERNAL, "", 0)
     turns(budget, 0)
@@ -163,7 +163,7 @@ def test_one_that_was_over_its_budget_before_does_not_fail_the_trial() -> None:
 
 
 def test_orders_rule_over_the_budget_and_auto_begins_anew() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     assert budget.command("on", 0) == [Turned("", Phase.BYPASS, "ordered")]
     assert budget.reason(ALIVE[0]) == "ordered" and turns(budget, 10_000) == []
     budget.command("off", 10_000)
@@ -186,7 +186,7 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=80))
 def test_turns_tell_all_that_changes_and_a_quiet_cluster_comes_back(steps: list[tuple[str, object, object]]) -> None:
     """Whoever hears of the turns alone knows who is in bypass; after hours without a fault nobody is."""
-    budget, now_s = Budget(LIMITS), 0.0
+    budget, now_s = ErrorBudget(LIMITS), 0.0
     cluster, apps = Phase.ACTIVE, dict[str, Phase]()
 
     def hear(turned: list[Turned]) -> None:
@@ -235,7 +235,7 @@ def test_a_sum_holds_a_window_give_or_take_a_part(steps: list[tuple[float, int]]
 
 
 def test_memory_is_bounded() -> None:
-    budget = Budget(LIMITS)
+    budget = ErrorBudget(LIMITS)
     for number in range(MAX_APPS + 500):
         budget.note(FaultKind.PROTOCOL, f"application_1_{number}", number)
     assert len(budget._apps) == MAX_APPS

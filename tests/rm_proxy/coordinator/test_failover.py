@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import Ack, ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.effects import DropHeld
-from rm_proxy.coordinator.event_acks import KEPT_S, Receipts
+from rm_proxy.coordinator.event_acks import KEPT_S, EventAcks
 from rm_proxy.domain import exit_codes, ids
 from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, coordinator, ended, event, node_id, report, row
 
@@ -126,7 +126,7 @@ def test_nothing_that_is_open_is_acknowledged_and_nothing_for_ever_open(
     events: list[tuple[int, bool]], later_s: float
 ) -> None:
     settled = {f"c{seq}" for seq, over in events if over}
-    receipts = Receipts(settled.__contains__)
+    receipts = EventAcks(settled.__contains__)
     for seq, _ in events:
         receipts.keep("n", "b", seq, f"c{seq}", 0.0)
     open_ = [seq for seq, _ in events if f"c{seq}" not in settled] if later_s < KEPT_S else []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policies.model import Resources
 from rm_proxy.coordinator import usage_history
-from rm_proxy.coordinator.usage_history import MINUTES, SLOTS, UseHistory, Week, utc, weeks_of
+from rm_proxy.coordinator.usage_history import MINUTES, SLOTS, UsageHistory, Week, utc, weeks_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage
@@ -27,7 +27,7 @@ def used(memory_mb: int) -> Resources:
     return Resources(memory_mb, memory_mb / 1000)
 
 
-def see(history: UseHistory, begin_s: float, *by_slot: int, every_s: float = 30.0) -> None:
+def see(history: UsageHistory, begin_s: float, *by_slot: int, every_s: float = 30.0) -> None:
     """Report a use for each quarter of an hour from `begin_s` on, and once after them."""
     for number, memory_mb in enumerate(by_slot):
         for step in range(int(900 / every_s)):
@@ -36,7 +36,7 @@ def see(history: UseHistory, begin_s: float, *by_slot: int, every_s: float = 30.
 
 
 def test_a_slot_is_counted_when_it_is_over() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000)
     [row] = history.changed(1000, 0.0)
     assert row == UseRecord(NODE, 0, 1, 1000, 1000, 1.0, 1.0, 0.0)
@@ -44,7 +44,7 @@ def test_a_slot_is_counted_when_it_is_over() -> None:
 
 
 def test_the_mean_is_by_time_and_the_peak_by_moment() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     history.observe(NODE, used(0), MONDAY_S)
     for second in range(0, 900, 45):
         history.observe(NODE, used(3000 if second < 450 else 1000), MONDAY_S + second)
@@ -56,7 +56,7 @@ def test_the_mean_is_by_time_and_the_peak_by_moment() -> None:
 
 
 def test_a_slot_that_was_hardly_seen_is_not_counted() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     for second in (0, 100, 200, 400, 899, 900):
         history.observe(NODE, used(1000), MONDAY_S + second)  # a gap counts a minute at most
     assert history.changed(1000, 0.0) == []
@@ -69,7 +69,7 @@ def test_a_slot_that_was_hardly_seen_is_not_counted() -> None:
 def test_slots_of_the_week(moment: tuple[int, int, int], slot: int) -> None:
     day, hour, minute = moment
     now_s = datetime(2026, 1, day, hour, minute, tzinfo=UTC).timestamp()
-    history = UseHistory()
+    history = UsageHistory()
     see(history, now_s - now_s % 900, 500)
     assert [row.slot for row in history.changed(1000, 0.0)] == [slot]
 
@@ -78,7 +78,7 @@ def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TZ", "Asia/Kolkata")  # 5:30 ahead
     time.tzset()
     try:
-        history = UseHistory(time.localtime)
+        history = UsageHistory(time.localtime)
         see(history, MONDAY_S, 500)
         assert [row.slot for row in history.changed(1000, 0.0)] == [22]
     finally:
@@ -87,7 +87,7 @@ def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_weeks_follow_each_other_and_the_peak_comes_down_slowly() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     found = []
     for week, memory_mb in enumerate((1000, 3000, 2000)):
         see(history, MONDAY_S + week * WEEK_S, memory_mb)
@@ -108,7 +108,7 @@ def test_old_weeks_fade() -> None:
 
 
 def test_what_is_usual_ahead() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000, 2000, 3000)
     now_s = MONDAY_S + WEEK_S + 60
     history.observe(NODE, used(0), now_s)
@@ -124,14 +124,14 @@ def test_what_is_usual_ahead() -> None:
 
 
 def test_the_week_goes_round() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000)
     history.observe(NODE, used(0), MONDAY_S + WEEK_S - 60)
     assert [u.begins_s for u in history.usual(NODE)] == [MONDAY_S + WEEK_S]
 
 
 def test_the_last_minutes() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     for second, memory_mb in ((0, 10), (30, 50), (59, 20), (60, 30), (200, 5)):
         history.observe(NODE, used(memory_mb), MONDAY_S + second)
     assert [use.memory_mb for use in history.recent(NODE)] == [5, 30, 50]
@@ -142,24 +142,24 @@ def test_the_last_minutes() -> None:
 
 
 def test_the_clock_may_be_set_back() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000)
     history.observe(NODE, used(9000), MONDAY_S + 100)
     assert history.recent(NODE)[0].memory_mb == 0
 
 
 def test_rows_come_back_from_the_store() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000, 2000)
     rows = history.changed(1000, 0.0)
-    again = UseHistory()
+    again = UsageHistory()
     again.restore(weeks_of(rows))
     again.observe(NODE, used(0), MONDAY_S + WEEK_S)
     assert [u.mean.memory_mb for u in again.usual(NODE)] == [1000, 2000]
 
 
 def test_what_was_seen_since_the_start_counts_as_one_week_more() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 5000)
     stored = [UseRecord(NODE, slot, 4, 100, 200, 1, 2, 0.0) for slot in (0, 1, 5)]
     history.restore(weeks_of(stored))
@@ -168,7 +168,7 @@ def test_what_was_seen_since_the_start_counts_as_one_week_more() -> None:
 
 
 def test_rows_are_given_once_and_no_more_than_wanted() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1, 2, 3)
     assert [row.slot for row in history.changed(2, 7.0)] == [0, 1]
     assert [(row.slot, row.at_s) for row in history.changed(2, 8.0)] == [(2, 8.0)]
@@ -182,7 +182,7 @@ def test_rows_out_of_range_are_left_out() -> None:
 
 def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(usage_history, "MAX_NODES", 2)
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1)
     history.restore(weeks_of([UseRecord(f"n{n}:1", 0, 1, 1, 1, 1, 1, 0.0) for n in range(2, 5)]))
     assert list(history._weeks) == ["n3:1", "n4:1"]
@@ -190,7 +190,7 @@ def test_nodes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_that_comes_back_has_its_weeks() -> None:
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000)
     history.left(NODE)
     assert history.recent(NODE) == ()
@@ -207,12 +207,12 @@ def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
     store.close()
     store = Store(f"sqlite:///{tmp_path / 'q.db'}")
     store.open()
-    history = UseHistory()
+    history = UsageHistory()
     see(history, MONDAY_S, 1000, 2000)
     store.write(history.changed(1000, MONDAY_S))
     see(history, MONDAY_S + WEEK_S, 3000)
     store.write(history.changed(1000, MONDAY_S))
-    again = UseHistory()
+    again = UsageHistory()
     again.restore(stored_usage(store))
     store.close()
     again.observe(NODE, used(0), MONDAY_S + 2 * WEEK_S)
@@ -221,7 +221,7 @@ def test_weeks_outlive_the_proxy(tmp_path: Path) -> None:
 
 @given(st.lists(st.tuples(st.integers(1, 2000), st.integers(0, 100_000)), min_size=1, max_size=60))
 def test_means_lie_within_what_was_seen_and_peaks_are_no_lower(steps: list[tuple[int, int]]) -> None:
-    history, now_s = UseHistory(utc), MONDAY_S
+    history, now_s = UsageHistory(utc), MONDAY_S
     for after_s, memory_mb in steps:
         now_s += after_s
         history.observe(NODE, used(memory_mb), now_s)
