@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from policies.model import Kind
@@ -12,6 +12,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Announce, Effect
 from rm_proxy.attempt.grant_messages import announcement
 from rm_proxy.attempt.snapshot import Note, Snapshot
+from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.domain.ids import app_of_container, is_earlier
 from rm_proxy.domain.records import AppRecord
 
@@ -21,20 +22,17 @@ GONE: Final = "its application holds it no longer"
 class AttemptRestore:
     """The attempts of the coordinator as they are written down and restored.
 
-    attempts: by id; of_app: the same by application, the oldest first; known: takes in an application's record.
+    known: handles an application's record.
     """
 
     def __init__(
         self,
         world: ClusterView,
-        attempts: MutableMapping[str, Attempt],
-        of_app: MutableMapping[str, list[Attempt]],
+        attempts: AttemptIndex,
         known: Callable[[AppRecord], object],
     ) -> None:
-        self._world, self._attempts, self._of_app, self._known = world, attempts, of_app, known
+        self._world, self._attempts, self._known = world, attempts, known
         self._restored: dict[str, Attempt] = {}
-        self.touched: dict[str, Attempt] = {}
-        """Those of whose containers a sidecar told something."""
 
     def restore(self, attempt_id: str, kept: Snapshot) -> None:
         """Take an attempt over. Raises KeyError, TypeError or ValueError when `kept` is broken."""
@@ -43,7 +41,7 @@ class AttemptRestore:
         attempt = Attempt(attempt_id, self._world)
         attempt.restore(kept)
         self._attempts[attempt_id] = self._restored[attempt_id] = attempt
-        of_app = self._of_app.setdefault(attempt.app_id, [])
+        of_app = self._attempts.by_app.setdefault(attempt.app_id, [])
         of_app.append(attempt)
         end_earlier(of_app)
         for live in attempt.live:
@@ -65,7 +63,7 @@ class AttemptRestore:
         fresh = Attempt(attempt_id, self._world)
         fresh.restore(kept)
         self._attempts[attempt_id] = fresh
-        of_app = self._of_app[fresh.app_id]
+        of_app = self._attempts.by_app[fresh.app_id]
         of_app[of_app.index(broken)] = fresh
         broken.table.close()
         return True
@@ -83,7 +81,7 @@ class AttemptRestore:
 
     def touched_notes(self) -> Iterator[tuple[str, Note]]:
         """Yield what is to be written down of the attempts that a sidecar told of since the last time."""
-        touched, self.touched = self.touched, {}
+        touched, self._attempts.touched = self._attempts.touched, {}
         for attempt in touched.values():
             note = attempt.take_note()
             if note is not None:
@@ -118,7 +116,7 @@ class AttemptRestore:
         drops = {}
         for container in report.containers:
             if container.state is ContainerState.WAITING and container.kind == Kind.QUEUEABLE.value:
-                attempts = self._of_app.get(app_of_container(container.container_id), ())
+                attempts = self._attempts.by_app.get(app_of_container(container.container_id), ())
                 if _over(container.container_id, attempts):
                     drops[container.container_id] = GONE
         return drops

@@ -1,106 +1,62 @@
-"""Who goes to which node: the part of the attempts' ClusterView that knows the nodes."""
+"""Choice of a node for each queueable container, and the count of those on their way to a node."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Set
 from dataclasses import replace
-from random import Random
 
-from policies.config.policy_set import Policies
-from policies.config.schema import Mode
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
+from policies.model import Ask, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
-from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import NodeSampling
-from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.shadow import Shadow
 
 
-class Places(ABC):
-    """Nodes, placements among them, and moves from one to another."""
+class Placer:
+    """Asks the `place` policy, after the moves that are under way; compares its choice with the alternatives'."""
 
-    def __init__(self, policies: Policies, rng: Random) -> None:
-        self.policies = policies
-        self.rng = rng
-        self.nodes: dict[str, Node] = {}
-        self.mover = Mover(self)
-        self.shadow = Shadow()
-        self._shortlist = NodeSampling(self.nodes)
-        self._now_s = 0.0
-        """When the last round was; Unix seconds."""
-        self._effects: list[Effect] = []
-
-    @abstractmethod
-    def app(self, app_id: str) -> AppView | None:
-        """Return the application's record, None while it is not known."""
-
-    @abstractmethod
-    def mode(self, app: AppView) -> Mode:
-        """Return how an application is treated now."""
-
-    @abstractmethod
-    def live(self, container_id: str) -> HeldContainer | None:
-        """Return a container that an application holds, None when none does."""
-
-    def node(self, node_id: str) -> NodeView | None:
-        """Return a node, None when it is not known."""
-        node = self.nodes.get(node_id)
-        return node.view if node is not None else None
+    def __init__(self, state: ClusterState, mover: Mover, shadow: Shadow) -> None:
+        self.state, self._mover, self._shadow = state, mover, shadow
+        self.sampling = NodeSampling(state.nodes)
 
     def has_room(self, resources: Resources) -> bool:
-        """Tell whether a queueable container of this size could start on some node now."""
-        views = (node.view for node in self.nodes.values())
+        """Return whether a queueable container of this size could start on some node now."""
+        views = (node.view for node in self.state.nodes.values())
         return any(v.usable and v.has_room(resources) for v in views)
-
-    def node_changed(self, node_id: str, usable: bool) -> None:
-        """Take in a node's state as an answer of the ResourceManager told it."""
-        node = self.nodes.get(node_id)
-        if node is not None:
-            node.unusable = not usable
-            node.view = replace(node.view, usable=node.view.usable and usable)
-            node.bare = replace(node.bare, usable=node.view.usable)
 
     def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
-        self._effects += self.shadow.routed(self.policies, ask, queue, chosen, now_s)
-
-    def steered_to(self, follows: str) -> str:
-        """Return the node for which a container was shed; "" for none."""
-        return self.mover.steered_to(follows)
-
-    def goes_guaranteed(self, follows: str) -> None:
-        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
-        self.mover.goes_guaranteed(follows)
+        self.state.effects += self._shadow.routed(self.state.policies, ask, queue, chosen, now_s)
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
         """Choose a node for a queueable container, none of `avoid`.
 
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
-        moved = self.mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
+        state, policies = self.state, self.state.policies
+        moved = self._mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
         if moved is not None:
-            return replace(moved, version=self.policies.version)
-        policies, views = self.policies, self._shortlist.candidates(ask, avoid, self.rng)
+            return replace(moved, version=policies.version)
+        views = self.sampling.candidates(ask, avoid, state.rng)
         try:
-            placement = policies.place(ask, views, self.rng)
+            placement = policies.place(ask, views, state.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
-        self._effects += self.shadow.placed(policies, ask, views, placement, self._now_s)
+        state.effects += self._shadow.placed(policies, ask, views, placement, state.round_s)
         if placement.node is None:
             return placement
-        self.mover.goes_elsewhere(follows)
-        return replace(placement, wait_s=self.nodes[placement.node].view.wait_s, version=policies.version)
+        self._mover.goes_elsewhere(follows)
+        return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
 
     def asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
-        self.nodes[q.node_id].asked(q)
+        self.state.nodes[q.node_id].asked(q)
 
     def given(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
-        node = self.nodes.get(live.node_id)
+        node = self.state.nodes.get(live.node_id)
         if node is not None:
             node.given(live, q)

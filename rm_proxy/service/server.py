@@ -42,10 +42,10 @@ from rm_proxy.attempt.effects import (
 )
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.coordinator.promotion_choice import wanted
-from rm_proxy.coordinator.yarn_inventory import Limits
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.estimates.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics

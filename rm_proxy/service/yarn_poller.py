@@ -14,9 +14,10 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.config import ProxySettings
-from rm_proxy.coordinator.coordinator import BREAK_EVERY, Coordinator
+from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.promotion_choice import wanted
+from rm_proxy.coordinator.rounds import BREAK_EVERY
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.writer import Writer

@@ -26,15 +26,17 @@ from quicksilver.simulator.world.regular import REFRESH, ROUND, Regular
 from quicksilver.simulator.world.rest import Rest
 from quicksilver.simulator.world.scheduler import YarnNode as RmNode
 from quicksilver.simulator.world.site import HELD, Site
-from quicksilver.simulator.world.views import Distributed, Told, understated
+from quicksilver.simulator.world.views import ReportedPlacer, Told, understated
 from quicksilver.simulator.world.work import Job
 from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.attempt.effects import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
+from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.placement import Placer
 from rm_proxy.coordinator.promotion_choice import wanted as promotes
-from rm_proxy.coordinator.yarn_inventory import Limits
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.estimates.estimator import Estimator
 from sidecar.node.events import Start
 
 EPOCH_S: Final = 1_000_000.0
@@ -128,9 +130,13 @@ class World:
         """Prepare. jobs: by arrival; corrected: whether estimates learn from tasks that ended."""
         self.setup, self.start_s, self.clock = setup, setup.start_s, Clock(EPOCH_S)
         self.launch_s, self.reuse_s = setup.launch_s, setup.reuse_s
-        self.coordinator = self._coordinator(policies, Random(f"coordinator {seed}"))
-        if not corrected:
-            self.coordinator.estimator = Told()
+        self.coordinator = Coordinator(
+            policies,
+            Random(f"coordinator {seed}"),
+            Limits(report_fresh_s=inf),  # sidecars never fall silent here
+            estimator=Estimator() if corrected else Told(),
+            placer=Placer if setup.counted else ReportedPlacer,
+        )
         rng = Random(f"nodes {seed}")
         racks = [f"/rack{n // _PER_RACK}" for n in range(setup.nodes)]
         self.names = [(f"node{n:04d}", rack) for n, rack in enumerate(racks)]
@@ -158,10 +164,6 @@ class World:
         self._masters_rest = not (setup.eager or promotes(policies))
         self.yarn.news = self._rouse
         self._regular = Regular(self.clock, self.yarn, self.sites, setup)
-
-    def _coordinator(self, policies: Policies, rng: Random) -> Coordinator:
-        setup, limits = self.setup, Limits(report_fresh_s=inf)  # sidecars never fall silent here
-        return (Coordinator if setup.counted else Distributed)(policies, rng, limits)
 
     # Clock
 
@@ -411,7 +413,7 @@ class World:
         if site.id in self.wrong:
             report = understated(report, self.setup.wrong_times)
         site.acknowledged(self.coordinator.report(site.id, report, self.now_s))
-        touched = self.coordinator.takeover.touched
+        touched = self.coordinator.attempts.touched
         for attempt in touched.values():
             if not attempt.at_rest:
                 self._rouse(int(attempt.app_id.rpartition("_")[2]))

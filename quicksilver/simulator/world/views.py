@@ -10,7 +10,7 @@ from policies.config.schema import Estimate
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Placement
 from quicksilver.common.messages import ContainerReport, Report
-from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.placement import Placer
 from rm_proxy.estimates.estimator import Estimator
 
 
@@ -35,7 +35,7 @@ class Told(Estimator):
         return []
 
 
-class Distributed(Coordinator):
+class ReportedPlacer(Placer):
     """Mercury's own schedulers (§6.3): many, which know the nodes by their last reports and nothing of each other.
 
     No placements are counted on top of the reports, one's own neither. That a report takes another heartbeat from the
@@ -43,15 +43,16 @@ class Distributed(Coordinator):
     """
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
-        """Choose a node by what the nodes told last."""
-        views = [node.bare for node in self.nodes.values() if node.bare.usable and node.id not in avoid]
+        """Choose a node according to the last reports."""
+        nodes, policies, rng = self.state.nodes, self.state.policies, self.state.rng
+        views = [node.bare for node in nodes.values() if node.bare.usable and node.id not in avoid]
         try:
-            placement = self.policies.place(ask, views, self.rng)
+            placement = policies.place(ask, views, rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
         if placement.node is None:
             return placement
-        return replace(placement, wait_s=self.nodes[placement.node].bare.wait_s, version=self.policies.version)
+        return replace(placement, wait_s=nodes[placement.node].bare.wait_s, version=policies.version)
 
 
 def understated(report: Report, times: float) -> Report:

@@ -14,9 +14,8 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.attempt.effects import Completed, Decided, Effect
 from rm_proxy.attempt.promotion_requests import MAX_OUTSTANDING, MAX_TRIES, RETRY_S
 from rm_proxy.coordinator import promotion_choice
+from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.coordinator.promotion_choice import Promoter
-from rm_proxy.coordinator.yarn_inventory import Limits
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (
     ALL_Q,
@@ -411,7 +410,7 @@ def test_only_where_the_proxy_is_active(mode: str) -> None:
 
 def test_nothing_where_the_resourcemanager_would_not_tell_the_node() -> None:
     site = Site()
-    site.world.promoter = Promoter("yarn-site.xml: yarn.resourcemanager.auto-update.containers is not true")
+    site.world.promoter.why_off = "yarn-site.xml: yarn.resourcemanager.auto-update.containers is not true"
     assert site.round() == []
     assert Coordinator(site.world.policies, site.world.rng, Limits(no_promotion="off")).promoter.why_off == "off"
 

@@ -68,7 +68,7 @@ def test_request_ids_that_fit(request_id: int | None) -> None:
 
 def test_unknown_application_goes_guaranteed() -> None:
     am = Am(coordinator())
-    am.world._apps.clear()
+    am.world.inventory.apps.clear()
     assert shown(am.asks(row())) == [("*", 1, "G", -1)]
 
 

@@ -12,8 +12,7 @@ from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.effects import DropHeld
-from rm_proxy.coordinator import coordinator as coordinator_module
-from rm_proxy.coordinator import node_sampling
+from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.domain.records import AppRecord
@@ -233,10 +232,14 @@ def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_nodes_leaving_forgets_what_was_kept_for_it() -> None:
     world = coordinator(nodes=2)
+    told = report(2, events=[event(1, EventKind.ENDED)])
+    world.report(node_id(2), told, 1.0)
+    assert world.new_events(node_id(2), told) == []
     world.undelivered(DropHeld(node_id(2), cid(1), "x"))
     world.yarn_nodes([yarn_node(1)], 100.0)
     assert list(world.nodes) == [node_id(1)]
-    assert not world._drops and node_id(2) not in world._acked
+    assert world.new_events(node_id(2), told) == told.events
+    assert world.report(node_id(2), report(2), 101.0).drop == []
 
 
 # The shortlist
@@ -253,34 +256,34 @@ def large(nodes: int = 600) -> Coordinator:
 def test_small_clusters_are_shown_whole() -> None:
     world = coordinator(nodes=20)
     ask = Ask(AppView(APP), 20, Resources(1024, 1))
-    assert len(world._shortlist.candidates(ask, {node_id(3)}, Random(1))) == 19
+    assert len(world.placer.sampling.candidates(ask, {node_id(3)}, Random(1))) == 19
 
 
 def test_large_clusters_are_sampled_with_the_asks_hosts_and_label() -> None:
     world = large()
     ask = Ask(AppView(APP), 20, Resources(1024, 1), hosts=frozenset({"host7", "host599"}))
     for seed in range(40):
-        shown = world._shortlist.candidates(ask, frozenset(), Random(seed))
+        shown = world.placer.sampling.candidates(ask, frozenset(), Random(seed))
         assert {"host7", "host599"} <= {n.host for n in shown}
         assert node_sampling.MAX_SHOWN <= len(shown) <= node_sampling.MAX_SHOWN + 2
         assert len({n.id for n in shown}) == len(shown)
     labelled = Ask(AppView(APP), 20, Resources(1024, 1), label="gpu")
-    assert {n.label for n in world._shortlist.candidates(labelled, frozenset(), Random(1))} == {"gpu"}
-    assert len(world._shortlist.candidates(labelled, frozenset(), Random(1))) == 6
+    assert {n.label for n in world.placer.sampling.candidates(labelled, frozenset(), Random(1))} == {"gpu"}
+    assert len(world.placer.sampling.candidates(labelled, frozenset(), Random(1))) == 6
 
 
 def test_strict_asks_see_all_their_hosts_and_racks() -> None:
     world = large()
     ask = Ask(AppView(APP), 20, Resources(1024, 1), racks=frozenset({"/r3"}), anywhere=False)
-    assert {n.rack for n in world._shortlist.candidates(ask, frozenset(), Random(1))} == {"/r3"}
-    assert len(world._shortlist.candidates(ask, frozenset(), Random(1))) == 30
+    assert {n.rack for n in world.placer.sampling.candidates(ask, frozenset(), Random(1))} == {"/r3"}
+    assert len(world.placer.sampling.candidates(ask, frozenset(), Random(1))) == 30
 
 
 def test_the_sample_changes() -> None:
     world = large()
     ask = Ask(AppView(APP), 20, Resources(1024, 1))
     rng = Random(1)
-    samples = [{n.id for n in world._shortlist.candidates(ask, frozenset(), rng)} for _ in range(64)]
+    samples = [{n.id for n in world.placer.sampling.candidates(ask, frozenset(), rng)} for _ in range(64)]
     assert len({frozenset(s) for s in samples}) == 64 // node_sampling.REUSED
 
 
@@ -367,7 +370,7 @@ def test_queues_with_what_the_quota_leaves() -> None:
 
 
 def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "MAX_UNLISTED", 2)
+    monkeypatch.setattr(sidecar_reports, "MAX_UNLISTED", 2)
     world = coordinator(nodes=1)
     for number in (7, 8):
         assert world.takes_report(node_id(number))
@@ -379,7 +382,7 @@ def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_nodes_and_attempts_may_come_and_go_in_the_breaks_of_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_module, "BREAK_EVERY", 1)
+    monkeypatch.setattr(rounds, "BREAK_EVERY", 1)
     am = holding(2)
     world, breaks = am.world, 0
     for _ in world.round_in_parts(100.0):  # all reports are stale
@@ -414,5 +417,5 @@ def test_what_a_round_leaves_out_would_not_have_changed(story: list[dict[str, An
                 world.yarn_nodes([replace(yarn_node(1), rack=step)], now_s)
         world.round(now_s)
         seen = node.view, node.bare
-        world._refresh(node, now_s)
+        world.inventory.refresh(node, now_s)
         assert (node.view, node.bare) == seen

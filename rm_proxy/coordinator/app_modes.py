@@ -1,0 +1,48 @@
+"""How each application is treated: by its settings, or in bypass by the error budget or an admin's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policies.config.schema import Mode
+from policies.model import AppView
+from rm_proxy.attempt.effects import BudgetTurned, Turned
+from rm_proxy.coordinator.attempt_index import AttemptIndex
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.coordinator.error_budget import ErrorBudget, Order
+
+
+class AppModes:
+    """Turns of the error budget in, attempts that decide anew out."""
+
+    def __init__(self, state: ClusterState, attempts: AttemptIndex) -> None:
+        self._state, self._attempts = state, attempts
+        self.budget = ErrorBudget(state.limits.budget)
+
+    def mode(self, app: AppView) -> Mode:
+        """Return how an application is treated now: by its settings, or bypass by the error budget."""
+        return "bypass" if self.budget.reason(app.id) else self._state.policies.mode(app)
+
+    def why_bypass(self, app_id: str) -> str:
+        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
+        return self.budget.reason(app_id)
+
+    def bypass(self, order: Order, now_s: float) -> None:
+        """Execute an admin's order: everything in bypass, nothing, or by the error budget."""
+        self._turn(self.budget.command(order, now_s))
+
+    def check(self, app_id: str, now_s: float) -> None:
+        """Do at once what is due for an application after a fault."""
+        self._turn(self.budget.look(app_id, now_s))
+
+    def round(self, now_s: float) -> None:
+        """Do what is due each second."""
+        self._turn(self.budget.round({a.app_id for a in self._attempts.living()}, now_s))
+
+    def _turn(self, turned: Iterable[Turned]) -> None:
+        """Have the attempts decide anew on what they want: what was to be queueable goes guaranteed, or back."""
+        for turn in turned:
+            attempts = self._attempts.living_of(turn.app_id) if turn.app_id else self._attempts.values()
+            for attempt in attempts:
+                attempt.reconsider(routes=True)
+            self._state.effects.append(BudgetTurned(turn))

@@ -1,0 +1,42 @@
+"""What the parts of the coordinator share: the policies in force, the nodes, and effects not yet carried out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from random import Random
+
+from policies.config.policy_set import Policies
+from rm_proxy.attempt.effects import Effect
+from rm_proxy.coordinator.error_budget import BudgetLimits
+from rm_proxy.coordinator.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Settings of the coordinator; seconds."""
+
+    report_fresh_s: float = 5.0
+    mapreduce_task_timeout_s: float = 600.0
+    hold_by_type_s: dict[str, float] = field(default_factory=dict)
+    no_promotion: str = ""
+    """Why the ResourceManager promotes nothing; "" when it does."""
+    budget: BudgetLimits = field(default_factory=BudgetLimits)
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """State of the coordinator that has more than one reader or writer among its parts."""
+
+    policies: Policies
+    """In force now: one assignment replaces them, so that each decision is made by the old or the new ones alone."""
+    rng: Random
+    limits: Limits = field(default_factory=Limits)
+    nodes: dict[str, Node] = field(default_factory=dict)
+    effects: list[Effect] = field(default_factory=list)
+    """Carried out after the next round."""
+    urgent: list[Effect] = field(default_factory=list)
+    """Carried out at once: drops of starts that nobody waits for any more."""
+    round_s: float = 0.0
+    """Time of the last round; Unix seconds."""
+    serving: bool = True
+    """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""

@@ -1,0 +1,117 @@
+"""Reports of the sidecars, and what each is sent in answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from policies.model import Kind
+from quicksilver.common.messages import Ack, Report, Targets
+from rm_proxy.attempt.effects import DropHeld
+from rm_proxy.coordinator.adopted_containers import AdoptedContainers
+from rm_proxy.coordinator.attempt_restore import AttemptRestore
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.nodes import Node
+from rm_proxy.coordinator.sidecar_events import SidecarEvents
+from rm_proxy.coordinator.targets import TargetSetter
+from rm_proxy.coordinator.task_durations import TaskDurations
+from rm_proxy.coordinator.yarn_inventory import YarnInventory
+
+MAX_UNLISTED: Final = 1_000
+"""Nodes that report and that the ResourceManager does not list (yet)."""
+
+
+class SidecarReports:
+    """Reports in, acknowledgements out: with targets, containers to shed, drops and promotions."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        inventory: YarnInventory,
+        events: SidecarEvents,
+        adopted: AdoptedContainers,
+        restore: AttemptRestore,
+        durations: TaskDurations,
+        targets: TargetSetter,
+        mover: Mover,
+    ) -> None:
+        self._state, self._inventory, self._events = state, inventory, events
+        self._adopted, self._restore, self._durations = adopted, restore, durations
+        self._targets, self._mover = targets, mover
+        self.new_events = events.new
+        self._drops: dict[str, dict[str, str]] = {}
+        """By node: drops that could not be sent, with their reasons."""
+        self._promoted: dict[str, set[str]] = {}
+        """By node: containers that are guaranteed now, and that its sidecar may still take for queueable."""
+
+    def takes_report(self, node_id: str) -> bool:
+        """Return whether a node's report is handled: of nodes that the ResourceManager does not list only some are."""
+        nodes = self._state.nodes
+        return node_id in nodes or sum(1 for node in nodes.values() if node.yarn is None) < MAX_UNLISTED
+
+    def report(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Handle a sidecar's report; events that were acknowledged before are not counted again."""
+        state = self._state
+        node = state.nodes.setdefault(node_id, Node(node_id))
+        self._adopted.of_report(node_id, report, now_s)
+        self._events.handle(node_id, report, now_s)
+        if node.report is None:
+            state.urgent += self._restore.announce_again(report, now_s)
+        node.confirm(report, now_s)
+        self._durations.observe(node_id, report, now_s)
+        self._targets.observe(node_id, report, now_s)
+        self._inventory.refresh(node, now_s)
+        drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
+        return Ack(
+            events_to=self._events.acknowledge(node_id, report, now_s),
+            drop=list(drops),
+            drop_reason=next(iter(drops.values()), ""),
+            targets=self._targets_of(node_id, report, now_s),
+            shed=self._mover.take(node_id),
+            drain=node.drain(),
+            promoted=self._still_queueable(node_id, report),
+        )
+
+    def observe(self, node_id: str, report: Report, now_s: float) -> Ack:
+        """Handle a report while standby: its events are for the proxy that serves."""
+        node = self._state.nodes.setdefault(node_id, Node(node_id))
+        node.confirm(report, now_s)
+        self._inventory.refresh(node, now_s)
+        return Ack(events_to=-1, active=False)
+
+    def undelivered(self, drop: DropHeld) -> None:
+        """Store a drop that could not be sent; it goes with the answer to the sidecar's next report."""
+        self._drops.setdefault(drop.node_id, {})[drop.container_id] = drop.reason
+
+    def promoted(self, node_id: str, container_id: str) -> None:
+        """Have a sidecar informed that a container of its node is guaranteed now."""
+        self._promoted.setdefault(node_id, set()).add(container_id)
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self._drops.pop(node_id, None)
+        self._events.forget_node(node_id)
+
+    def clear(self) -> None:
+        """Forget what sidecars were to be sent: another proxy serves now."""
+        self._events.clear()
+        self._drops.clear()
+        self._promoted.clear()
+
+    def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
+        """Return the targets of a node, with what lies ahead of the jobs there.
+
+        None before the first round: the sidecar keeps what it had from an earlier proxy.
+        """
+        targets = self._targets.of(node_id)
+        return None if targets is None else self._durations.news(node_id, targets, report, now_s)
+
+    def _still_queueable(self, node_id: str, report: Report) -> list[str]:
+        """Return the promoted containers that a sidecar takes for queueable still: they are sent until it does not."""
+        promoted = self._promoted.pop(node_id, None)
+        if promoted is None:
+            return []
+        still = [c.container_id for c in report.containers if c.kind != Kind.GUARANTEED and c.container_id in promoted]
+        if still:
+            self._promoted[node_id] = set(still)
+        return still

@@ -1,0 +1,82 @@
+"""What is expected of tasks and jobs, learned from the containers that ran."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from policies.model import AppView
+from quicksilver.common.messages import ContainerEvent, EventKind, Report, Targets
+from rm_proxy.attempt.effects import Estimated
+from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.coordinator.attempt_index import AttemptIndex
+from rm_proxy.coordinator.cluster_state import ClusterState
+from rm_proxy.coordinator.job_outlook import JobOutlook
+from rm_proxy.estimates.estimator import MIN_S, Estimator, Expectation, Source, worked_s
+from rm_proxy.estimates.node_speeds import Speeds
+
+
+class TaskDurations:
+    """Ends of containers in, expectations out. `apps`: the applications that are known, by id."""
+
+    def __init__(
+        self, state: ClusterState, apps: Mapping[str, AppView], attempts: AttemptIndex, estimator: Estimator
+    ) -> None:
+        self._state, self._apps = state, apps
+        self.estimator = estimator
+        self.speeds = Speeds()
+        self.outlook = JobOutlook(self._of_app, attempts.living_of)
+
+    def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
+        """Return how long a task is expected to run, with spread and source."""
+        return self.estimator.expected(app, priority, self._state.policies, follows)
+
+    def expected_s(self, app: AppView, priority: int) -> float:
+        """Return how long a task is expected to run, in seconds."""
+        return self.expected(app, priority).mean_s
+
+    def _of_app(self, app_id: str, priority: int) -> Expectation | None:
+        app = self._apps.get(app_id)
+        return self.expected(app, priority) if app is not None else None
+
+    def observe(self, node_id: str, report: Report, now_s: float) -> None:
+        """Learn from containers that outlive what was expected of them; the node's report has been confirmed."""
+        state = self._state
+        slow_ratio = state.nodes[node_id].slow_ratio
+        outlived = self.estimator.running(node_id, report.containers, self._apps, state.policies, slow_ratio)
+        self.speeds.running(node_id, outlived, now_s)
+
+    def learn(self, event: ContainerEvent, live: HeldContainer, app: AppView, node_id: str, now_s: float) -> None:
+        """Learn how long a container ran that ended or was lost; one that was released early teaches nothing.
+
+        The estimator gets what the task would have taken on a node that is as fast as most.
+        """
+        took_s, slow_ratio = worked_s(event), self._state.nodes[node_id].slow_ratio
+        if event.kind is EventKind.ENDED and took_s is not None and not live.released:
+            policies = self._state.policies
+            self._state.effects.append(Estimated(live.source, live.expected_s, took_s))
+            known, limit = self.expected(app, live.priority), policies.for_nodes.section.estimate.node_tasks
+            if known.source is not Source.DEFAULT and limit:
+                self.speeds.observe(node_id, max(MIN_S, took_s), known.mean_s, limit, now_s)
+            self.estimator.observe(app, live.priority, took_s / slow_ratio, policies.estimate(app))
+        elif event.kind in (EventKind.KILLED, EventKind.SHED, EventKind.LOST):
+            self.estimator.lost(live.id, (took_s or 0.0) / slow_ratio, live.follows)
+
+    def news(self, node_id: str, targets: Targets, report: Report, now_s: float) -> Targets:
+        """Return a node's targets with what its sidecar should know of the jobs that wait or run there."""
+        return self.outlook.news(targets, report, now_s, self._state.nodes[node_id].slow_ratio)
+
+    def round(self, now_s: float) -> None:
+        """Do what is due each second; nodes get to know how slow they are."""
+        self.estimator.round()
+        self.outlook.round()
+        compared = self._state.policies.for_nodes.section.estimate.node_tasks > 0
+        odd = self.speeds.round(now_s) if compared else self.speeds.clear()
+        for node_id in odd:
+            node = self._state.nodes.get(node_id)
+            if node is not None:
+                node.slow_by(self.speeds.of(node_id))
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self.estimator.forget_node(node_id)
+        self.speeds.forget(node_id)
