@@ -225,7 +225,7 @@ class Allocations:
         self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
         if kind is not Kind.QUEUEABLE:
             return
-        self._world.given(live, q)
+        self._world.count_granted(live, q)
         app = self._world.app(self._router.app_id)
         if app is not None:
             hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)

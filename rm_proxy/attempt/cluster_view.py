@@ -54,7 +54,7 @@ class ClusterView(Protocol):
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
 
-    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
 
     def place(self, ask: Ask, avoid: Set[str], follows: str = "") -> Placement:
@@ -63,16 +63,16 @@ class ClusterView(Protocol):
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
 
-    def steered_to(self, follows: str) -> str:
+    def move_target(self, follows: str) -> str:
         """Return the node for which a container was shed; "" for none."""
 
-    def goes_guaranteed(self, follows: str) -> None:
-        """Take in that what was asked for in place of a container that was shed goes guaranteed."""
+    def cancel_move(self, follows: str) -> None:
+        """Cancel the move of a shed container: its replacement is requested as guaranteed."""
 
-    def asked(self, q: QPlacement) -> None:
+    def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
 
-    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
+    def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
 
     def has_room(self, resources: Resources) -> bool:

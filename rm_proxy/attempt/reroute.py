@@ -122,7 +122,7 @@ class Reroute:
                 refusals[chosen] += 1
             share(entry, chosen, reason, mode)
             if mode != "shadow" and chosen.kind is Kind.GUARANTEED:
-                router.world.goes_guaranteed(reason.follows)
+                router.world.cancel_move(reason.follows)
         router.verdicts.refused(app, refusals, now_s)
 
 

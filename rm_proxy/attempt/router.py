@@ -129,7 +129,7 @@ class Router:
                 refusals[chosen] += 1
             share(entry, chosen, Reason("", now_s, 1, retries=credit.retries, follows=credit.follows), mode)
             if mode != "shadow" and chosen.kind is Kind.GUARANTEED:
-                self.world.goes_guaranteed(credit.follows)
+                self.world.cancel_move(credit.follows)
         self.verdicts.refused(app, refusals, now_s)
         return count
 
@@ -149,7 +149,7 @@ class Router:
         """Return the route of one container."""
         try:
             chosen = self.world.policies.choose(ask, queue, self.world.rng, now_s)
-            self.world.beside(ask, queue, chosen, now_s)
+            self.world.compare_route(ask, queue, chosen, now_s)
             return chosen
         except PolicyFaultError as error:
             return self.faulted(error)
@@ -260,7 +260,7 @@ class Router:
         if self._drain(entry, ask, now_s):
             return True
         if follows:
-            ask = replace(ask, steer=self.world.steered_to(follows))
+            ask = replace(ask, steer=self.world.move_target(follows))
         placement = self.world.place(ask, frozenset(), follows)
         if placement.wait and ask.anywhere:
             self._full.add((entry.label, entry.resources))
@@ -278,7 +278,7 @@ class Router:
         q = self.table.place(entry, ask, placement, node.host, node.rack, reason)
         if q is None:
             return self._without_id(entry, reason, now_s)
-        self.world.asked(q)
+        self.world.count_asked(q)
         return True
 
     def _drain(self, entry: AskEntry, ask: Ask, now_s: float) -> bool:
@@ -332,7 +332,7 @@ class Router:
                 assert node is not None
                 self.verdicts.steered(q.ask.app, q, placement, now_s)
                 self.table.steer(q, placement, node.host, node.rack)
-                self.world.asked(q)
+                self.world.count_asked(q)
                 return
             if placement.wait:
                 self.table.park(q)
@@ -351,4 +351,4 @@ class Router:
     def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
         self.verdicts.fell_back(self.world.app(self.app_id), why, now_s, reason.count)
-        self.world.goes_guaranteed(reason.follows)
+        self.world.cancel_move(reason.follows)

@@ -89,18 +89,14 @@ class Coordinator:
         inventory, placer, durations = self.inventory, self.placer, self._durations
         modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
         # ClusterView
-        self.app, self.queue, self.charge, self.hold_limit_s = (
-            inventory.app,
-            inventory.queue,
-            inventory.charge,
-            inventory.hold_limit_s,
-        )
+        self.app, self.hold_limit_s = inventory.app, inventory.hold_limit_s
+        self.queue, self.charge = inventory.queue, inventory.charge
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
         self.expected, self.expected_s = durations.expected, durations.expected_s
         self.job_remaining_s = durations.outlook.job_remaining_s
-        self.place, self.has_room, self.asked, self.given = placer.place, placer.has_room, placer.asked, placer.given
-        self.beside = placer.beside
-        self.steered_to, self.goes_guaranteed = self.mover.steered_to, self.mover.goes_guaranteed
+        self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
+        self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
+        self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass = modes.mode, modes.why_bypass
         self.promoted = sidecars.promoted
         self.live = self.attempts.live

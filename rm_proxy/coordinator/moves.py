@@ -99,7 +99,7 @@ class Mover:
         if event.kind not in (EventKind.HELD, EventKind.SHED, EventKind.LOST):
             self._over(event.container_id, "kept")
 
-    def steered_to(self, follows: str) -> str:
+    def move_target(self, follows: str) -> str:
         """Return the node for which a container was shed; "" for none."""
         move = self.moves.get(follows)
         return move.target if move is not None else ""
@@ -122,12 +122,12 @@ class Mover:
         why = f"{move.cause}: it was shed at {move.source} to go here"
         return Placement(move.target, ((move.target, view.wait_s),), "s", why, view.wait_s)
 
-    def goes_elsewhere(self, follows: str) -> None:
-        """Take in that it was placed on another node than it was shed for."""
+    def placed_elsewhere(self, follows: str) -> None:
+        """Note that the replacement was placed on another node than the one it was shed for."""
         self._over(follows, "elsewhere")
 
-    def goes_guaranteed(self, follows: str) -> None:
-        """Take in that it is asked for as guaranteed."""
+    def cancel_move(self, follows: str) -> None:
+        """Note that the replacement is requested as guaranteed."""
         self._over(follows, "guaranteed")
 
     def _over(self, container_id: str, outcome: str) -> None:

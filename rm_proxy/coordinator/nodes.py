@@ -151,11 +151,11 @@ class Node:
     def _asks(self, q: QPlacement) -> bool:
         return not q.over and q.node_id == self.id
 
-    def asked(self, q: QPlacement) -> None:
+    def count_asked(self, q: QPlacement) -> None:
         """Count a container that is being asked for here."""
         self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio))
 
-    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
+    def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
         asked = self.own.pop(q, None) if q is not None else None
         own = Own(live.resources, live.expected_s)

@@ -27,7 +27,7 @@ class Placer:
         views = (node.view for node in self.state.nodes.values())
         return any(v.usable and v.has_room(resources) for v in views)
 
-    def beside(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
+    def compare_route(self, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> None:
         """Compare a decision on one wanted container with what alternatives would have decided."""
         self.state.effects += self._shadow.routed(self.state.policies, ask, queue, chosen, now_s)
 
@@ -48,15 +48,15 @@ class Placer:
         state.effects += self._shadow.placed(policies, ask, views, placement, state.round_s)
         if placement.node is None:
             return placement
-        self._mover.goes_elsewhere(follows)
+        self._mover.placed_elsewhere(follows)
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
 
-    def asked(self, q: QPlacement) -> None:
+    def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
-        self.state.nodes[q.node_id].asked(q)
+        self.state.nodes[q.node_id].count_asked(q)
 
-    def given(self, live: HeldContainer, q: QPlacement | None) -> None:
+    def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
         node = self.state.nodes.get(live.node_id)
         if node is not None:
-            node.given(live, q)
+            node.count_granted(live, q)

@@ -320,7 +320,7 @@ def test_nothing_is_remembered_of_moves_that_are_over() -> None:
     stage.round()
     assert not stage.world.mover.moves and not stage.world.mover._sheds
     assert not any(node.own for node in stage.world.nodes.values())
-    assert stage.world.steered_to(cid(1)) == ""
+    assert stage.world.move_target(cid(1)) == ""
     ask = Ask(AppView(APP), 20, Resources(1024, 1), steer=node_id(2))
     assert stage.world.place(ask, frozenset(), cid(1)).node is not None
 
