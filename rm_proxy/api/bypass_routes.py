@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
 
 from fastapi import APIRouter, Request
 
@@ -11,28 +11,18 @@ from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.views.models import BypassInfo, BypassOrder
 
 
-class Bypassing(Protocol):
-    """What these routes need of the running proxy."""
-
-    def bypass(self) -> BypassInfo:
-        """Return who is in bypass, and why."""
-
-    def order_bypass(self, order: Order, who: str) -> BypassInfo:
-        """Take an admin's order."""
-
-
-def bypass_routes(state: Bypassing) -> APIRouter:
+def bypass_routes(info: Callable[[], BypassInfo], give_order: Callable[[Order, str], BypassInfo]) -> APIRouter:
     """Return the routes; they are served below /v1."""
     router = APIRouter(tags=["operation"])
 
     @router.get("/bypass", summary="Who is in bypass, and why")
     async def bypass() -> BypassInfo:
         """Bypass by the error budget or by order; `mode: bypass` of the settings is shown by the applications."""
-        return state.bypass()
+        return info()
 
     @router.post("/bypass", summary="Bypass on, off, or by the error budget")
     async def order(body: BypassOrder, request: Request) -> BypassInfo:
         """`on`: nothing new becomes queueable; `off`: not even when the budget is spent; `auto`: by the budget."""
-        return state.order_bypass(body.order, said_by(body.who, request.client.host if request.client else "unknown"))
+        return give_order(body.order, said_by(body.who, request.client.host if request.client else "unknown"))
 
     return router

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
 from quicksilver.common.http.rest import ApiError
+from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.store.ledger import By, Scope, csv_header, csv_lines
 from rm_proxy.store.queries import History, Wanted
 from rm_proxy.views.explain import tell_application
 from rm_proxy.views.history_models import AppStory, LedgerRow
-from rm_proxy.views.models import ApplicationInfo, ChoiceInfo, Page
+from rm_proxy.views.models import ChoiceInfo, Page
 
 OfSlot = Annotated[str | None, Query(max_length=50, description="Only of this slot: quota, place, shed, steal ...")]
 OfAlternative = Annotated[
@@ -26,21 +27,9 @@ KeyedBy = Annotated[By, Query(description="What a row stands for.")]
 ZoneMin = Annotated[int, Query(ge=-1080, le=1080, description="Days begin at midnight so many minutes east of UTC.")]
 
 
-class Keeping(Protocol):
-    """What these routes need of the running proxy."""
-
-    @property
-    def history(self) -> History:
-        """The store's queries."""
-
-    def applications(self) -> Sequence[ApplicationInfo]:
-        """Return the applications that live now."""
-
-    def recent(self) -> Sequence[DecisionRecord]:
-        """Return the last decisions beside those of delivered containers, the newest first."""
-
-
-def history_routes(state: Keeping) -> APIRouter:
+def history_routes(
+    live: LiveState, history: History, last_decisions: Callable[[], Sequence[DecisionRecord]]
+) -> APIRouter:
     """Return the routes; they are served below /v1."""
     router = APIRouter()
 
@@ -60,25 +49,25 @@ def history_routes(state: Keeping) -> APIRouter:
         """Refusals of quotas, steers and falls to guaranteed, what was shed, moved, policed or promoted, and why."""
         wanted = Wanted(app, node, container, slot, alternative, since, until)
         if not recent:
-            return await ask(lambda: state.history.choices(wanted, limit=limit, offset=offset))
-        found = [ChoiceInfo.of(one) for one in state.recent() if wanted.has(one)]
+            return await ask(lambda: history.choices(wanted, limit=limit, offset=offset))
+        found = [ChoiceInfo.of(one) for one in last_decisions() if wanted.has(one)]
         return Page(items=found[offset : offset + limit], offset=offset, more=len(found) > offset + limit)
 
     @router.get("/applications/{app_id}/story", tags=["applications"], summary="What became of an application")
     async def story(app_id: AppId) -> AppStory:
         """How many containers went guaranteed and queueable and why, waits, sheds, moves, kills, what they cost."""
-        known = await ask(lambda: state.history.story(app_id))
-        known.live = next((app for app in state.applications() if app.id == app_id), None)
+        known = await ask(lambda: history.story(app_id))
+        known.live = next((app for app in live.applications() if app.id == app_id), None)
         if known.application is None and known.live is None and not known.routes:
             raise ApiError(404, "unknown-application", f"nothing is known of {app_id}; see `keep_days`")
         known.story = tell_application(known)
         return known
 
-    _ledger_routes(router, state)
+    _ledger_routes(router, history)
     return router
 
 
-def _ledger_routes(router: APIRouter, state: Keeping) -> None:
+def _ledger_routes(router: APIRouter, history: History) -> None:
     @router.get("/ledger", tags=["ledger"], summary="Task-seconds lost by kills, saved by shrinking, spent queueing")
     async def ledger(
         by: KeyedBy = "app",
@@ -90,7 +79,7 @@ def _ledger_routes(router: APIRouter, state: Keeping) -> None:
     ) -> Page[LedgerRow]:
         """By application or day, the newest first; by queue or user, by name."""
         scope = Scope(by, since, until, zone_min)
-        found = await ask(lambda: state.history.ledger.rows(scope, limit=limit + 1, offset=offset))
+        found = await ask(lambda: history.ledger.rows(scope, limit=limit + 1, offset=offset))
         return Page(items=found[:limit], offset=offset, more=len(found) > limit)
 
     @router.get(
@@ -104,7 +93,7 @@ def _ledger_routes(router: APIRouter, state: Keeping) -> None:
         by: KeyedBy = "app", since: Since = 0.0, until: Until = None, zone_min: ZoneMin = 0
     ) -> StreamingResponse:
         """Texts that a spreadsheet would take for formulas begin with an apostrophe."""
-        pages = state.history.ledger.pages(Scope(by, since, until, zone_min))
+        pages = history.ledger.pages(Scope(by, since, until, zone_min))
         first = await ask(lambda: next(pages))
         headers = {"Content-Disposition": f'attachment; filename="ledger-{by}.csv"'}
         return StreamingResponse(_csv(first, pages, by), media_type="text/csv; charset=utf-8", headers=headers)

@@ -21,15 +21,15 @@ MAX_NODE_ID: Final = 300
 _PATH: Final = re.compile(r"/v1/nodes/([^/]+)/report")
 _JSON: Final = b"application/json"
 
-Take = Callable[[str, Report, Scope], Ack]
-"""Node id, report and the call's scope to the answer. Raises ApiError."""
+HandleReport = Callable[[str, Report, Scope], Ack]
+"""Gets a node's id, its report and the scope of the call, returns the answer. Raises ApiError."""
 
 
 class ReportRoute:
     """ASGI middleware that answers `POST /v1/nodes/ID/report` itself where the body is a report of that node."""
 
-    def __init__(self, app: ASGIApp, *, take: Take) -> None:
-        self._app, self._take = app, take
+    def __init__(self, app: ASGIApp, *, handle: HandleReport) -> None:
+        self._app, self._handle = app, handle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer the call, or pass it on."""
@@ -48,7 +48,7 @@ class ReportRoute:
             await self._app(scope, _again(body, receive), send)
             return
         try:
-            data = self._take(node_id, report, scope).model_dump_json().encode()
+            data = self._handle(node_id, report, scope).model_dump_json().encode()
         except ApiError as error:
             await envelope(error.status, error.code, str(error))(scope, receive, send)
             return

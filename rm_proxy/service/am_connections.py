@@ -1,20 +1,21 @@
-"""The proxy's sockets: an application master's connection and its own upstream to the ResourceManager."""
+"""Connections of application masters, each with its own connection to the ResourceManager."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from time import time
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 from hadoop_rpc.errors import RemoteProtocolError
 from quicksilver.common.process.dial import dial
-from quicksilver.common.process.limits import OTHER_FILES, Seldom, raise_open_files
+from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
+from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
-from rm_proxy.config import Endpoints, ProxySettings
-from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.relay.relay import (
@@ -31,7 +32,8 @@ from rm_proxy.relay.relay import (
     TookOver,
     ToRm,
 )
-from rm_proxy.service.connection_limits import ConnectionLimits
+from rm_proxy.service.connection_limits import ConnectionLimits, connection_limit
+from rm_proxy.service.upstream import Upstream
 
 log = get_logger(__name__)
 _seldom = Seldom()
@@ -41,56 +43,80 @@ _SETTINGS: Final = {
     "memory": "proxy.max_unfinished_mb",
 }
 FINISH_S: Final = 2.0
-"""How long calls on their way may take to be answered when the proxy stops."""
+"""Seconds within which open calls are answered when the proxy stops."""
 
 
-class Hub(Protocol):
-    """What a connection needs of the proxy around it."""
+class Connections:
+    """The open connections of application masters, and their limits."""
+
+    def __init__(self, settings: ProxySettings, metrics: ProxyMetrics) -> None:
+        self.limits = ConnectionLimits(
+            connection_limit(settings), settings.max_logins_per_host, settings.max_unfinished_mb << 20
+        )
+        self.open: set[AmConnection] = set()
+        self.encrypted_s = 0.0
+        """When an encrypted connection last passed unread; 0 never."""
+        self._metrics = metrics
+
+    def add(self, connection: AmConnection) -> None:
+        """Add a connection that the limits let in."""
+        self.open.add(connection)
+        self._metrics.connections_opened.inc()
+        self._metrics.connections.set(len(self.open))
+
+    def discard(self, connection: AmConnection) -> None:
+        """Remove a connection, whether it was let in or not."""
+        self.open.discard(connection)
+        self._metrics.connections.set(len(self.open))
+
+    def close_undialed(self) -> None:
+        """Break off the connections for which the ResourceManager was not reached yet."""
+        for connection in list(self.open):
+            connection.close_unless_dialed()
+
+    async def finish(self) -> None:
+        """Close all connections once their calls are answered, after FINISH_S at the latest."""
+        for connection in list(self.open):
+            connection.finish()
+        waits = [asyncio.create_task(connection.gone.wait()) for connection in self.open]
+        if waits:
+            await asyncio.wait(waits, timeout=FINISH_S)
+        for connection in list(self.open):
+            connection.close()
+        for wait in waits:
+            wait.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionParts:
+    """Parts of the proxy that each connection uses."""
 
     settings: ProxySettings
-    endpoints: Endpoints
-    coordinator: Coordinator
+    attempt: Callable[[str], Attempt]
+    """Returns the attempt of an id, a new one where it is unknown."""
     metrics: ProxyMetrics
-    open_connections: set[AmConnection]
-    limits: ConnectionLimits
-
-    def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Do what an attempt wants done beside its answers."""
-
-    def identified(self, attempt_id: str) -> None:
-        """Take in that an attempt connected."""
-
-    def faulted(self, kind: FaultKind, app_id: str) -> None:
-        """Count a fault; app_id "" when it belongs to no application."""
-
-    def broken(self, attempt_id: str) -> None:
-        """Take in that our own code failed over an attempt."""
-
-    def keep(self, attempt_id: str, note: Note) -> None:
-        """Write down what changed of an attempt, before the bytes that it is about leave."""
-
-    def upstream_failed(self, error: OSError) -> None:
-        """Take in that the ResourceManager cannot be reached."""
-
-    def passed_encrypted(self) -> None:
-        """Take in that a connection passes unread because it is signed or encrypted."""
-
-    def upstream_reached(self) -> None:
-        """Take in that the ResourceManager can be reached."""
-
-    def upstream_lost(self) -> None:
-        """Take in that the ResourceManager closed a connection."""
+    connections: Connections
+    upstream: Upstream
+    handle_effects: Callable[[Iterable[Effect]], None]
+    identified: Callable[[str], None]
+    """Called with the id of an attempt that connected."""
+    write_note: Callable[[str, Note], None]
+    """Writes what changed of an attempt into the journal, before the bytes that depend on it leave."""
+    fault: Callable[[FaultKind, str], None]
+    """Counts a fault; the application is "" when the fault belongs to none."""
+    restore: Callable[[str], None]
+    """Called with the id of an attempt over which the proxy's own code failed."""
 
 
 class AmConnection(asyncio.Protocol):
     """The accepted side of one connection; it owns the relay machine and dials the ResourceManager."""
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
-        self.relay = Relay(hub.coordinator.attempt, hub.settings.max_frame_mb << 20)
+    def __init__(self, parts: ConnectionParts) -> None:
+        self._parts = parts
+        self.relay = Relay(parts.attempt, parts.settings.max_frame_mb << 20)
         self.peer = self._host = "?"
         self._known = False
-        self._kept = 0
+        self._unread = 0
         self._transport: asyncio.Transport | None = None
         self._upstream: RmConnection | None = None
         self._dialing: asyncio.Task[None] | None = None
@@ -100,42 +126,40 @@ class AmConnection(asyncio.Protocol):
         self.gone = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuse beyond the limits, else wait for the first bytes."""
+        """Refuse a connection beyond the limits, else wait for its first bytes."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._host, port = (str(peer[0]), peer[1]) if peer else ("?", 0)
         self.peer = f"{self._host}:{port}"
-        hub = self._hub
-        refused = hub.limits.enter(self._host)
+        parts = self._parts
+        refused = parts.connections.limits.enter(self._host)
         if refused:
-            hub.metrics.connections_refused.labels(refused).inc()
+            parts.metrics.connections_refused.labels(refused).inc()
             _seldom.warning(f"connection refused, {_SETTINGS[refused]} is reached", peer=self.peer)
             self._transport.abort()
             return
-        hub.open_connections.add(self)
-        hub.metrics.connections_opened.inc()
-        hub.metrics.connections.set(len(hub.open_connections))
+        parts.connections.add(self)
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(hub.settings.handshake_timeout_s, self._out_of_time)
+        self._deadline = loop.call_later(parts.settings.handshake_timeout_s, self._out_of_time)
 
     async def _dial(self) -> None:
-        hub, loop = self._hub, asyncio.get_running_loop()
-        address = hub.endpoints.upstream
+        upstream, loop = self._parts.upstream, asyncio.get_running_loop()
+        address = upstream.address
 
         async def connect() -> None:
             _, self._upstream = await loop.create_connection(lambda: RmConnection(self), address.host, address.port)
 
-        timeout_s = hub.settings.connect_timeout_s
+        timeout_s = self._parts.settings.connect_timeout_s
         try:
-            if not await dial(connect, timeout_s=timeout_s, refused=hub.upstream_failed, wanted=self._is_open):
+            if not await dial(connect, timeout_s=timeout_s, refused=upstream.failed, wanted=self._is_open):
                 return
         except OSError as error:
-            hub.metrics.connections_refused.labels("upstream").inc()
-            hub.upstream_failed(error)
+            self._parts.metrics.connections_refused.labels("upstream").inc()
+            upstream.failed(error)
             self.close()
             return
         assert self._upstream is not None
-        hub.upstream_reached()
+        upstream.reached()
         if self._transport is None or self._transport.is_closing():
             self._upstream.close()
             return
@@ -145,7 +169,7 @@ class AmConnection(asyncio.Protocol):
         self._transport.resume_reading()
 
     def close_unless_dialed(self) -> None:
-        """Break off while the ResourceManager is not reached yet."""
+        """Close at once if the ResourceManager was not reached yet."""
         if self._upstream is None and self._transport is not None:
             self._transport.abort()
 
@@ -155,59 +179,59 @@ class AmConnection(asyncio.Protocol):
     def _out_of_time(self) -> None:
         if not self.relay.known:
             reason = "upstream" if self._dialing is not None and self._upstream is None else "handshake"
-            self._hub.metrics.connections_refused.labels(reason).inc()
+            self._parts.metrics.connections_refused.labels(reason).inc()
             _seldom.warning("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
             self.close()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the application master; who says nothing costs the ResourceManager no connection."""
-        if self not in self._hub.open_connections:
+        """Handle bytes of the application master; the ResourceManager is dialed with the first of them."""
+        if self not in self._parts.connections.open:
             return
         if self._dialing is None:
             self._dialing = asyncio.get_running_loop().create_task(self._dial())
-        self._take("am", self.relay.from_am, data)
+        self._handle("am", self.relay.from_am, data)
 
     def from_rm(self, data: bytes) -> None:
-        """Take bytes of the ResourceManager."""
-        self._take("rm", self.relay.from_rm, data)
+        """Handle bytes of the ResourceManager."""
+        self._handle("rm", self.relay.from_rm, data)
 
-    def _take(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
-        """Give bytes to the machine; whatever it raises ends this connection alone, and counts."""
+    def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
+        """Give bytes to the relay; an exception in it closes this connection alone, and counts as a fault."""
         try:
-            self._obey(handle(data, time()))
-            self._keep_count()
+            self._execute(handle(data, time()))
+            self._count_unread()
         except RemoteProtocolError as error:
-            self._hub.metrics.protocol_errors.labels(side).inc()
+            self._parts.metrics.protocol_errors.labels(side).inc()
             log_line = log.warning if self.relay.attempt is not None else _seldom.warning
-            log_line("connection closed, bytes out of form", side=side, peer=self.peer, why=str(error))
+            log_line("connection closed, malformed bytes", side=side, peer=self.peer, why=str(error))
             self._faulted(FaultKind.PROTOCOL)
         except Exception:
-            log.exception("connection closed, a fault of the proxy", side=side, peer=self.peer)
+            log.exception("connection closed after a fault of the proxy", side=side, peer=self.peer)
             self._faulted(FaultKind.INTERNAL)
 
-    def _keep_count(self) -> None:
-        """Take in who the peer is by now, and what is kept of it; too much closes the connection."""
-        relay, limits = self.relay, self._hub.limits
+    def _count_unread(self) -> None:
+        """Count the login and the bytes of unfinished frames; too many of them close the connection."""
+        relay, limits = self.relay, self._parts.connections.limits
         if not self._known and relay.known:
             self._known = True
             limits.logged_in(self._host)
-        before, self._kept = self._kept, relay.kept_bytes
-        if self._kept != before and not limits.keeps(before, self._kept):
-            self._hub.metrics.connections_refused.labels("memory").inc()
-            _seldom.warning(f"connection closed, {_SETTINGS['memory']} is reached", peer=self.peer, bytes=self._kept)
+        before, self._unread = self._unread, relay.kept_bytes
+        if self._unread != before and not limits.keeps(before, self._unread):
+            self._parts.metrics.connections_refused.labels("memory").inc()
+            _seldom.warning(f"connection closed, {_SETTINGS['memory']} is reached", peer=self.peer, bytes=self._unread)
             self.close()
 
     def _faulted(self, kind: FaultKind) -> None:
-        """Count a fault and close; one before the login is nobody's: anybody may send garbage."""
+        """Count a fault and close; broken bytes before the login are not counted, since anybody may send them."""
         attempt = self.relay.attempt
         if attempt is not None or kind is FaultKind.INTERNAL:
-            self._hub.faulted(kind, attempt.app_id if attempt is not None else "")
+            self._parts.fault(kind, attempt.app_id if attempt is not None else "")
         if attempt is not None and kind is FaultKind.INTERNAL:
-            self._hub.broken(attempt.id)
+            self._parts.restore(attempt.id)
         self.close()
 
-    def _obey(self, commands: list[Command]) -> None:
-        metrics = self._hub.metrics
+    def _execute(self, commands: list[Command]) -> None:
+        metrics = self._parts.metrics
         for command in commands:
             if type(command) is ToRm:
                 metrics.to_rm.inc(len(command.data))
@@ -215,7 +239,7 @@ class AmConnection(asyncio.Protocol):
             elif type(command) is ToAm:
                 metrics.to_am.inc(len(command.data))
                 if command.effects:
-                    self._hub.carry_out(command.effects)
+                    self._parts.handle_effects(command.effects)
                 if self._transport is not None:
                     self._transport.write(command.data)
                 if self._finishing and not self.relay.outstanding:
@@ -223,24 +247,24 @@ class AmConnection(asyncio.Protocol):
             elif isinstance(command, Called):
                 self._count(command)
             elif type(command) is Noted:
-                self._hub.keep(command.attempt_id, command.note)
+                self._parts.write_note(command.attempt_id, command.note)
             elif isinstance(command, TookOver):
                 self._took_over(command)
             elif isinstance(command, Identified):
-                self._hub.identified(command.attempt_id)
+                self._parts.identified(command.attempt_id)
             elif isinstance(command, PassedThrough):
                 self._passed_through(command)
 
     def _took_over(self, command: TookOver) -> None:
-        self._hub.metrics.resyncs.labels(command.step).inc()
+        self._parts.metrics.resyncs.labels(command.step).inc()
         if command.step == "astray":
-            text = "nothing is known of an application that was registered before: its asks pass as they are"
+            text = "an application registered before is unknown here: its asks pass unchanged"
             log.warning(text, attempt=command.attempt_id, peer=self.peer)
         else:
-            log.info(f"an application is taken over: {command.step}", attempt=command.attempt_id)
+            log.info(f"resync of an application: {command.step}", attempt=command.attempt_id)
 
     def _send_up(self, data: bytes) -> None:
-        """Send to the ResourceManager; while it is being dialed, keep one read's bytes and read no more.
+        """Send to the ResourceManager; while it is being dialed, hold the bytes of one read and stop reading.
 
         (Under uvloop a pause within connection_made has no effect, so that one read may come before.)
         """
@@ -251,7 +275,7 @@ class AmConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _count(self, call: Called) -> None:
-        metrics = self._hub.metrics
+        metrics = self._parts.metrics
         if call.method != ALLOCATE:
             metrics.calls.labels(call.method if call.method in (REGISTER, FINISH) else "other").inc()
         elif call.rewritten:
@@ -261,8 +285,8 @@ class AmConnection(asyncio.Protocol):
 
     def _passed_through(self, command: PassedThrough) -> None:
         if command.encrypted:
-            self._hub.metrics.encrypted_connections.inc()
-            self._hub.passed_encrypted()
+            self._parts.metrics.encrypted_connections.inc()
+            self._parts.connections.encrypted_s = time()
             log.warning(
                 "an encrypted connection passes unread: its containers stay guaranteed",
                 peer=self.peer,
@@ -293,7 +317,7 @@ class AmConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def finish(self) -> None:
-        """Take no more calls, and close when those on their way are answered."""
+        """Stop reading calls, and close when the open ones are answered."""
         self._finishing = True
         if not self.relay.outstanding:
             self.close()
@@ -301,42 +325,28 @@ class AmConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def close(self) -> None:
-        """Close both sides, what is buffered is still sent."""
+        """Close both sides; buffered bytes are still sent."""
         if self._transport is not None:
             self._transport.close()
 
     def upstream_lost(self) -> None:
         """Close, as the ResourceManager's side is closed."""
         if self._transport is not None and not self._transport.is_closing():
-            self._hub.upstream_lost()
+            self._parts.upstream.lost()
         self.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
-        hub = self._hub
-        if self in hub.open_connections:
-            hub.limits.leave(self._host, self._known)
-            hub.limits.keeps(self._kept, 0)
-        hub.open_connections.discard(self)
+        connections = self._parts.connections
+        if self in connections.open:
+            connections.limits.leave(self._host, self._known)
+            connections.limits.keeps(self._unread, 0)
+        connections.discard(self)
         self.gone.set()
-        hub.metrics.connections.set(len(hub.open_connections))
         if self._deadline is not None:
             self._deadline.cancel()
         if self._upstream is not None:
             self._upstream.close()
-
-
-async def finish_all(connections: Collection[AmConnection]) -> None:
-    """Close connections once their calls are answered, within FINISH_S; the rest without."""
-    for connection in list(connections):
-        connection.finish()
-    waits = [asyncio.create_task(connection.gone.wait()) for connection in connections]
-    if waits:
-        await asyncio.wait(waits, timeout=FINISH_S)
-    for connection in list(connections):
-        connection.close()
-    for wait in waits:
-        wait.cancel()
 
 
 class RmConnection(asyncio.Protocol):
@@ -347,7 +357,7 @@ class RmConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Keep the transport."""
+        """Store the transport."""
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
@@ -378,18 +388,10 @@ class RmConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self) -> None:
-        """Close this side, what is buffered is still sent."""
+        """Close this side; buffered bytes are still sent."""
         if self._transport is not None:
             self._transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the application master's side with it."""
         self._am.upstream_lost()
-
-
-def connection_limit(settings: ProxySettings) -> int:
-    """Return how many connections of application masters may be open: each needs two files, REST needs some too."""
-    wanted = 2 * settings.max_connections + settings.rest_connections
-    spare = raise_open_files(wanted, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES
-    rest = min(settings.rest_connections, spare // 3)
-    return max(1, min(settings.max_connections, (spare - rest) // 2))

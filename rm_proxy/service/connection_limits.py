@@ -1,23 +1,26 @@
-"""Who may come in: connections in all, of one host before their login, and what all of them keep unread."""
+"""Limits of connections: in all, of one host before the login, and of the memory for unfinished frames."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
+from quicksilver.common.process.limits import OTHER_FILES, raise_open_files
+from rm_proxy.config import ProxySettings
+
 SMALL_BYTES: Final = 1 << 20
-"""A connection that keeps no more than this is never closed for what all of them keep."""
+"""A connection that holds no more bytes than this is never closed for the sum of all."""
 
 
 class ConnectionLimits:
-    """A machine: connections come, log in, keep bytes and leave.
+    """A machine: connections come, log in, hold bytes and leave.
 
-    most: connections at once; most_logins: of them those of one host that have not logged in; most_bytes: what all
-    connections together may keep of frames that are not there whole.
+    limit: connections at once; login_limit: connections of one host that have not logged in; byte_limit: bytes that all
+    connections together may hold of unfinished frames.
     """
 
-    def __init__(self, most: int, most_logins: int, most_bytes: int) -> None:
-        self.most, self.most_logins, self.most_bytes = most, most_logins, most_bytes
+    def __init__(self, limit: int, login_limit: int, byte_limit: int) -> None:
+        self.limit, self.login_limit, self.byte_limit = limit, login_limit, byte_limit
         self.inside = 0
         self.kept_bytes = 0
         self._logins: Counter[str] = Counter()
@@ -28,28 +31,36 @@ class ConnectionLimits:
         return self._logins.total()
 
     def enter(self, host: str) -> str:
-        """Let a connection in; returns "", or by which limit it is refused: limit or host."""
-        if self.inside >= self.most:
+        """Count a new connection; return "", or the limit that refuses it: limit or host."""
+        if self.inside >= self.limit:
             return "limit"
-        if self._logins[host] >= self.most_logins:
+        if self._logins[host] >= self.login_limit:
             return "host"
         self.inside += 1
         self._logins[host] += 1
         return ""
 
     def logged_in(self, host: str) -> None:
-        """Take in that a connection logged in, or that it is relayed unread."""
+        """Count a connection as logged in; one that is relayed unread counts as well."""
         self._logins[host] -= 1
         if self._logins[host] <= 0:
             del self._logins[host]
 
     def leave(self, host: str, logged_in: bool) -> None:
-        """Take in that a connection that was let in is gone."""
+        """Remove a connection that was let in."""
         self.inside -= 1
         if not logged_in:
             self.logged_in(host)
 
     def keeps(self, before: int, now: int) -> bool:
-        """Take in how many bytes a connection kept and keeps; returns whether it may."""
+        """Count the bytes that a connection held and holds; return whether it may stay open."""
         self.kept_bytes += now - before
-        return now <= SMALL_BYTES or now <= before or self.kept_bytes <= self.most_bytes
+        return now <= SMALL_BYTES or now <= before or self.kept_bytes <= self.byte_limit
+
+
+def connection_limit(settings: ProxySettings) -> int:
+    """Return how many connections of application masters may be open: each needs two files, and REST needs some."""
+    wanted_files = 2 * settings.max_connections + settings.rest_connections
+    spare = raise_open_files(wanted_files, "proxy.max_connections, proxy.rest_connections") - OTHER_FILES
+    rest = min(settings.rest_connections, spare // 3)
+    return max(1, min(settings.max_connections, (spare - rest) // 2))

@@ -1,11 +1,11 @@
-"""The proxy as a process: sockets, clocks, REST and store around the machines."""
+"""The proxy: its parts, put together, started and closed."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
@@ -20,52 +20,37 @@ from quicksilver.common.http.async_client import Poster
 from quicksilver.common.http.rest import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
-from quicksilver.common.messages import Ack, EventKind, Grants, Report
+from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
-from rm_proxy.api.app import create_app
-from rm_proxy.attempt.effects import (
-    Announce,
-    BadTags,
-    BudgetTurned,
-    Completed,
-    Decided,
-    DropHeld,
-    Effect,
-    Estimated,
-    Faulted,
-    FellBack,
-    Granted,
-    Moved,
-    Refused,
-    Returned,
-    ShadowFaulted,
-)
-from rm_proxy.attempt.snapshot import Note
+from rm_proxy.api.app import ApiParts, create_app
+from rm_proxy.api.live_state import LiveState
+from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.config import Endpoints, ProxySettings
 from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.coordinator.promotion_choice import wanted
-from rm_proxy.domain.records import DecisionRecord
-from rm_proxy.estimates.estimator import MIN_S
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.am_connections import AmConnection, connection_limit, finish_all
+from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.bypass_control import BypassControl, stored_order
-from rm_proxy.service.connection_limits import ConnectionLimits
 from rm_proxy.service.decision_sampling import Decisions, Sampling
+from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
-from rm_proxy.service.listener import Listener
-from rm_proxy.service.live_state import LiveState
+from rm_proxy.service.health import HealthFacts, health
 from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.reload import ProxyReloader
+from rm_proxy.service.report_handler import ReportHandler
 from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.upstream import Upstream
 from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.store.durations import stored_durations
 from rm_proxy.store.learned_state import LearnedState, Learner
+from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import Writer
+from rm_proxy.views.models import Health
 from rm_proxy.yarn.client import AUTO_UPDATE
 
 log = get_logger(__name__)
@@ -86,6 +71,7 @@ class Proxy:
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
+        self.coordinator.serving = not conf.ha  # until it is known whether the ResourceManager is the active one
         self.store = Store(self.endpoints.store_url)
         self.writer = self._writer()
         self.bypass = BypassControl(self.coordinator, self.metrics, self.writer)
@@ -95,21 +81,13 @@ class Proxy:
         self.poller = self._poller()
         self.node_drain = NodeDrain(self.coordinator, security.credentials(Role.PROXY))
         self.reloader = ProxyReloader(self.coordinator, self.writer, self.metrics, settings, policies_source, security)
-        self.open_connections: set[AmConnection] = set()
-        self.limits = ConnectionLimits(
-            connection_limit(settings), settings.max_logins_per_host, settings.max_unfinished_mb << 20
-        )
-        self._warned_of_promotion = False
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
-        self.upstream_down: str | None = None
-        self.encrypted_s = 0.0
-        """When an encrypted connection last passed unread; 0 never."""
-        self._loop = asyncio.get_running_loop()
-        self.ha = conf.ha
-        self.coordinator.serving = not self.ha  # until it is known whether the ResourceManager is the active one
-        self.listener: Listener | None = None
+        self.effects = EffectHandlers(self.metrics, self.writer, self.decisions, self.bypass, self.announcer)
+        self.connections = Connections(settings, self.metrics)
+        self.upstream = self._upstream(conf.ha)
+        self._warned_of_promotion = False
         self._rest: asyncio.Task[None] | None = None
 
     def _writer(self) -> Writer:
@@ -141,11 +119,23 @@ class Proxy:
             self.settings,
             self.endpoints.rm_web,
             self._on_round,
-            partial(self.faulted, FaultKind.INTERNAL, ""),
+            partial(self.bypass.fault, FaultKind.INTERNAL, ""),
+        )
+
+    def _upstream(self, ha: bool) -> Upstream:
+        return Upstream(
+            self.endpoints.upstream,
+            ha,
+            self.settings,
+            self.coordinator,
+            self.metrics,
+            self.journal,
+            on_open=self.poller.soon,
+            close_undialed=self.connections.close_undialed,
         )
 
     def _learned(self) -> tuple[LearnedState[Any], ...]:
-        """Return what holds the coordinator's knowledge and the store together."""
+        """Return the links between the coordinator's knowledge and the store."""
         learners: tuple[tuple[str, Learner[Any], Callable[[Store], Any]], ...] = (
             ("durations of earlier jobs", self.coordinator.estimator, stored_durations),
             ("the last order of bypass", self.bypass, stored_order),
@@ -164,26 +154,19 @@ class Proxy:
         )
 
     async def start(self, listen: socket.socket, rest: socket.socket) -> None:
-        """Serve on two bound sockets; what YARN says is read once before the first connection is taken."""
-        self._loop.set_exception_handler(self.bypass.loop_fault)
+        """Serve on two bound sockets; YARN's REST is read once before the first connection is accepted."""
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self.bypass.loop_fault)
         self.journal.recall(time.time())
         self.writer.start()
         self.reloader.begin(time.time())
-        self._rest = self._loop.create_task(
+        self._rest = loop.create_task(
             serve(self._app(), rest, max_connections=self.settings.rest_connections, tls=self.security.server)
         )
         await self.poller.first()
         self.poller.start()
         self.bypass.start()
-        self.listener = Listener(
-            listen,
-            self.endpoints.upstream,
-            lambda: AmConnection(self),
-            self._turned,
-            every_s=self.settings.rm_probe_s,
-            timeout_s=self.settings.connect_timeout_s,
-        )
-        await self.listener.start()
+        await self.upstream.start(listen, partial(AmConnection, self._connection_parts()))
         log.info(
             "proxy started",
             listen=str(self.endpoints.listen),
@@ -192,27 +175,72 @@ class Proxy:
             store=self.store.name,
         )
 
+    def _connection_parts(self) -> ConnectionParts:
+        return ConnectionParts(
+            settings=self.settings,
+            attempt=self.coordinator.attempt,
+            metrics=self.metrics,
+            connections=self.connections,
+            upstream=self.upstream,
+            handle_effects=self.effects.handle,
+            identified=self._identified,
+            write_note=self.journal.keep,
+            fault=self.bypass.fault,
+            restore=self.journal.restore,
+        )
+
     def _app(self) -> FastAPI:
-        app = create_app(LiveState(self), max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.journal, self.effects)
+        parts = ApiParts(
+            live=LiveState(self.coordinator, self.settings.report_fresh_s, lambda: self.reloader.source),
+            history=History(self.store),
+            metrics=self.metrics,
+            recent=self.decisions.recent,
+            health=self.health,
+            bypass=self.bypass.info,
+            order_bypass=self.bypass.order,
+            reload=self.reloader.reload,
+            drain=self.node_drain.drain,
+            report=reports.handle,
+        )
+        app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
         side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
         self.metrics.certificate_ends_s.set_function(lambda: self.security.certificate_ends_s)
         protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
         return app
 
-    def _warn_of_promotion(self) -> None:
-        off = self.coordinator.promoter.why_off
-        if off and not self._warned_of_promotion and wanted(self.coordinator.policies):
-            self._warned_of_promotion = True
-            remedy = (
-                f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"
+    def health(self) -> Health:
+        """Return the answer of `/v1/health`."""
+        coordinator, now_s = self.coordinator, time.time()
+        nodes, fresh_s = coordinator.nodes.values(), self.settings.report_fresh_s
+        running = [node for node in nodes if node.yarn is not None and node.yarn.running]
+        unusable = [(node.id, why) for node in running if (why := node.why_not(now_s, fresh_s)) is not None]
+        return health(
+            HealthFacts(
+                now_s=now_s,
+                started_s=self.started_s,
+                endpoints=self.endpoints,
+                settings_version=coordinator.policies.version,
+                mode=coordinator.policies.section.mode,
+                nodes=len(nodes),
+                nodes_usable=sum(1 for node in nodes if node.view.usable),
+                unusable=unusable,
+                connections=len(self.connections.open),
+                attempts=sum(1 for attempt in coordinator.attempts.values() if not attempt.finished),
+                store=self.store.name,
+                store_backlog=self.writer.backlog,
+                store_outage=self.writer.outage,
+                rest_failures=self.poller.failures,
+                upstream_down=self.upstream.down,
+                encrypted_s=self.connections.encrypted_s,
+                bypass=self.bypass.problems(),
             )
-            log.error("nothing is promoted", why=off, remedy=remedy)
+        )
 
     async def close(self) -> None:
         """Stop: no new connections or calls, then REST, clocks, announcements and store."""
-        if self.listener is not None:
-            self.listener.close()
-        await finish_all(self.open_connections)
+        self.upstream.close()
+        await self.connections.finish()
         self.poller.close()
         self.bypass.close()
         self.node_drain.close()
@@ -223,210 +251,37 @@ class Proxy:
         self.journal.close()
         for part in self.learned:
             part.close(time.time())
-        await self._loop.run_in_executor(None, self.writer.close)
+        await asyncio.get_running_loop().run_in_executor(None, self.writer.close)
         self.store.close()
         log.info("proxy stopped")
 
-    # What connections and attempts want
-
-    def identified(self, attempt_id: str) -> None:
+    def _identified(self, attempt_id: str) -> None:
         """Look a new attempt's application up."""
         self.poller.application(self.coordinator.attempt(attempt_id).app_id)
-        self.carry_out(self.coordinator.take_urgent())
-
-    def keep(self, attempt_id: str, note: Note) -> None:
-        """Write down what changed of an attempt, before the bytes that it is about leave."""
-        self.journal.keep(attempt_id, note)
-
-    def faulted(self, kind: FaultKind, app_id: str) -> None:
-        """Count a fault; app_id "" when it belongs to no application."""
-        self.bypass.fault(kind, app_id)
-
-    def _turned(self, is_open: bool) -> None:
-        """Follow the ResourceManager: application masters are let in while it is there, and active."""
-        self.metrics.active.set(is_open)
-        if is_open:
-            self.upstream_reached()
-            self.coordinator.serve()
-            self.poller.soon()
-            log.info("application masters are let in", upstream=str(self.endpoints.upstream))
-        elif self.ha:
-            self.coordinator.stand_by()
-            self.journal.keep_touched()
-            self.upstream_failed(ConnectionRefusedError("it is not active"))
-            log.info("standby: the ResourceManager behind is not active", upstream=str(self.endpoints.upstream))
-        else:
-            self.upstream_failed(ConnectionRefusedError("it refuses connections"))
-
-    def upstream_lost(self) -> None:
-        """Look whether the ResourceManager is still there: it closed a connection."""
-        if self.listener is not None:
-            self.listener.look_soon()
-
-    def broken(self, attempt_id: str) -> None:
-        """Have an attempt over which our own code failed taken over as after a restart."""
-        try:
-            self.journal.keep_all()
-            renewed = self.coordinator.broken(attempt_id, time.time())
-        except Exception:
-            log.exception("an application master cannot be told to register anew", attempt=attempt_id)
-            return
-        if renewed:
-            log.warning(
-                "an application master is told to register anew, after a fault of the proxy", attempt=attempt_id
-            )
-
-    def upstream_failed(self, error: OSError) -> None:
-        """Log an unreachable ResourceManager once, and refuse application masters if it refuses them."""
-        if isinstance(error, ConnectionRefusedError) and self.listener is not None:
-            self.listener.refused()
-        if self.ha:
-            for connection in list(self.open_connections):
-                connection.close_unless_dialed()  # the other ResourceManager may be active: no waiting for this one
-            return
-        if self.upstream_down is None:
-            log.error(
-                "the ResourceManager's scheduler cannot be reached",
-                upstream=str(self.endpoints.upstream),
-                why=str(error),
-                remedy="start it, or correct proxy.upstream",
-            )
-        self.upstream_down = str(error)
-
-    def passed_encrypted(self) -> None:
-        """Remember when an encrypted connection last passed unread."""
-        self.encrypted_s = time.time()
-
-    def upstream_reached(self) -> None:
-        """Log that the ResourceManager is back."""
-        if self.upstream_down is not None:
-            log.info("the ResourceManager's scheduler is reachable again", upstream=str(self.endpoints.upstream))
-            self.upstream_down = None
-
-    def carry_out(self, effects: Iterable[Effect]) -> None:
-        """Do what attempts want done: tell sidecars, keep records, count."""
-        messages: dict[str, Grants] = {}
-        for effect in effects:
-            if isinstance(effect, Granted):
-                self._granted(effect)
-            elif isinstance(effect, Completed):
-                self.writer.completion(effect.record)
-                origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
-                self.metrics.completions.labels(origin).inc()
-            elif isinstance(effect, Decided):
-                self._decided(effect.record)
-            elif isinstance(effect, ShadowFaulted):
-                self.metrics.shadow_faults.labels(effect.alternative, effect.slot).inc()
-                log.warning("an alternative failed", alternative=effect.alternative, why=effect.fault)
-            elif isinstance(effect, Announce):
-                messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
-            elif isinstance(effect, DropHeld):
-                message = messages.setdefault(effect.node_id, Grants())
-                message.drop.append(effect.container_id)
-                message.drop_reason = effect.reason
-            elif isinstance(effect, Estimated):
-                error_s = abs(effect.expected_s - effect.ran_s)
-                self.metrics.estimate_error.labels(effect.source.value).observe(error_s / max(MIN_S, effect.ran_s))
-            elif isinstance(effect, BadTags):
-                self._count_bad_tags(effect)
-            elif isinstance(effect, BudgetTurned):
-                self.bypass.turned(effect.turned)
-            elif isinstance(effect, Refused):
-                self.bypass.fault(FaultKind.REFUSED, effect.app_id)
-                log.warning(
-                    "an allocate call that was rewritten was refused", application=effect.app_id, why=effect.why
-                )
-            else:
-                self._count(effect)
-        for node_id, message in messages.items():
-            self.announcer.send(node_id, message)
-
-    def _decided(self, record: DecisionRecord) -> None:
-        kept = self.decisions.take(record, time.time())
-        if record.alternative:
-            agrees = "yes" if record.chosen == record.other else "no"
-            self.metrics.shadow_decisions.labels(record.alternative, record.slot, agrees).inc(record.weight)
-            if kept is not None:
-                self.writer.decision(kept)
-            return
-        self.metrics.decisions.labels(record.slot).inc(record.weight)
-        if kept is None:
-            self.metrics.decisions_left_out.labels(record.slot).inc(record.weight)
-        else:
-            self.writer.decision(kept)
-        if record.slot == "promote":
-            self.metrics.promotions.labels(record.chosen).inc()
-            log.info(f"promotion {record.chosen}", container=record.container_id, why=record.reason)
-
-    def _granted(self, effect: Granted) -> None:
-        record = effect.record
-        self.writer.grant(record)
-        self.metrics.grants.labels(record.kind.value).inc()
-        self.metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
-        if record.wanted_node not in (None, record.node_id):
-            self.metrics.unexpected_grants.labels("kept").inc()
-        log.info(
-            "granted",
-            container=record.container_id,
-            application=record.app_id,
-            kind=record.kind.value,
-            node=record.node_id,
-            why=record.route_reason,
-        )
-
-    def _count(self, effect: FellBack | Returned | Faulted | Moved) -> None:
-        if isinstance(effect, FellBack):
-            self.metrics.fallbacks.labels("ungranted" if "did not grant" in effect.reason else "no_node").inc(
-                effect.count
-            )
-            log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason, containers=effect.count)
-        elif isinstance(effect, Returned):
-            self.metrics.releases.labels("unwanted").inc()
-            log.info("given back", container=effect.container_id, why=effect.reason)
-        elif isinstance(effect, Moved):
-            self.metrics.moves.labels(effect.cause, effect.outcome).inc()
-        else:
-            self.metrics.policy_faults.inc()
-            self.bypass.fault(FaultKind.POLICY, effect.app_id)
-            log.error("a policy failed", application=effect.app_id, why=effect.fault)
-
-    def _count_bad_tags(self, effect: BadTags) -> None:
-        self.metrics.bad_tags.inc(len(effect.tags))
-        log.warning(
-            "tags of an application are no durations",
-            application=effect.app_id,
-            tags=list(effect.tags[:5]),
-            remedy="write expected_s:SECONDS or expected_s:PRIORITY:SECONDS",
-        )
+        self.effects.handle(self.coordinator.take_urgent())
 
     def _on_round(self) -> None:
-        self.reloader.tick(time.time())
+        now_s = time.time()
+        self.reloader.tick(now_s)
         self._warn_of_promotion()
-        self.journal.round(time.time())
-        self.carry_out(self.coordinator.take_effects())
-        metrics, coordinator, now_s = self.metrics, self.coordinator, time.time()
+        self.journal.round(now_s)
+        self.effects.handle(self.coordinator.take_effects())
         for part in self.learned:
             part.round(now_s)
         self.bypass.round()
-        metrics.set_targets(coordinator.targets.summary())
-        set_gauges(metrics, coordinator, now_s)
+        self.metrics.set_targets(self.coordinator.targets.summary())
+        set_gauges(self.metrics, self.coordinator, now_s)
 
-    def report(self, node_id: str, report: Report) -> Ack:
-        """Take in a sidecar's report."""
-        self.metrics.reports.inc()
-        if not self.coordinator.serving:
-            return self.coordinator.observe(node_id, report, time.time())
-        for event in self.coordinator.new_events(node_id, report):
-            self.writer.event(node_id, report.boot, event)
-            self.metrics.container_events.labels(event.kind.value).inc()
-            if event.kind is EventKind.STARTED and event.waited_s > 0:
-                self.metrics.queueing_s.observe(event.waited_s)
-        ack = self.coordinator.report(node_id, report, time.time())
-        self.journal.keep_touched()  # what is acknowledged is not told again
-        self.carry_out(self.coordinator.take_urgent())
-        return ack
+    def _warn_of_promotion(self) -> None:
+        off = self.coordinator.promoter.why_off
+        if off and not self._warned_of_promotion and wanted(self.coordinator.policies):
+            self._warned_of_promotion = True
+            remedy = (
+                f"set {AUTO_UPDATE}=true in the ResourceManager's yarn-site.xml and in the one that the proxy reads"
+            )
+            log.error("nothing is promoted", why=off, remedy=remedy)
 
-    # What the announcer asks
+    # Called by the announcer
 
     def _url_of(self, node_id: str) -> str | None:
         node = self.coordinator.nodes.get(node_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from quicksilver.common.process.logs import get_logger
@@ -46,6 +47,17 @@ class StateJournal:
         """Write down what changed of the attempts to which something happened at the nodes."""
         for attempt_id, note in self._coordinator.takeover.touched_notes():
             self.journal.write(attempt_id, note)
+
+    def restore(self, attempt_id: str) -> None:
+        """Have an attempt over which the proxy's own code failed register anew, as after a restart of the proxy."""
+        try:
+            self.keep_all()
+            renewed = self._coordinator.broken(attempt_id, time.time())
+        except Exception:
+            log.exception("an attempt cannot be made to register anew", attempt=attempt_id)
+            return
+        if renewed:
+            log.warning("an application master has to register anew, after a fault of the proxy", attempt=attempt_id)
 
     def round(self, now_s: float) -> None:
         """Write down what changed, and the file anew when it is time."""

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from policies.model import Kind
 from quicksilver.common.messages import ContainerEvent, EventKind
-from rm_proxy.api.app import create_app
 from rm_proxy.domain.records import CompletionRecord
 from rm_proxy.estimates.estimator import Source
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
 from rm_proxy.views import explain
 from rm_proxy.views.models import ChoiceInfo, EventInfo, Explanation, Score
-from tests.rm_proxy.api.test_app import APP, WAITING, State, choice, grant
+from tests.rm_proxy.api.test_app import APP, WAITING, State, app_of, choice, grant
 from tests.rm_proxy.store.test_store import APP as RECORD
 
 FIRST, SECOND, THIRD = (grant(number).container_id for number in (1, 2, 4))
@@ -61,7 +60,7 @@ def state(store: Store) -> Iterator[State]:
 
 @pytest.fixture
 def client(state: State) -> TestClient:
-    return TestClient(create_app(state), raise_server_exceptions=False)
+    return TestClient(app_of(state), raise_server_exceptions=False)
 
 
 def ids(client: TestClient, **params: Any) -> list[str]:

@@ -32,7 +32,7 @@ class Proxy:
         self.app = FastAPI()
         install_error_handlers(self.app)
         self.app.add_api_route("/v1/nodes/{node_id}/report", self.route, methods=["POST"])
-        self.app.add_middleware(ReportRoute, take=self.take)
+        self.app.add_middleware(ReportRoute, handle=self.take)
         self.app.add_middleware(BodyLimit, max_bytes=LIMIT)
 
     def take(self, node_id: str, report: Report, scope: object) -> Ack:
@@ -123,7 +123,7 @@ def test_the_callers_certificate_is_seen(proxy: Proxy) -> None:
         check_url(report.sidecar_url, node_id, scope[NAMES])
         return Ack(events_to=0)
 
-    route = ReportRoute(proxy.app, take=take)
+    route = ReportRoute(proxy.app, handle=take)
 
     async def named(scope, receive, send):  # type: ignore[no-untyped-def]
         scope[NAMES] = frozenset(["n1"])
@@ -148,5 +148,5 @@ def test_who_hangs_up_within_the_body_is_not_answered(proxy: Proxy) -> None:
 
     headers = [(b"content-length", b"%d" % len(body())), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/v1/nodes/n1:1/report", "headers": headers}
-    asyncio.run(ReportRoute(proxy.app, take=proxy.take)(scope, receive, send))
+    asyncio.run(ReportRoute(proxy.app, handle=proxy.take)(scope, receive, send))
     assert (proxy.taken, sent) == ([], [])

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from rm_proxy.api.queue_views import all_queues, one_queue
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.queue_usage import QueueUsage
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.service.queue_views import all_queues, one_queue
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn import (
     ALL_Q,

@@ -122,7 +122,7 @@ class Served:
 
 def test_rest_and_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     served, app = Served(), FastAPI()
-    app.include_router(bypass_routes(served), prefix="/v1")
+    app.include_router(bypass_routes(served.bypass, served.order_bypass), prefix="/v1")
     client = TestClient(app)
     assert client.get("/v1/bypass").json()["applications"] == {APP: "spent"}
     assert client.post("/v1/bypass", json={"order": "on", "who": "ann"}).json()["order"] == "on"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,22 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.bench.fake_rm import Master, StandIn
 from quicksilver.common.address import Address
 from quicksilver.common.process.limits import Seldom
-from rm_proxy.attempt.effects import Effect
-from rm_proxy.config import Endpoints, ProxySettings
+from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service import am_connections
-from rm_proxy.service.am_connections import AmConnection, connection_limit
-from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits
+from rm_proxy.service import am_connections, connection_limits
+from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
+from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
+from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.upstream import Upstream
 from tests.rm_proxy.yarn import coordinator
 
 # The machine
 
 
 def test_all_and_one_host_are_bounded() -> None:
-    limits = ConnectionLimits(most=3, most_logins=2, most_bytes=0)
+    limits = ConnectionLimits(limit=3, login_limit=2, byte_limit=0)
     assert [limits.enter("a") for _ in range(3)] == ["", "", "host"]
     limits.logged_in("a")
     assert limits.enter("a") == "", "who has logged in does not count"
@@ -45,7 +46,7 @@ def test_all_and_one_host_are_bounded() -> None:
 
 
 def test_only_who_keeps_much_is_sent_away() -> None:
-    limits = ConnectionLimits(9, 9, most_bytes=4 * SMALL_BYTES)
+    limits = ConnectionLimits(9, 9, byte_limit=4 * SMALL_BYTES)
     assert all(limits.keeps(0, SMALL_BYTES) for _ in range(8))
     assert not limits.keeps(SMALL_BYTES, SMALL_BYTES + 1)
     assert limits.keeps(SMALL_BYTES + 1, 0) and limits.kept_bytes == 7 * SMALL_BYTES
@@ -76,42 +77,48 @@ def test_nobody_is_forgotten_or_counted_twice(steps: list[tuple[str, str]]) -> N
 
 
 class Hub:
-    """What connections need of the proxy, before a stand-in for the ResourceManager."""
+    """The parts of a proxy that connections use, before a stand-in for the ResourceManager."""
 
     def __init__(self, **settings: Any) -> None:
         self.settings = ProxySettings(upstream=Address("127.0.0.1", 1), **settings)
         self.metrics = ProxyMetrics()
         self.coordinator: Coordinator = coordinator()
-        self.open_connections: set[AmConnection] = set()
-        given = self.settings
-        self.limits = ConnectionLimits(given.max_connections, given.max_logins_per_host, given.max_unfinished_mb << 20)
+        self.connections = Connections(self.settings, self.metrics)
+        self.limits = self.connections.limits
         self.faults: list[tuple[FaultKind, str]] = []
         self.renewed: list[str] = []
 
-    def carry_out(self, effects: Iterable[Effect]) -> None: ...
-
-    def identified(self, attempt_id: str) -> None: ...
-
-    def upstream_failed(self, error: OSError) -> None: ...
-
-    def upstream_reached(self) -> None: ...
-
-    def faulted(self, kind: FaultKind, app_id: str) -> None:
-        self.faults.append((kind, app_id))
+    @property
+    def open_connections(self) -> set[AmConnection]:
+        return self.connections.open
 
     def refused(self, reason: str) -> float:
         labels = {"reason": reason}
         return self.metrics.registry.get_sample_value("quicksilver_proxy_connections_refused_total", labels) or 0.0
 
-    def broken(self, attempt_id: str) -> None:
-        self.renewed.append(attempt_id)
+    def parts(self, upstream: Address) -> ConnectionParts:
+        journal = StateJournal(Path("unused"), self.coordinator, self.metrics)
+        closes = self.connections.close_undialed
+        return ConnectionParts(
+            settings=self.settings,
+            attempt=self.coordinator.attempt,
+            metrics=self.metrics,
+            connections=self.connections,
+            upstream=Upstream(
+                upstream, False, self.settings, self.coordinator, self.metrics, journal, lambda: None, closes
+            ),
+            handle_effects=lambda effects: None,
+            identified=lambda attempt_id: None,
+            write_note=lambda attempt_id, note: None,
+            fault=lambda kind, app_id: self.faults.append((kind, app_id)),
+            restore=self.renewed.append,
+        )
 
     async def start(self, stack: AsyncExitStack, stand_in: type[StandIn]) -> int:
         loop = asyncio.get_running_loop()
         rm = await stack.enter_async_context(await loop.create_server(stand_in, "127.0.0.1", 0))
-        port = rm.sockets[0].getsockname()[1]
-        self.endpoints = Endpoints(Address("", 0), Address("127.0.0.1", port), "", Address("", 0), "", Path("unused"))
-        server = await stack.enter_async_context(await loop.create_server(lambda: AmConnection(self), "127.0.0.1", 0))
+        parts = self.parts(Address("127.0.0.1", rm.sockets[0].getsockname()[1]))
+        server = await stack.enter_async_context(await loop.create_server(lambda: AmConnection(parts), "127.0.0.1", 0))
         front: int = server.sockets[0].getsockname()[1]
         return front
 
@@ -320,11 +327,11 @@ def test_methods_that_masters_invent_make_no_metrics() -> None:
 
 
 def test_connections_fit_the_files_that_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 1_000)
+    monkeypatch.setattr(connection_limits, "raise_open_files", lambda *_: 1_000)
     settings = ProxySettings(max_connections=5_000, rest_connections=100)
     assert connection_limit(settings) == (1_000 - 200 - 100) // 2
     assert connection_limit(ProxySettings(max_connections=300)) == (800 - 266) // 2
-    monkeypatch.setattr(am_connections, "raise_open_files", lambda *_: 100_000)
+    monkeypatch.setattr(connection_limits, "raise_open_files", lambda *_: 100_000)
     assert connection_limit(settings) == 5_000
 
 
@@ -346,7 +353,7 @@ def test_calls_on_their_way_are_answered_before_the_proxy_stops() -> None:
         holds = True
         calling.ask()
         await hub.until(lambda: bool(held))
-        stopped = asyncio.create_task(am_connections.finish_all(hub.open_connections))
+        stopped = asyncio.create_task(hub.connections.finish())
         assert await quiet.reader.read(1) == b"", "who has no call on its way is let go at once"
         held.pop()()
         assert isinstance(await calling.event(), Response)

@@ -103,8 +103,8 @@ def test_what_the_machines_decide_reaches_store_memory_and_metrics(tmp_path: Pat
         )
         proxy = Proxy(settings, Policies.load({}), HadoopConf(tmp_path, {}, {}), "")
         proxy.writer.start()
-        proxy.carry_out(Decided(made(number)) for number in range(1000))
-        proxy.carry_out([Decided(made(2000, slot="steal", weight=3))])
+        proxy.effects.handle(Decided(made(number)) for number in range(1000))
+        proxy.effects.handle([Decided(made(2000, slot="steal", weight=3))])
         assert proxy.writer.flush()
         proxy.writer.close()
         return proxy

@@ -66,8 +66,8 @@ def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
 def test_errors_and_bad_tags_are_counted(tmp_path: Path) -> None:
     async def crowd() -> Proxy:
         made = proxy(tmp_path)
-        made.carry_out([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
-        made.carry_out([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
+        made.effects.handle([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
+        made.effects.handle([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
         close(made)
         return made
 

@@ -1,12 +1,9 @@
 """What the running proxy tells of a node whose containers share its cores."""
 
-from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.service.live_state import LiveState, Running
-from rm_proxy.store.store import Store
+from rm_proxy.api.live_state import LiveState
 from tests.rm_proxy.yarn import APP, cid, coordinator, node_id, report
 
 
@@ -15,14 +12,12 @@ def runs(number: int, **more: Any) -> ContainerReport:
     return ContainerReport(**(base | {"memory_mb": 1024, "vcores": 1} | more))
 
 
-def test_nodes_with_their_slots_and_what_is_shrunk(tmp_path: Path) -> None:
+def test_nodes_with_their_slots_and_what_is_shrunk() -> None:
     world = coordinator(nodes=2)
     shrunk = runs(3, state=ContainerState.SHRUNK, attained_s=60.0, cores=0.05, times_shrunk=2, shrunk_by=cid(2))
     told = [runs(1, kind="G", am=True), runs(2), shrunk]
     world.report(node_id(1), report(1, containers=told, slots=6, attained_sd_s=12.5), 0.0)
-    settings = SimpleNamespace(report_fresh_s=5.0)
-    store = Store(f"sqlite:///{tmp_path / 'p.db'}")
-    state = LiveState(cast(Running, SimpleNamespace(coordinator=world, settings=settings, store=store)))
+    state = LiveState(world, report_fresh_s=5.0, source=lambda: "")
     first, second = state.nodes()
     assert (first.container_count, first.slots, first.shrunk, first.attained_sd_s) == (2, 6, 1, 12.5)
     assert (second.container_count, second.slots, second.shrunk, second.attained_sd_s) == (0, 0, 0, 0.0)
@@ -30,4 +25,3 @@ def test_nodes_with_their_slots_and_what_is_shrunk(tmp_path: Path) -> None:
     assert detail is not None and detail.containers == told and detail.shrunk == 1
     live = state.container(cid(3))
     assert live is not None and (live.node_id, live.container) == (node_id(1), shrunk)
-    store.close()

@@ -1,0 +1,161 @@
+"""What the coordinator knows now, as models of the REST API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+
+from policies.base import SLOTS
+from policies.config.registry import Registry
+from policies.model import Resources
+from quicksilver.common.messages import ContainerState
+from rm_proxy.api.queue_views import all_queues, one_queue
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.coordinator.nodes import Node
+from rm_proxy.domain.records import AppRecord
+from rm_proxy.views.models import (
+    ActivePolicy,
+    ApplicationInfo,
+    Comparison,
+    Difference,
+    LiveContainer,
+    NodeDetail,
+    NodeInfo,
+    PoliciesInfo,
+    QueueDetail,
+    QueueInfo,
+)
+
+
+class LiveState:
+    """Answers from memory, in the event loop.
+
+    report_fresh_s: age from which on a report makes its node unusable; source: returns the settings file in use.
+    """
+
+    def __init__(self, coordinator: Coordinator, report_fresh_s: float, source: Callable[[], str]) -> None:
+        self._coordinator, self._report_fresh_s, self._source = coordinator, report_fresh_s, source
+        self._registry = Registry()
+
+    def nodes(self) -> Sequence[NodeInfo]:
+        """Return all nodes, ordered by id."""
+        return [NodeInfo(**self._node(node)) for _, node in sorted(self._coordinator.nodes.items())]
+
+    def node(self, node_id: str) -> NodeDetail | None:
+        """Return a node with its containers; None when it is unknown."""
+        node = self._coordinator.nodes.get(node_id)
+        if node is None:
+            return None
+        return NodeDetail(**self._node(node), containers=node.report.containers if node.report else [])
+
+    def _node(self, node: Node) -> dict[str, object]:
+        now_s = time.time()
+        view, report, yarn = node.view, node.report, node.yarn
+        fresh_s = self._report_fresh_s
+        containers = report.containers if report else []
+        return {
+            **{name: getattr(view, name) for name in NodeInfo.model_fields if hasattr(view, name)},
+            "container_count": view.containers,
+            "shrunk": sum(c.state is ContainerState.SHRUNK for c in containers),
+            "id": node.id,
+            "state": yarn.state if yarn else "UNKNOWN",
+            "why_unusable": node.why_not(now_s, fresh_s) or "",
+            "capacity": view.capacity if report else yarn.capacity if yarn else Resources(),
+            "free_physical_mb": report.free_physical_mb if report else None,
+            "draining": report.draining if report else False,
+            "report_age_s": now_s - node.reported_s if report else None,
+            "sidecar_url": report.sidecar_url if report else "",
+            "limits": report.limits if report else [],
+            "targets": self._coordinator.targets.of(node.id),
+            "settings_version": report.settings_version if report else "",
+        }
+
+    def applications(self) -> Sequence[ApplicationInfo]:
+        """Return the applications that live now, ordered by id."""
+        latest: dict[str, Attempt] = {}
+        for attempt in self._coordinator.attempts.values():
+            if not attempt.finished:
+                latest[attempt.app_id] = attempt
+        return [self._application(app_id, attempt) for app_id, attempt in sorted(latest.items())]
+
+    def _application(self, app_id: str, attempt: Attempt) -> ApplicationInfo:
+        coordinator = self._coordinator
+        record: AppRecord | None = coordinator.records.get(app_id)
+        view = coordinator.app(app_id)
+        live = attempt.live
+        known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
+        return ApplicationInfo(
+            **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
+            mode=coordinator.mode(view) if view else "active",
+            mode_reason=coordinator.why_bypass(app_id)
+            if view
+            else "the ResourceManager's REST has not told about it yet: all is guaranteed",
+            attempt_id=attempt.id,
+            wanted_g=sum(entry.g_share for entry in attempt.entries),
+            wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
+            live_g=len(live) - live.count_q,
+            live_q=live.count_q,
+            used_g=live.used_g,
+            used_q=live.used_q,
+        )
+
+    def queues(self) -> Sequence[QueueInfo]:
+        """Return the leaf queues, ordered by name."""
+        return all_queues(self._coordinator)
+
+    def queue(self, name: str) -> QueueDetail | None:
+        """Return a queue with its users; None when it is unknown."""
+        return one_queue(self._coordinator, name)
+
+    def policies(self) -> PoliciesInfo:
+        """Return the policies in use."""
+        policies = self._coordinator.policies
+        described = policies.describe()
+        active = [
+            ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"])
+            for slot, chosen in described.items()
+            if isinstance(chosen, dict) and "policy" in chosen
+        ]
+        active += [
+            ActivePolicy(slot="quota", name=chosen["policy"], settings=chosen["settings"])
+            for chosen in described["quota"]
+        ]
+        active.insert(0, ActivePolicy(slot="route", name="by rules", rules=described["routes"]))
+        available = {slot: self._registry.names(slot) for slot in SLOTS}
+        return PoliciesInfo(
+            active=active,
+            available=available,
+            source=self._source(),
+            version=policies.version,
+            windows_open=list(policies.hours.open),
+            alternatives=list(policies.alternatives),
+        )
+
+    def comparisons(self) -> Sequence[Comparison]:
+        """Return how alternatives compare, by name and slot."""
+        shadow = self._coordinator.shadow
+        return [
+            Comparison(
+                **{name: getattr(t, name) for name in ("alternative", "slot", "policy", "active", "since_s")},
+                decisions=t.decisions,
+                differ=t.differ,
+                differ_percent=100 * t.differ / max(1, t.decisions),
+                wait_less_s=t.wait_less_s / t.compared if t.compared else None,
+                faults=t.faults,
+                left_out=shadow.left_out.get("route" if t.slot == "quota" else t.slot, 0),
+                examples=[Difference(**asdict(example)) for example in reversed(t.examples)],
+            )
+            for _, t in sorted(shadow.tallies.items())
+        ]
+
+    def container(self, container_id: str) -> LiveContainer | None:
+        """Return a container as the last report of its node has it."""
+        now_s = time.time()
+        for node in self._coordinator.nodes.values():
+            for container in node.report.containers if node.report else ():
+                if container.container_id == container_id:
+                    age_s = now_s - node.reported_s
+                    return LiveContainer(node_id=node.id, report_age_s=age_s, container=container)
+        return None

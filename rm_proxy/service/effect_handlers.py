@@ -1,0 +1,175 @@
+"""Effects of attempts and of the coordinator, carried out: one handler for each class of effect."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from quicksilver.common.messages import Grants
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.attempt.effects import (
+    Announce,
+    BadTags,
+    BudgetTurned,
+    Completed,
+    Decided,
+    DropHeld,
+    Effect,
+    Estimated,
+    Faulted,
+    FellBack,
+    Granted,
+    Moved,
+    Refused,
+    Returned,
+    ShadowFaulted,
+)
+from rm_proxy.coordinator.error_budget import FaultKind
+from rm_proxy.estimates.estimator import MIN_S
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.bypass_control import BypassControl
+from rm_proxy.service.decision_sampling import Decisions
+from rm_proxy.service.grant_announcer import GrantAnnouncer
+from rm_proxy.store.writer import Writer
+
+log = get_logger(__name__)
+
+
+class EffectHandlers:
+    """Writes records, counts, logs, and sends messages to sidecars; used in the event loop."""
+
+    def __init__(
+        self,
+        metrics: ProxyMetrics,
+        writer: Writer,
+        decisions: Decisions,
+        bypass: BypassControl,
+        announcer: GrantAnnouncer,
+    ) -> None:
+        self._metrics, self._writer, self._decisions = metrics, writer, decisions
+        self._bypass, self._announcer = bypass, announcer
+        self._messages: dict[str, Grants] = {}
+        """By node: what the effects of the running call send to its sidecar."""
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            Announce: self._announce,
+            BadTags: self._bad_tags,
+            BudgetTurned: self._budget_turned,
+            Completed: self._completed,
+            Decided: self._decided,
+            DropHeld: self._drop_held,
+            Estimated: self._estimated,
+            Faulted: self._faulted,
+            FellBack: self._fell_back,
+            Granted: self._granted,
+            Moved: self._moved,
+            Refused: self._refused,
+            Returned: self._returned,
+            ShadowFaulted: self._shadow_faulted,
+        }
+
+    def handle(self, effects: Iterable[Effect]) -> None:
+        """Carry out effects in their order; messages for one node leave together, after all of them."""
+        handlers = self._handlers
+        try:
+            for effect in effects:
+                handlers[type(effect)](effect)
+        finally:
+            if self._messages:
+                messages, self._messages = self._messages, {}
+                for node_id, message in messages.items():
+                    self._announcer.send(node_id, message)
+
+    # Messages to sidecars
+
+    def _announce(self, effect: Announce) -> None:
+        self._messages.setdefault(effect.node_id, Grants()).grants.append(effect.grant)
+
+    def _drop_held(self, effect: DropHeld) -> None:
+        message = self._messages.setdefault(effect.node_id, Grants())
+        message.drop.append(effect.container_id)
+        message.drop_reason = effect.reason
+
+    # Containers
+
+    def _granted(self, effect: Granted) -> None:
+        record = effect.record
+        self._writer.grant(record)
+        self._metrics.grants.labels(record.kind.value).inc()
+        self._metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
+        if record.wanted_node not in (None, record.node_id):
+            self._metrics.unexpected_grants.labels("kept").inc()
+        log.info(
+            "granted",
+            container=record.container_id,
+            application=record.app_id,
+            kind=record.kind.value,
+            node=record.node_id,
+            why=record.route_reason,
+        )
+
+    def _completed(self, effect: Completed) -> None:
+        self._writer.completion(effect.record)
+        origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
+        self._metrics.completions.labels(origin).inc()
+
+    def _estimated(self, effect: Estimated) -> None:
+        error_s = abs(effect.expected_s - effect.ran_s)
+        self._metrics.estimate_error.labels(effect.source.value).observe(error_s / max(MIN_S, effect.ran_s))
+
+    def _fell_back(self, effect: FellBack) -> None:
+        reason = "ungranted" if "did not grant" in effect.reason else "no_node"
+        self._metrics.fallbacks.labels(reason).inc(effect.count)
+        log.info("fell back to guaranteed", application=effect.app_id, why=effect.reason, containers=effect.count)
+
+    def _returned(self, effect: Returned) -> None:
+        self._metrics.releases.labels("unwanted").inc()
+        log.info("given back", container=effect.container_id, why=effect.reason)
+
+    def _moved(self, effect: Moved) -> None:
+        self._metrics.moves.labels(effect.cause, effect.outcome).inc()
+
+    # Decisions
+
+    def _decided(self, effect: Decided) -> None:
+        record = effect.record
+        sampled = self._decisions.take(record, time.time())
+        if sampled is not None:
+            self._writer.decision(sampled)
+        if record.alternative:
+            agrees = "yes" if record.chosen == record.other else "no"
+            self._metrics.shadow_decisions.labels(record.alternative, record.slot, agrees).inc(record.weight)
+            return
+        self._metrics.decisions.labels(record.slot).inc(record.weight)
+        if sampled is None:
+            self._metrics.decisions_left_out.labels(record.slot).inc(record.weight)
+        if record.slot == "promote":
+            self._metrics.promotions.labels(record.chosen).inc()
+            log.info(f"promotion {record.chosen}", container=record.container_id, why=record.reason)
+
+    # Faults
+
+    def _faulted(self, effect: Faulted) -> None:
+        self._metrics.policy_faults.inc()
+        self._bypass.fault(FaultKind.POLICY, effect.app_id)
+        log.error("a policy failed", application=effect.app_id, why=effect.fault)
+
+    def _shadow_faulted(self, effect: ShadowFaulted) -> None:
+        self._metrics.shadow_faults.labels(effect.alternative, effect.slot).inc()
+        log.warning("an alternative failed", alternative=effect.alternative, why=effect.fault)
+
+    def _refused(self, effect: Refused) -> None:
+        self._bypass.fault(FaultKind.REFUSED, effect.app_id)
+        log.warning("the ResourceManager refused a rewritten allocate", application=effect.app_id, why=effect.why)
+
+    def _bad_tags(self, effect: BadTags) -> None:
+        self._metrics.bad_tags.inc(len(effect.tags))
+        log.warning(
+            "tags of an application are no durations",
+            application=effect.app_id,
+            tags=list(effect.tags[:5]),
+            remedy="write expected_s:SECONDS or expected_s:PRIORITY:SECONDS",
+        )
+
+    def _budget_turned(self, effect: BudgetTurned) -> None:
+        self._bypass.turned(effect.turned)

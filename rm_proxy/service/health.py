@@ -1,0 +1,82 @@
+"""Health of the proxy: a function of facts about its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from quicksilver.common.process.version import version
+from rm_proxy.config import Endpoints
+from rm_proxy.views.models import Health
+
+MAX_PROBLEMS: Final = 50
+ENCRYPTED_S: Final = 600.0
+"""Seconds for which an encrypted connection counts as a problem after it was opened."""
+_ENCRYPTED: Final = (
+    "signed or encrypted connections of application masters pass unread, so that nothing of theirs becomes queueable: "
+    "let this port speak hadoop.rpc.protection=authentication (docs/security.md)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthFacts:
+    """What health depends on; times are Unix seconds."""
+
+    now_s: float
+    started_s: float
+    endpoints: Endpoints
+    settings_version: str
+    mode: str
+    nodes: int
+    nodes_usable: int
+    unusable: Sequence[tuple[str, str]]
+    """Nodes that YARN runs and that take no queueable containers, each with the reason."""
+    connections: int
+    attempts: int
+    store: str
+    store_backlog: int
+    store_outage: str | None
+    rest_failures: Mapping[str, str]
+    """What cannot be read by the ResourceManager's REST, and why."""
+    upstream_down: str | None
+    encrypted_s: float
+    """When an encrypted connection last passed unread; 0 never."""
+    bypass: Sequence[str]
+    """What bypass adds to the problems."""
+
+
+def health(facts: HealthFacts) -> Health:
+    """Return the answer of `/v1/health`: `degraded` as soon as there is one problem."""
+    problems = list(_problems(facts))
+    endpoints = facts.endpoints
+    return Health(
+        status="degraded" if problems else "ok",
+        version=version(),
+        settings_version=facts.settings_version,
+        started_s=facts.started_s,
+        mode=facts.mode,
+        listen=str(endpoints.listen),
+        upstream=str(endpoints.upstream),
+        rm_web=endpoints.rm_web,
+        rm_reachable=facts.upstream_down is None and not facts.rest_failures,
+        nodes=facts.nodes,
+        nodes_usable=facts.nodes_usable,
+        connections=facts.connections,
+        attempts=facts.attempts,
+        store=facts.store,
+        store_backlog=facts.store_backlog,
+        problems=problems[:MAX_PROBLEMS],
+    )
+
+
+def _problems(facts: HealthFacts) -> Iterator[str]:
+    yield from (f"the ResourceManager's REST: {why}" for why in dict.fromkeys(facts.rest_failures.values()))
+    if facts.upstream_down is not None:
+        yield f"the ResourceManager's scheduler cannot be reached: {facts.upstream_down}"
+    if facts.store_outage is not None:
+        yield f"the store takes nothing: {facts.store_outage}"
+    if facts.now_s - facts.encrypted_s < ENCRYPTED_S:
+        yield _ENCRYPTED
+    yield from facts.bypass
+    yield from (f"node {node_id} takes no queueable containers: {why}" for node_id, why in facts.unusable)

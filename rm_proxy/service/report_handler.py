@@ -1,0 +1,52 @@
+"""Reports of sidecars: checked, recorded, and handed to the coordinator."""
+
+from __future__ import annotations
+
+import time
+
+from starlette.types import Scope
+
+from quicksilver.common.http.access import check_url
+from quicksilver.common.http.rest import NAMES, ApiError
+from quicksilver.common.messages import Ack, EventKind, Report
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.effect_handlers import EffectHandlers
+from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.store.writer import Writer
+
+
+class ReportHandler:
+    """The one step between the REST route of reports and the coordinator; used in the event loop."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        metrics: ProxyMetrics,
+        writer: Writer,
+        journal: StateJournal,
+        effects: EffectHandlers,
+    ) -> None:
+        self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
+        self._journal, self._effects = journal, effects
+
+    def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
+        """Return the answer to a report. Raises ApiError when the node may not report, or not from this address."""
+        names = scope.get(NAMES)
+        if names is not None:
+            check_url(report.sidecar_url, node_id, names)
+        coordinator, now_s = self._coordinator, time.time()
+        if not coordinator.takes_report(node_id):
+            raise ApiError(503, "too-many-nodes", f"the ResourceManager lists no {node_id}, nor others that report")
+        self._metrics.reports.inc()
+        if not coordinator.serving:
+            return coordinator.observe(node_id, report, now_s)
+        for event in coordinator.new_events(node_id, report):
+            self._writer.event(node_id, report.boot, event)
+            self._metrics.container_events.labels(event.kind.value).inc()
+            if event.kind is EventKind.STARTED and event.waited_s > 0:
+                self._metrics.queueing_s.observe(event.waited_s)
+        ack = coordinator.report(node_id, report, now_s)
+        self._journal.keep_touched()  # a sidecar does not send acknowledged events again
+        self._effects.handle(coordinator.take_urgent())
+        return ack

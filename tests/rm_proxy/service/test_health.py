@@ -1,0 +1,70 @@
+"""Health as a function of facts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from quicksilver.common.address import Address
+from rm_proxy.config import Endpoints
+from rm_proxy.service.health import ENCRYPTED_S, MAX_PROBLEMS, HealthFacts, health
+
+WELL = HealthFacts(
+    now_s=10_000.0,
+    started_s=1.0,
+    endpoints=Endpoints(Address("a", 1), Address("b", 2), "http://b", Address("", 0), "", Path("unused")),
+    settings_version="1-a",
+    mode="active",
+    nodes=3,
+    nodes_usable=2,
+    unusable=(),
+    connections=4,
+    attempts=5,
+    store="sqlite",
+    store_backlog=6,
+    store_outage=None,
+    rest_failures={},
+    upstream_down=None,
+    encrypted_s=0.0,
+    bypass=(),
+)
+
+
+def test_all_is_well() -> None:
+    answer = health(WELL)
+    assert (answer.status, answer.rm_reachable, answer.problems) == ("ok", True, [])
+    assert (answer.listen, answer.upstream, answer.rm_web) == ("a:1", "b:2", "http://b")
+    counts = (answer.nodes, answer.nodes_usable, answer.connections, answer.attempts, answer.store_backlog)
+    assert counts == (3, 2, 4, 5, 6)
+
+
+@pytest.mark.parametrize(
+    ("change", "reachable", "problems"),
+    [
+        (
+            {"rest_failures": {"nodes": "refused", "apps": "refused", "conf": "slow"}},
+            False,
+            ["the ResourceManager's REST: refused", "the ResourceManager's REST: slow"],
+        ),
+        ({"upstream_down": "away"}, False, ["the ResourceManager's scheduler cannot be reached: away"]),
+        ({"store_outage": "disk full"}, True, ["the store takes nothing: disk full"]),
+        ({"bypass": ["bypass (bypass): spent"]}, True, ["bypass (bypass): spent"]),
+        ({"unusable": [("n1:1", "silent")]}, True, ["node n1:1 takes no queueable containers: silent"]),
+    ],
+)
+def test_each_problem_degrades(change: dict[str, Any], reachable: bool, problems: list[str]) -> None:
+    answer = health(replace(WELL, **change))
+    assert (answer.status, answer.rm_reachable, answer.problems) == ("degraded", reachable, problems)
+
+
+def test_an_encrypted_connection_is_a_problem_for_a_while() -> None:
+    first, last = (health(replace(WELL, encrypted_s=WELL.now_s - age_s)) for age_s in (ENCRYPTED_S - 1, ENCRYPTED_S))
+    assert (first.status, last.status) == ("degraded", "ok")
+    assert "hadoop.rpc.protection" in first.problems[0]
+
+
+def test_problems_are_bounded() -> None:
+    assert len(health(replace(WELL, unusable=[(f"n{n}:1", "silent") for n in range(99)])).problems) == MAX_PROBLEMS
