@@ -12,7 +12,7 @@ from quicksilver.common.http.security import Security
 from quicksilver.common.process.logs import LEVELS, configure_logs
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.config import SidecarSettings
-from sidecar.service.resizer_startup import clean_up, take_hands
+from sidecar.service.resizer_startup import choose_resizer, clean_up
 from sidecar.service.server import Sidecar
 
 
@@ -39,7 +39,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     security = Security(file.security())
     place = settings.place(conf, security.settings.scheme)
-    chosen = take_hands(settings, place, policies, conf)
+    chosen = choose_resizer(settings, place, policies, conf)
     scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:

@@ -13,27 +13,21 @@ import errno
 import itertools
 import os
 import socket
-from collections.abc import Coroutine
-from typing import Any, Final, Protocol
+from typing import Final
 
 from quicksilver.common.address import Address
 from quicksilver.common.process import fdstore
 from quicksilver.common.process.dial import dial
 from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
-from sidecar.config import SidecarSettings
-from sidecar.connections.connection import ClientSide, Link
-from sidecar.connections.handshake_handover import Handshakes, forget
-from sidecar.gate.container_calls import ServicesMeta
-from sidecar.gate.events import ClientClosed, GateEvent, UpstreamClosed
-from sidecar.gate.gate import Gate
-from sidecar.metrics import SidecarMetrics
-from sidecar.node.node import Node
+from sidecar.connections.connection import ClientSide, Connection
+from sidecar.connections.gate_runner import GateRunner
+from sidecar.connections.handshake_handover import forget
+from sidecar.gate.events import ClientClosed, UpstreamClosed
 
 log = get_logger(__name__)
 _seldom = Seldom()
 _PREFIX: Final = "sidecar-early-"
-_MB: Final = 2**20
 _SHORT_OF: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _SHORT_S: Final = 1.0
 """How long nothing is accepted when the process or the machine is short of descriptors or memory."""
@@ -41,33 +35,11 @@ _GOING: Final = {7, 8}
 """TCP_CLOSE and TCP_CLOSE_WAIT (Linux, net/tcp_states.h), first byte of TCP_INFO: the peer has hung up."""
 
 
-class Owner(Protocol):
-    """Who owns the connections that are accepted: `sidecar.service.dispatcher.Runtime`."""
+class Acceptor:
+    """Accepts the connections of one node's gates. `upstream`: where the NodeManager listens, for log lines."""
 
-    settings: SidecarSettings
-    metrics: SidecarMetrics
-    upstream: Address
-    node: Node
-    meta: ServicesMeta
-    links: set[Link]
-    handshakes: Handshakes
-    stopping: bool
-
-    def tell_gate(self, link: Link, event: GateEvent) -> None:
-        """Hand an event to a gate."""
-
-    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine until it ends or the sidecar does."""
-
-    async def reach(self, link: Link) -> None:
-        """Connect a link to the NodeManager. Raises OSError."""
-
-
-class Entrance:
-    """Accepts connections of one runtime."""
-
-    def __init__(self, runtime: Owner) -> None:
-        self._runtime = runtime
+    def __init__(self, gates: GateRunner, upstream: Address) -> None:
+        self._gates, self._upstream = gates, upstream
         self._numbers = itertools.count()
         self._refused = False
 
@@ -94,36 +66,32 @@ class Entrance:
     def enter(self, sock: socket.socket, kept_as: str = "") -> None:
         """Let a connection in: connect to the NodeManager for it. kept_as: its name at the keeper, if it has one."""
         try:
-            link = self.admit(str(Address(*sock.getpeername()[:2])))
+            connection = self.admit(str(Address(*sock.getpeername()[:2])))
         except OSError:
-            link = None  # it was reset before it was accepted
-        if link is None:
+            connection = None  # it was reset before it was accepted
+        if connection is None:
             sock.close()
             forget(kept_as)
             return
-        link.early = sock
-        self._runtime.spawn(self._connect(link, sock, kept_as))
+        connection.early = sock
+        self._gates.tasks.spawn(self._connect(connection, sock, kept_as))
 
-    def admit(self, peer: str) -> Link | None:
-        """Return a link for a new connection, with a gate of its own; None when there are too many."""
-        runtime, settings, metrics = self._runtime, self._runtime.settings, self._runtime.metrics
-        clients = sum(1 for link in runtime.links if link.gate.client_open)
-        if runtime.stopping or clients >= settings.max_connections:
+    def admit(self, peer: str) -> Connection | None:
+        """Return a connection for a new connection, with a gate of its own; None when there are too many."""
+        gates, settings, metrics = self._gates, self._gates.settings, self._gates.metrics
+        if gates.stopping or gates.clients() >= settings.max_connections:
             metrics.connections_refused.labels("limit").inc()
             _seldom.warning("connection closed: too many", peer=peer, limit=settings.max_connections)
             return None
-        gate = Gate(runtime.node, runtime.meta, settings.max_frame_mb * _MB)
-        link = Link(gate, runtime.tell_gate, settings.buffer_mb * _MB)
-        link.peer, link.on_connected = peer, runtime.handshakes.begin
-        runtime.links.add(link)
+        connection = gates.add(peer)
         metrics.connections_opened.inc()
         loop = asyncio.get_running_loop()
-        link.handshake_timer = loop.call_later(settings.handshake_timeout_s, self._handshake_late, link)
-        return link
+        connection.handshake_timer = loop.call_later(settings.handshake_timeout_s, self._handshake_late, connection)
+        return connection
 
-    async def _connect(self, link: Link, sock: socket.socket, kept_as: str) -> None:
+    async def _connect(self, connection: Connection, sock: socket.socket, kept_as: str) -> None:
         """Reach the NodeManager, then read the client."""
-        runtime, name = self._runtime, kept_as
+        gates, name = self._gates, kept_as
 
         def refused(error: OSError) -> None:
             nonlocal name
@@ -131,31 +99,31 @@ class Entrance:
             name = name or self._keep(sock)
 
         try:
-            timeout_s = runtime.settings.connect_timeout_s
+            timeout_s = gates.settings.connect_timeout_s
             wanted = await dial(
-                lambda: runtime.reach(link),
+                lambda: gates.connect(connection),
                 timeout_s=timeout_s,
                 refused=refused,
-                wanted=lambda: link.early is not None and not _hung_up(sock),
+                wanted=lambda: connection.early is not None and not _hung_up(sock),
             )
-            if wanted and link.early is not None:
+            if wanted and connection.early is not None:
                 self._refused = False
-                link.early = None
-                await asyncio.get_running_loop().connect_accepted_socket(lambda: ClientSide(link), sock)
+                connection.early = None
+                await asyncio.get_running_loop().connect_accepted_socket(lambda: ClientSide(connection), sock)
                 return
         except OSError as error:
-            runtime.metrics.connections_refused.labels("upstream").inc()
+            gates.metrics.connections_refused.labels("upstream").inc()
             self._nm_refused(error)
         finally:
-            if not runtime.stopping:  # at the end the next process takes what is kept
+            if not gates.stopping:  # at the end the next process takes what is kept
                 forget(name)
-        self._give_up(link)
+        self._give_up(connection)
 
-    def _give_up(self, link: Link) -> None:
-        """Close a link whose client was never read."""
-        link.abort()
-        self._runtime.tell_gate(link, UpstreamClosed())
-        self._runtime.tell_gate(link, ClientClosed())
+    def _give_up(self, connection: Connection) -> None:
+        """Close a connection whose client was never read."""
+        connection.abort()
+        self._gates.queue.put_gate(connection, UpstreamClosed())
+        self._gates.queue.put_gate(connection, ClientClosed())
 
     def _keep(self, sock: socket.socket) -> str:
         """Have a client's socket kept; returns its name, "" where it is not."""
@@ -168,15 +136,15 @@ class Entrance:
 
     def _nm_refused(self, error: OSError) -> None:
         if not self._refused:
-            log.warning("the NodeManager does not answer", upstream=str(self._runtime.upstream), why=str(error))
+            log.warning("the NodeManager does not answer", upstream=str(self._upstream), why=str(error))
         self._refused = True
 
-    def _handshake_late(self, link: Link) -> None:
-        link.handshake_timer = None
-        if not link.gate.opened and link.gate.client_open:
-            self._runtime.metrics.connections_refused.labels("handshake").inc()
-            _seldom.warning("connection closed: no handshake in time", peer=link.peer)
-            link.abort()
+    def _handshake_late(self, connection: Connection) -> None:
+        connection.handshake_timer = None
+        if not connection.gate.opened and connection.gate.client_open:
+            self._gates.metrics.connections_refused.labels("handshake").inc()
+            _seldom.warning("connection closed: no handshake in time", peer=connection.peer)
+            connection.abort()
 
 
 def _hung_up(sock: socket.socket) -> bool:

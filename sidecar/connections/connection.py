@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
+from quicksilver.common.address import Address
 from sidecar.gate.events import ClientClosed, FromClient, FromUpstream, GateEvent, UpstreamClosed
 from sidecar.gate.gate import Gate
 
@@ -14,10 +15,10 @@ _KEPT_BYTES_MAX: Final = 32 * 2**20
 """A client whose undecided calls are larger than this is not read until they are decided."""
 
 
-class Link:
-    """One gate with its sockets; `tell(link, event)` hands an event to whoever runs the gates."""
+class Connection:
+    """One gate with its sockets; `tell(connection, event)` hands an event to whoever runs the gates."""
 
-    def __init__(self, gate: Gate, tell: Callable[[Link, GateEvent], None], buffer_bytes: int) -> None:
+    def __init__(self, gate: Gate, tell: Callable[[Connection, GateEvent], None], buffer_bytes: int) -> None:
         self.gate = gate
         self.peer = ""
         self.buffer_bytes = buffer_bytes
@@ -28,7 +29,7 @@ class Link:
         """The client's, until the NodeManager is reached and it is read."""
         self.lost = False
         """Whether the session was taken off the books."""
-        self.on_connected: Callable[[Link], None] = lambda link: None
+        self.on_connected: Callable[[Connection], None] = lambda connection: None
         """Called when both sockets are there, before the client is read."""
         self._tell = tell
         self._client_held: set[str] = set()
@@ -76,6 +77,21 @@ class Link:
         else:
             self.upstream.resume_reading()
 
+    def cancel_handshake_timer(self) -> None:
+        """Let the client be: its handshake is over, or nobody waits for it."""
+        if self.handshake_timer is not None:
+            self.handshake_timer.cancel()
+            self.handshake_timer = None
+
+    def close(self) -> None:
+        """Close both sockets; what is unsent is still sent."""
+        self.cancel_handshake_timer()
+        if self.early is not None:
+            self.early.close()
+        for transport in (self.client, self.upstream):
+            if transport is not None:
+                transport.close()
+
     def abort(self) -> None:
         """Close both sockets without waiting for what is unsent."""
         if self.early is not None:
@@ -89,49 +105,58 @@ class Link:
 class ClientSide(asyncio.Protocol):
     """The application master's socket, once the NodeManager is reached for it."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
-        self._link.client = tcp = cast(asyncio.Transport, transport)
-        tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
-        self._link.on_connected(self._link)
-        if not self._link.gate.upstream_open:  # it was closed before there was a client to be told
+        self._connection.client = tcp = cast(asyncio.Transport, transport)
+        tcp.set_write_buffer_limits(high=self._connection.buffer_bytes)
+        self._connection.on_connected(self._connection)
+        if not self._connection.gate.upstream_open:  # it was closed before there was a client to be told
             tcp.close()
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
-        self._link.tell(FromClient(data))
+        self._connection.tell(FromClient(data))
 
     def pause_writing(self) -> None:  # noqa: D102
-        self._link.hold_upstream(True)
+        self._connection.hold_upstream(True)
 
     def resume_writing(self) -> None:  # noqa: D102
-        self._link.hold_upstream(False)
+        self._connection.hold_upstream(False)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
-        self._link.hold_upstream(False)
-        self._link.tell(ClientClosed())
+        self._connection.hold_upstream(False)
+        self._connection.tell(ClientClosed())
 
 
 class UpstreamSide(asyncio.Protocol):
     """The NodeManager's socket."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:  # noqa: D102
         tcp = cast(asyncio.Transport, transport)
-        tcp.set_write_buffer_limits(high=self._link.buffer_bytes)
-        self._link.upstream = tcp
+        tcp.set_write_buffer_limits(high=self._connection.buffer_bytes)
+        self._connection.upstream = tcp
 
     def data_received(self, data: bytes) -> None:  # noqa: D102
-        self._link.tell(FromUpstream(data))
+        self._connection.tell(FromUpstream(data))
 
     def pause_writing(self) -> None:  # noqa: D102
-        self._link.hold_client("upstream")
+        self._connection.hold_client("upstream")
 
     def resume_writing(self) -> None:  # noqa: D102
-        self._link.release_client("upstream")
+        self._connection.release_client("upstream")
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
-        self._link.tell(UpstreamClosed())
+        self._connection.tell(UpstreamClosed())
+
+
+def connector(upstream: Address) -> Callable[[Connection], Awaitable[None]]:
+    """Return what connects a connection's other side to the NodeManager; it raises OSError."""
+
+    async def connect(connection: Connection) -> None:
+        await asyncio.get_running_loop().create_connection(lambda: UpstreamSide(connection), *upstream)
+
+    return connect

@@ -16,7 +16,7 @@ from typing import Final
 
 from quicksilver.common.process import fdstore
 from quicksilver.common.process.logs import get_logger
-from sidecar.connections.connection import Link
+from sidecar.connections.connection import Connection
 
 log = get_logger(__name__)
 _PREFIX: Final = "sidecar-handshake-"
@@ -25,33 +25,33 @@ SILENT_S: Final = 10.0
 """A connection that was taken over is closed when it is silent for so long: bytes of it may have died on their way."""
 
 
-class Handshakes:
+class HandshakeHandover:
     """Those of one process."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
-        self._names: dict[Link, str] = {}
+        self._names: dict[Connection, str] = {}
 
-    def begin(self, link: Link) -> None:
-        """Have the sockets of a link kept, where there is a keeper."""
-        if link.client is None or link.upstream is None or link.gate.opened:
+    def begin(self, connection: Connection) -> None:
+        """Have the sockets of a connection kept, where there is a keeper."""
+        if connection.client is None or connection.upstream is None or connection.gate.opened:
             return
-        sockets = [transport.get_extra_info("socket") for transport in (link.client, link.upstream)]
+        sockets = [transport.get_extra_info("socket") for transport in (connection.client, connection.upstream)]
         if None in sockets:  # one of them is closed already
             return
         name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
             if fdstore.store(name, *sockets):
-                self._names[link] = name
+                self._names[connection] = name
         except OSError as error:
-            log.warning("a handshake is not kept, should the sidecar die now", peer=link.peer, why=str(error))
+            log.warning("a handshake is not kept, should the sidecar die now", peer=connection.peer, why=str(error))
 
-    def over(self, link: Link) -> None:
-        """Have the sockets of a link kept no longer, once its handshake is over."""
-        gate = link.gate
-        if link not in self._names or not (gate.opened or not gate.client_open or not gate.upstream_open):
+    def over(self, connection: Connection) -> None:
+        """Have the sockets of a connection kept no longer, once its handshake is over."""
+        gate = connection.gate
+        if connection not in self._names or not (gate.opened or not gate.client_open or not gate.upstream_open):
             return
-        forget(self._names.pop(link))
+        forget(self._names.pop(connection))
 
 
 def forget(name: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from sidecar.connections.connection import Link
+from sidecar.connections.connection import Connection
 from sidecar.connections.sessions import Sessions
 from sidecar.gate.container_calls import Answer
 from sidecar.gate.events import GateEvent, OwnAnswer, OwnCall
@@ -14,41 +14,41 @@ from sidecar.gate.start_messages import outcome_of
 from sidecar.node.events import Answered, Launch
 
 
-class OwnCalls:
+class NmCalls:
     """Finds a session for each call, and remembers what its answer is for."""
 
-    def __init__(self, sessions: Sessions, tell: Callable[[Link, GateEvent], None]) -> None:
+    def __init__(self, sessions: Sessions, tell: Callable[[Connection, GateEvent], None]) -> None:
         self._sessions, self._tell = sessions, tell
-        self._launching: dict[str, tuple[Launch, set[Link]]] = {}
+        self._launching: dict[str, tuple[Launch, set[Connection]]] = {}
         self._calls: dict[str, asyncio.Future[Answer]] = {}
         self._number = 0
 
-    def start(self, launch: Launch, tried: set[Link] | None = None) -> bool:
+    def start(self, launch: Launch, tried: set[Connection] | None = None) -> bool:
         """Send a late start; False when the attempt has no session on which it was not `tried` yet."""
         tried = tried or set()
-        link = self._sessions.best(launch.attempt_id)
-        if link is None or link in tried:
+        connection = self._sessions.best(launch.attempt_id)
+        if connection is None or connection in tried:
             return False
         self._launching[launch.container_id] = (launch, tried)
-        self._tell(link, OwnCall(("start", launch.container_id), "startContainers", start_body(launch.payload)))
+        self._tell(connection, OwnCall(("start", launch.container_id), "startContainers", start_body(launch.payload)))
         return True
 
     async def call(self, attempt_id: str, method: str, body: bytes) -> Answer:
         """Call the NodeManager on a session of the attempt; None when there is none, or it was lost."""
-        link = self._sessions.best(attempt_id)
-        if link is None:
+        connection = self._sessions.best(attempt_id)
+        if connection is None:
             return None
         self._number += 1
         name = str(self._number)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._calls[name] = future
-        self._tell(link, OwnCall(("call", name), method, body))
+        self._tell(connection, OwnCall(("call", name), method, body))
         try:
             return await future
         finally:
             del self._calls[name]
 
-    def answered(self, link: Link, answer: OwnAnswer, now_s: float) -> list[Answered]:
+    def answered(self, connection: Connection, answer: OwnAnswer, now_s: float) -> list[Answered]:
         """Take in an answer; return what the node machine is to know. A start whose answer was lost is tried again
         on another session: the NodeManager then says that it runs already, or it did not.
         """
@@ -59,6 +59,6 @@ class OwnCalls:
                 future.set_result(answer.answer)
             return []
         launch, tried = self._launching.pop(name)
-        if answer.answer is None and self.start(launch, tried | {link}):
+        if answer.answer is None and self.start(launch, tried | {connection}):
             return []
         return [Answered(name, *outcome_of(answer.answer, name), now_s)]

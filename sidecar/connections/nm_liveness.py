@@ -14,7 +14,7 @@ _AGAIN_S: Final = 0.25
 """Between two tries to connect; also after a connection that the NodeManager closed while it goes on."""
 
 
-class Lookout:
+class NmLiveness:
     """`changed(why)` is called when the NodeManager stops answering, with the reason, and with "" when it answers.
 
     Nothing is ever sent: Hadoop's server reads a connection's header when it comes, and closes idle connections only

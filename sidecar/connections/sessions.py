@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-from sidecar.connections.connection import Link
+from sidecar.connections.connection import Connection
 
 
 class Sessions:
-    """The authenticated links of all attempts whose NodeManager side is open."""
+    """The authenticated connections of all attempts whose NodeManager side is open."""
 
     def __init__(self) -> None:
-        self._of: dict[str, list[Link]] = {}
+        self._of: dict[str, list[Connection]] = {}
 
-    def add(self, attempt_id: str, link: Link) -> None:
-        """Enter a link that the NodeManager let in."""
-        self._of.setdefault(attempt_id, []).append(link)
+    def add(self, attempt_id: str, connection: Connection) -> None:
+        """Enter a connection that the NodeManager let in."""
+        self._of.setdefault(attempt_id, []).append(connection)
 
-    def remove(self, link: Link) -> bool:
-        """Take a link out; return whether it was its attempt's last."""
-        links = self._of.get(link.gate.attempt_id, [])
-        if link not in links:
+    def remove(self, connection: Connection) -> bool:
+        """Take a connection out; return whether it was its attempt's last."""
+        connections = self._of.get(connection.gate.attempt_id, [])
+        if connection not in connections:
             return False
-        links.remove(link)
-        if links:
+        connections.remove(connection)
+        if connections:
             return False
-        del self._of[link.gate.attempt_id]
+        del self._of[connection.gate.attempt_id]
         return True
 
-    def all(self, attempt_id: str) -> list[Link]:
-        """Return the attempt's links."""
+    def all(self, attempt_id: str) -> list[Connection]:
+        """Return the attempt's connections."""
         return list(self._of.get(attempt_id, ()))
 
-    def best(self, attempt_id: str) -> Link | None:
-        """Return a link to call on: a kept one, else any; None without a session."""
-        links = [link for link in self._of.get(attempt_id, ()) if link.usable]
-        return next((link for link in links if link.kept), links[0] if links else None)
+    def best(self, attempt_id: str) -> Connection | None:
+        """Return a connection to call on: a kept one, else any; None without a session."""
+        connections = [connection for connection in self._of.get(attempt_id, ()) if connection.usable]
+        return next(
+            (connection for connection in connections if connection.kept), connections[0] if connections else None
+        )
 
-    def has_other_kept(self, link: Link) -> bool:
+    def has_other_kept(self, connection: Connection) -> bool:
         """Tell whether another session of the attempt is kept already."""
-        return any(other is not link and other.kept for other in self._of.get(link.gate.attempt_id, ()))
+        return any(other is not connection and other.kept for other in self._of.get(connection.gate.attempt_id, ()))
 
-    def kept(self) -> list[Link]:
+    def kept(self) -> list[Connection]:
         """Return all sessions that outlived their clients."""
-        return [link for links in self._of.values() for link in links if link.kept]
+        return [connection for connections in self._of.values() for connection in connections if connection.kept]

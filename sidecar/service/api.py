@@ -10,10 +10,11 @@ from fastapi import FastAPI, Path, Response
 
 from quicksilver.common.http.rest import ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
-from sidecar.metrics import CONTENT_TYPE, SidecarMetrics
+from sidecar.metrics import CONTENT_TYPE
 from sidecar.node.events import Drain, Dropped, Granted
+from sidecar.node.node import Node
 from sidecar.node.report_view import container, containers
-from sidecar.service.dispatcher import Runtime
+from sidecar.service.dispatcher import Dispatcher
 
 _BODY_BYTES = 8 * 2**20
 
@@ -35,19 +36,17 @@ class Health(Message):
     limits: list[str]
 
 
-def make_api(
-    runtime: Runtime, metrics: SidecarMetrics, report: Callable[[], Report], health: Callable[[], Health]
-) -> FastAPI:
+def make_api(dispatcher: Dispatcher, report: Callable[[], Report], health: Callable[[], Health]) -> FastAPI:
     """Return the REST application; all its routes run in the sidecar's own loop."""
     app = FastAPI(title="quicksilver sidecar", version="1", docs_url="/docs", redoc_url=None)
     install_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=_BODY_BYTES)
-    _grant_routes(app, runtime)
-    _node_routes(app, runtime, report)
+    _grant_routes(app, dispatcher)
+    _node_routes(app, dispatcher.node, report)
 
     @app.get("/healthz", response_model=Health)
     async def healthz(response: Response) -> Health:
-        """Tell whether the NodeManager and the proxy answer; 503 when the NodeManager does not."""
+        """Return whether the NodeManager and the proxy answer; 503 when the NodeManager does not."""
         state = health()
         if state.nodemanager is False:
             response.status_code = 503
@@ -56,45 +55,45 @@ def make_api(
     @app.get("/metrics")
     async def prometheus() -> Response:
         """Return all metrics in Prometheus's text form."""
-        runtime.measure()
-        return Response(metrics.exposition(), media_type=CONTENT_TYPE)
+        dispatcher.set_gauges()
+        return Response(dispatcher.metrics.exposition(), media_type=CONTENT_TYPE)
 
     return app
 
 
-def _grant_routes(app: FastAPI, runtime: Runtime) -> None:
+def _grant_routes(app: FastAPI, dispatcher: Dispatcher) -> None:
     @app.post("/v1/grants", status_code=204)
     async def grants(body: Grants) -> Response:
         """Take announcements of queueable containers, and forget those whose starts are not wanted any more."""
         now_s = time.time()
         if body.grants:
-            runtime.tell(Granted(tuple(body.grants), now_s))
+            dispatcher.put(Granted(tuple(body.grants), now_s))
         if body.drop:  # of what was announced just now, maybe
-            runtime.tell(Dropped(tuple(body.drop), body.drop_reason, now_s))
+            dispatcher.put(Dropped(tuple(body.drop), body.drop_reason, now_s))
         return Response(status_code=204)
 
     @app.post("/v1/drain", status_code=204)
     async def drain(body: Draining) -> Response:
         """Shed what waits and hold nothing new, or end that."""
-        runtime.tell(Drain(body.on, body.reason or "draining", time.time()))
+        dispatcher.put(Drain(body.on, body.reason or "draining", time.time()))
         return Response(status_code=204)
 
 
-def _node_routes(app: FastAPI, runtime: Runtime, report: Callable[[], Report]) -> None:
+def _node_routes(app: FastAPI, node: Node, report: Callable[[], Report]) -> None:
     @app.get("/v1/node", response_model=Report)
-    async def node() -> Report:
-        """Return what the proxy is told, without the events."""
+    async def node_state() -> Report:
+        """Return the report for the proxy, without the events."""
         return report()
 
     @app.get("/v1/containers", response_model=list[ContainerReport])
     async def all_containers() -> list[ContainerReport]:
         """Return all containers; waiting ones in the order in which they will start, with what they wait for."""
-        return containers(runtime.node, time.time())
+        return containers(node, time.time())
 
     @app.get("/v1/containers/{container_id}", response_model=ContainerReport, responses={404: {"model": ErrorEnvelope}})
     async def one_container(container_id: Annotated[str, Path(max_length=200)]) -> ContainerReport:
         """Return one container with what it waits for; 404 when it is not here."""
-        found = container(runtime.node, container_id, time.time())
+        found = container(node, container_id, time.time())
         if found is None:
             raise ApiError(404, "unknown-container", f"{container_id} neither waits nor runs on this node")
         return found

@@ -1,4 +1,4 @@
-"""Looks after the containers of a node: measures those that share its cores, guards its memory."""
+"""Monitors the containers of a node: measures those that share its cores, guards its memory."""
 
 from __future__ import annotations
 
@@ -17,23 +17,21 @@ from sidecar.memory.pressure import Gauge, group_memory
 from sidecar.node.container import USING
 from sidecar.node.events import KillAsked
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.service.dispatcher import Runtime
-from sidecar.service.resize_executor import Resizing, Undoes
+from sidecar.service.dispatcher import Dispatcher
+from sidecar.service.resize_executor import ResizeExecutor, Undoes
 
 log = get_logger(__name__)
 _MOMENTS: Final = 5
-"""A quantum is measured so many times at least."""
+"""Measurements in one quantum, at least."""
 
 
-class Minder:
-    """Runs beside the runtime of a node; `resizing` is None where nothing is resized (memory is guarded still)."""
+class Monitor:
+    """Watches the containers of one dispatcher; memory is guarded also where nothing is resized."""
 
-    def __init__(
-        self, runtime: Runtime, resizing: Resizing | None, guard: MemoryGuard, gauge: Gauge, guardian: Undoes
-    ) -> None:
-        self.runtime, self.resizing, self.guard = runtime, resizing, guard
-        self._gauge, self._guardian, self._metrics = gauge, guardian, runtime.metrics
-        settings, cpus = runtime.settings, os.cpu_count() or 1
+    def __init__(self, dispatcher: Dispatcher, guard: MemoryGuard, gauge: Gauge, guardian: Undoes) -> None:
+        self.dispatcher, self.resizing, self.guard = dispatcher, dispatcher.resizing, guard
+        self._gauge, self._guardian, self._metrics = gauge, guardian, dispatcher.metrics
+        settings, cpus = dispatcher.settings, os.cpu_count() or 1
         daemon_cores = settings.fence_daemon_cores or default_daemon_cores(cpus)
         self._fence = Fence(FenceLimits(daemon_cores=daemon_cores, cpus=cpus, cores=settings.fence_cores))
         self._refused: set[str] = set()
@@ -43,24 +41,24 @@ class Minder:
         while True:
             if self.resizing is not None:
                 self._measure(self.resizing)
-            shrinking = self.runtime.node.sharing.shrinking
-            every_s = self.runtime.settings.measure_s
+            shrinking = self.dispatcher.node.sharing.shrinking
+            every_s = self.dispatcher.settings.measure_s
             await asyncio.sleep(every_s if shrinking is None else min(every_s, shrinking.quantum_s / _MOMENTS))
 
-    def _measure(self, resizing: Resizing) -> None:
+    def _measure(self, resizing: ResizeExecutor) -> None:
         resizing.measure()
-        sharing = self.runtime.node.sharing
+        sharing = self.dispatcher.node.sharing
         for container_id, usage in resizing.usages.items():
             if usage.memory_mb is not None and sharing.share(container_id) is not None:
                 sharing.memory_used_mb[container_id] = usage.memory_mb
 
-    def look(self) -> int:
-        """Look at the machine's memory and do what the guard says; return what is free, in MB."""
+    def check_memory(self) -> int:
+        """Check the machine's memory and execute the guard's commands; return the free memory in MB."""
         now = self._gauge.read()
         self._metrics.set_stalls(now.memory_stall_ratio, now.cpu_stall_ratio)
         free_mb = min([now.free_mb, *self._room_mb()])
         for command in self.guard.handle(Memory(time.time(), free_mb, now.memory_stall_ratio, self._held())):
-            self._obey(command)
+            self._execute(command)
         if self.resizing is not None:
             self._keep_fence(self.resizing, now.free_mb)
         return free_mb
@@ -78,9 +76,9 @@ class Minder:
         except ResizeRefusedError as error:
             log.warning("the fence around the containers could not be taken away", why=str(error))
 
-    def _keep_fence(self, resizing: Resizing, free_mb: int) -> None:
+    def _keep_fence(self, resizing: ResizeExecutor, free_mb: int) -> None:
         groups = [Path(name) for name in resizing.resizer.parents()]
-        settings, limits = self.runtime.settings, self._fence.limits
+        settings, limits = self.dispatcher.settings, self._fence.limits
         if settings.fence_memory and limits.memory_mb is None:
             inside = [memory.used_mb for memory in map(group_memory, groups) if memory is not None]
             if inside:
@@ -95,7 +93,7 @@ class Minder:
                 log.warning("the fence around the containers is not complete", why=why)
 
     def _held(self) -> tuple[Held, ...]:
-        node = self.runtime.node
+        node = self.dispatcher.node
         small = frozenset(self.resizing.small()) if self.resizing is not None else frozenset()
         return tuple(
             Held(
@@ -113,18 +111,18 @@ class Minder:
             if entry.phase in USING
         )
 
-    def _obey(self, command: GuardCommand) -> None:
+    def _execute(self, command: GuardCommand) -> None:
         match command:
             case Squeeze():
                 log.warning("memory is short" if command.on else "memory is well again", why=command.why)
                 self._metrics.squeezed.set(command.on)
-                self.runtime.tell(Squeezed(command.on, command.why, time.time()))
+                self.dispatcher.put(Squeezed(command.on, command.why, time.time()))
             case Reclaim():
                 if self.resizing is not None:
                     self.resizing.reclaim(command.container_id, command.mb)
             case Kill():
                 self._metrics.memory_kills.inc()
                 log.warning("the last resort against a lack of memory", container=command.container_id, why=command.why)
-                self.runtime.tell(KillAsked(command.container_id, command.why, time.time()))
+                self.dispatcher.put(KillAsked(command.container_id, command.why, time.time()))
             case Alarm():
                 log.error("memory runs out, and nothing here may be killed", why=command.why)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import quote
@@ -73,9 +73,10 @@ def report_path(node_id: str) -> str:
 
 
 class Reporter:
-    """Sends what `build(events)` makes; `on_ack` gets each answer that counts. All of it in one loop.
+    """Sends the reports that `build(events)` returns, in one loop.
 
-    on_taken: gets the number up to which the proxy has the events, when it grew.
+    on_ack: gets each answer of the active proxy; returns whether to report again at once. on_taken: gets the number up
+    to which the proxy has the events, when it grew. unacknowledged: the events that a proxy has not acknowledged.
     """
 
     def __init__(
@@ -84,12 +85,13 @@ class Reporter:
         settings: SidecarSettings,
         metrics: SidecarMetrics,
         build: Callable[[list[ContainerEvent]], Report],
-        on_ack: Callable[[Ack], None],
+        on_ack: Callable[[Ack], bool],
         on_taken: Callable[[int], None] = lambda seq: None,
+        unacknowledged: deque[ContainerEvent] | None = None,
     ) -> None:
         self.settings, self.metrics = settings, metrics
         self._build, self._on_ack, self._on_taken = build, on_ack, on_taken
-        self._events: deque[ContainerEvent] = deque()
+        self._events = unacknowledged if unacknowledged is not None else deque[ContainerEvent]()
         self._dropped = 0
         self._lines = list(lines)
 
@@ -109,10 +111,6 @@ class Reporter:
             self._dropped += 1
         self._events.append(event)
         self.changed()
-
-    def waiting(self) -> Iterable[ContainerEvent]:
-        """Return the events that the proxy has not acknowledged."""
-        return self._events
 
     def changed(self) -> None:
         """Report soon."""
@@ -174,7 +172,8 @@ class Reporter:
             self._on_taken(ack.events_to)
             if self._events and self._events[-1].seq > sent:
                 line.changed.set()  # there are more than one report takes
-        self._on_ack(ack)
+        if self._on_ack(ack):
+            self.changed()
 
     def _failed(self, line: Line, error: Exception) -> None:
         self.metrics.reports.labels("refused" if isinstance(error, RefusedError) else "unreachable").inc()

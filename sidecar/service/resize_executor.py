@@ -54,7 +54,7 @@ class _Held:
     """Whether it was shrunk or frozen by us and not restored since."""
 
 
-class Resizing:
+class ResizeExecutor:
     """All containers of one node, through one resizer; `tell` takes the events that follow."""
 
     def __init__(
@@ -76,13 +76,13 @@ class Resizing:
         self._tasks: set[asyncio.Task[None]] = set()
         self._round = 0
 
-    def found(self, container_id: str, leader: Leader) -> None:
-        """Take a container into hand; its processes are known from now on."""
+    def attach(self, container_id: str, leader: Leader) -> None:
+        """Attach a container, whose processes are known from now on."""
         held = self._held.setdefault(container_id, _Held())
         self._spawn(self._attach(container_id, held, leader))
 
-    def obey(self, command: LasCommand) -> None:
-        """Carry out a command; `Resized` is told."""
+    def execute(self, command: LasCommand) -> None:
+        """Execute a command; `Resized` follows."""
         held = self._held.get(command.container_id)
         if held is None or not held.attached:
             self._resized(command.container_id, "it is not in hand")

@@ -13,7 +13,7 @@ from sidecar.service.stale_limits import await_guardians, clean
 log = get_logger(__name__)
 
 
-def take_hands(settings: SidecarSettings, place: Place, policies: Policies, conf: HadoopConf) -> Chosen:
+def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, conf: HadoopConf) -> Chosen:
     """Return what resizes containers here; nothing where the preempt policy does not shrink.
 
     Raises SettingsError when the resizer that was named does not work, SidecarAliveError when the group is taken.

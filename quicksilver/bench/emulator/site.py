@@ -1,9 +1,9 @@
 """An emulated node with quicksilver: the sidecar of production before an emulated NodeManager, in one process.
 
-What runs is the product's: `sidecar.service.dispatcher.Runtime` with its node machine, a gate for every connection of
-an application master, late starts and kills as calls of its own on kept sessions, `Reporter` and `Resizing`. Emulated
-is what it would find on a machine: the NodeManager is reached through a pipe in the process and no socket; the
-NodeManager tells when processes begin and end, in place of pid files and pidfds; a resizer slows timers, in place of
+What runs is the product's: `sidecar.service.dispatcher.Dispatcher` with its node machine, a gate for every connection
+of an application master, late starts and kills as calls of its own on kept sessions, `Reporter` and `ResizeExecutor`.
+Emulated is what it would find on a machine: the NodeManager is reached through a pipe in the process and no socket; the
+NodeManager reports when processes begin and end, in place of pid files and pidfds; a resizer slows timers, in place of
 control groups. Left out: the journal (nothing restarts here), the NodeManager's REST, and the physical memory of the
 machine, which is never short.
 """
@@ -24,18 +24,21 @@ from quicksilver.bench.emulator.reports import NodeRest, ProxyLine, Traffic
 from quicksilver.common.address import Address
 from quicksilver.common.messages import ContainerEvent, Draining, Grants, Report
 from sidecar.config import SidecarSettings
-from sidecar.connections.acceptor import Entrance
-from sidecar.connections.connection import ClientSide, Link, UpstreamSide
+from sidecar.connections.acceptor import Acceptor
+from sidecar.connections.connection import ClientSide, Connection, UpstreamSide
+from sidecar.connections.event_queue import EventQueue
+from sidecar.connections.gate_runner import GateRunner
 from sidecar.metrics import SidecarMetrics
-from sidecar.node.events import Drain, Dropped, Granted
+from sidecar.node.events import Drain, Dropped, Ended, Granted
 from sidecar.node.node import Node
 from sidecar.node.report_view import fill_report
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader, Usage
-from sidecar.service.dispatcher import Runtime
+from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.process_watch import Watcher
+from sidecar.service.proxy_answers import handle_ack
 from sidecar.service.reporter import Reporter
-from sidecar.service.resize_executor import Resizing
+from sidecar.service.resize_executor import ResizeExecutor
 
 _PIPE: Final = Address("pipe", 0)
 _MOMENTS: Final = 5
@@ -156,8 +159,8 @@ class _Nobody:
         pass
 
 
-class _AtOnce(Resizing):
-    """Resizing without threads."""
+class _AtOnce(ResizeExecutor):
+    """ResizeExecutor without threads."""
 
     async def _in_thread(self, work, *arguments):  # type: ignore[no-untyped-def]
         return work(*arguments)
@@ -179,30 +182,20 @@ class _Told(Watcher):
         self.watched.discard(container_id)
 
 
-class _Piped(Runtime):
-    """A runtime whose NodeManager is in the same process."""
-
-    processes: Processes
-
-    async def reach(self, link: Link) -> None:
-        """Connect a link to the NodeManager."""
-        join(UpstreamSide(link), self.processes.connected())
-
-
 class _Client(asyncio.Protocol):
     """The application master's socket; the NodeManager is reached at once."""
 
-    def __init__(self, entrance: Entrance, reach: Callable[[Link], None]) -> None:
-        self._entrance, self._reach = entrance, reach
+    def __init__(self, acceptor: Acceptor, reach: Callable[[Connection], None]) -> None:
+        self._acceptor, self._reach = acceptor, reach
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         peer = transport.get_extra_info("peername") or ("unknown", 0)
-        link = self._entrance.admit(str(Address(*peer[:2])))
-        if link is None:
+        connection = self._acceptor.admit(str(Address(*peer[:2])))
+        if connection is None:
             cast(asyncio.Transport, transport).abort()
             return
-        self._reach(link)
-        client = ClientSide(link)
+        self._reach(connection)
+        client = ClientSide(connection)
         cast(asyncio.Transport, transport).set_protocol(client)
         client.connection_made(transport)
 
@@ -223,15 +216,20 @@ class Site:
         self.node = Node(
             rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s, steady, self._grace
         )
-        self.runtime = runtime = _Piped(self.node, settings, wiring.metrics, _PIPE)
-        runtime.processes = processes
-        self.entrance = Entrance(runtime)
-        runtime.watcher = self._watcher = _Told()
+        queue = EventQueue()
+        self._processes = processes
+        self.gates = GateRunner(self.node, settings, wiring.metrics, queue, self._connect)
+        self.acceptor = Acceptor(self.gates, _PIPE)
+        self._watcher = _Told()
         self._resizer = Slow(processes, capacity.vcores)
+        resizing = None
         if shrinking is not None:
-            runtime.resizing = _AtOnce(self._resizer, _Nobody(), wiring.metrics, runtime.tell)
+            resizing = _AtOnce(self._resizer, _Nobody(), wiring.metrics, queue.put)
         line = ProxyLine(wiring.proxy, settings.report_timeout_s, wiring.traffic)
-        runtime.reporter = Reporter([line], settings, wiring.metrics, self.report, runtime.told)
+        reporter = Reporter(
+            [line], settings, wiring.metrics, self.report, lambda ack: handle_ack(ack, self.node, queue)
+        )
+        self.dispatcher = Dispatcher(self.gates, self._watcher, reporter, resizing)
         self._rest = NodeRest(self._granted, self._drained, wiring.traffic)
         self._url = ""
         self._boot, self._reports = secrets.token_hex(8), 0
@@ -246,9 +244,9 @@ class Site:
     async def start(self, host: str, rest_port: int = 0) -> None:
         """Listen for the proxy at the node's host, and report from now on. Raises QuicksilverError."""
         self._url = await self._rest.start(host, rest_port)
-        jobs = [("reports", self.runtime.reporter.run()), ("pings", self._pings())]
-        if self.runtime.resizing is not None:
-            jobs.append(("measure", self._measure(self.runtime.resizing)))
+        jobs = [("reports", self.dispatcher.reporter.run()), ("pings", self._pings())]
+        if self.dispatcher.resizing is not None:
+            jobs.append(("measure", self._measure(self.dispatcher.resizing)))
         self._tasks = [asyncio.create_task(job, name=f"{name} of {self.id}") for name, job in jobs]
 
     async def close(self) -> None:
@@ -257,45 +255,52 @@ class Site:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.runtime.close()
-        if self.runtime.resizing is not None:
-            await self.runtime.resizing.close()
-        self.runtime.reporter.close()
+        await self.dispatcher.close()
+        if self.dispatcher.resizing is not None:
+            await self.dispatcher.resizing.close()
+        self.dispatcher.reporter.close()
         self._rest.close()
         for task in ended:
             task.result()
 
     def client(self) -> asyncio.Protocol:
         """Return the sidecar's side of a new connection of an application master."""
-        return _Client(self.entrance, lambda link: join(UpstreamSide(link), self.runtime.processes.connected()))
+        return _Client(self.acceptor, self._join)
+
+    def _join(self, connection: Connection) -> None:
+        join(UpstreamSide(connection), self._processes.connected())
+
+    async def _connect(self, connection: Connection) -> None:
+        self._join(connection)
 
     # What the NodeManager tells
 
     def began(self, container_id: str, vcores: float) -> None:
         """Take in that a container's process runs, and keeps so many cores busy."""
-        if self.runtime.resizing is not None:
+        if self.dispatcher.resizing is not None:
             self._resizer.size(container_id, vcores)
-            self.runtime.found(container_id, 0, time.time())
+            self.dispatcher.resizing.attach(container_id, Leader(0, time.time()))
 
     def ended(self, container_id: str) -> None:
         """Take in that a container's process is gone."""
-        if self.runtime.resizing is not None:
+        if self.dispatcher.resizing is not None:
             self._resizer.over(container_id)
         if container_id in self._watcher.watched:
             self._watcher.unwatch(container_id)
-            self.runtime.ended(container_id)
+            self._wiring.metrics.ends.labels("process").inc()
+            self.dispatcher.put(Ended(container_id, time.time()))
 
     # What the proxy says and hears
 
     def _granted(self, message: Grants) -> None:
         now_s = time.time()
         if message.grants:
-            self.runtime.tell(Granted(tuple(message.grants), now_s))
+            self.dispatcher.put(Granted(tuple(message.grants), now_s))
         if message.drop:
-            self.runtime.tell(Dropped(tuple(message.drop), message.drop_reason, now_s))
+            self.dispatcher.put(Dropped(tuple(message.drop), message.drop_reason, now_s))
 
     def _drained(self, message: Draining) -> None:
-        self.runtime.tell(Drain(message.on, message.reason or "draining", time.time()))
+        self.dispatcher.put(Drain(message.on, message.reason or "draining", time.time()))
 
     def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
         """Return the node's state for the proxy, with these events."""
@@ -316,9 +321,9 @@ class Site:
     async def _pings(self) -> None:
         while True:
             await asyncio.sleep(self._wiring.settings.ping_s)
-            self.runtime.ping()
+            self.gates.ping()
 
-    async def _measure(self, resizing: Resizing) -> None:
+    async def _measure(self, resizing: ResizeExecutor) -> None:
         while True:
             resizing.measure()
             shrinking, every_s = self.node.sharing.shrinking, self._wiring.settings.measure_s

@@ -24,17 +24,22 @@ from policies.preempt.las import Las
 from quicksilver.bench.resize.calls import cgroup_resizer
 from quicksilver.bench.resize.stand_ins import APP, BenchError, StandIn, sleeping
 from quicksilver.common.address import Address
+from quicksilver.common.messages import ContainerEvent, Report
 from quicksilver.common.process.logs import configure_logs
 from sidecar.config import SidecarSettings
+from sidecar.connections.connection import connector
+from sidecar.connections.event_queue import EventQueue
+from sidecar.connections.gate_runner import GateRunner
 from sidecar.cpu_sharing.events import Served
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Adopted, Event, Tick
 from sidecar.node.node import Node
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Resizer
-from sidecar.service.dispatcher import Runtime
+from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.process_watch import Watcher
-from sidecar.service.resize_executor import Resizing
+from sidecar.service.reporter import Reporter
+from sidecar.service.resize_executor import ResizeExecutor
 
 _READY_S: Final = 30.0
 _STRETCH_S: Final = 0.5
@@ -83,20 +88,27 @@ async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, second
     rules = settings.rules(capacity, _SETTINGS.extra)
     node = Node(rules, lambda waiting, now_s: (), lambda need, running, now_s: [], Sharing(_SETTINGS, rules))
     metrics = SidecarMetrics()
-    runtime = Runtime(node, settings, metrics, Address("127.0.0.1", 1))
-    runtime.resizing = Resizing(resizer, NoGuardian(), metrics, runtime.tell)
-    runtime.watcher = Watcher((), settings.watch_poll_s, runtime.ended, runtime.found)
+    queue = EventQueue()
+    gates = GateRunner(node, settings, metrics, queue, connector(Address("127.0.0.1", 1)))
+    resizing = ResizeExecutor(resizer, NoGuardian(), metrics, queue.put)
+    watcher = Watcher((), settings.watch_poll_s, lambda container_id: None)
+    reporter = Reporter([], settings, metrics, _no_report, lambda ack: False)
+    dispatcher = Dispatcher(gates, watcher, reporter, resizing)
     try:
         for one in stand_ins:
-            runtime.tell(Adopted(one.id, APP, Resources(_MEMORY_MB, 1), True, time.time()))
-            runtime.found(one.id, one.leader.pid, one.leader.began_s)
+            dispatcher.put(Adopted(one.id, APP, Resources(_MEMORY_MB, 1), True, time.time()))
+            resizing.attach(one.id, one.leader)
         await _all_ready(node)
-        runtime.watcher.close()  # it looks for pid files, of which there are none
-        return await _stretches(runtime, Turns(node), seconds)
+        watcher.close()  # it looks for pid files, of which there are none
+        return await _stretches(dispatcher, Turns(node), seconds)
     finally:
-        runtime.watcher.close()
-        await runtime.resizing.close()
-        await runtime.close()
+        watcher.close()
+        await resizing.close()
+        await dispatcher.close()
+
+
+def _no_report(events: list[ContainerEvent]) -> Report:
+    raise AssertionError("there is no proxy to report to")
 
 
 async def _all_ready(node: Node) -> None:
@@ -123,23 +135,23 @@ class Turns:
         return Served({cid: self._cpu_s[cid] for cid in running}, self._now_s), Tick(self._now_s)
 
 
-async def _stretches(runtime: Runtime, turns: Turns, seconds: float) -> list[Stretch]:
+async def _stretches(dispatcher: Dispatcher, turns: Turns, seconds: float) -> list[Stretch]:
     found: list[Stretch] = []
     until_s = time.monotonic() + seconds
     while time.monotonic() < until_s:
-        begun_s, cpu_s, resizes, events = time.monotonic(), time.process_time(), _resizes(runtime), 0
+        begun_s, cpu_s, resizes, events = time.monotonic(), time.process_time(), _resizes(dispatcher), 0
         while (spent_s := time.monotonic() - begun_s) < _STRETCH_S:
             for event in turns.next():
-                runtime.tell(event)
+                dispatcher.put(event)
                 events += 1
-        found.append(Stretch(spent_s, time.process_time() - cpu_s, _resizes(runtime) - resizes, events))
+        found.append(Stretch(spent_s, time.process_time() - cpu_s, _resizes(dispatcher) - resizes, events))
         await asyncio.sleep(0)
     return found
 
 
-def _resizes(runtime: Runtime) -> int:
+def _resizes(dispatcher: Dispatcher) -> int:
     """Return how many resizes were carried out; those that are refused do not count."""
-    samples = [sample for family in runtime.metrics.resizes.collect() for sample in family.samples]
+    samples = [sample for family in dispatcher.metrics.resizes.collect() for sample in family.samples]
     return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
 
 

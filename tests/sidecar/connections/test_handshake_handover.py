@@ -162,7 +162,7 @@ def test_who_hangs_up_before_it_is_read_is_not_kept(
             await until(lambda: len(early(keeper)) == 1)
             writer.close()
             await until(lambda: not early(keeper))
-            await until(lambda: not w.sidecar.runtime.links)
+            await until(lambda: not w.sidecar.dispatcher.gates.connections)
 
     run(story)
     assert [one for one in caplog.records if one.name == "asyncio"] == []
@@ -176,7 +176,7 @@ def test_who_waits_too_long_for_the_nodemanager_is_closed(tmp_path: Path, keeper
             await until(lambda: len(early(keeper)) == 1)
             await until(lambda: not early(keeper))
             assert await reader.read() == b""
-            await until(lambda: not w.sidecar.runtime.links)
+            await until(lambda: not w.sidecar.dispatcher.gates.connections)
             writer.close()
 
     run(story)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from sidecar.connections.connection import Link
+from sidecar.connections.connection import Connection
 from sidecar.connections.sessions import Sessions
 from sidecar.gate.container_calls import ServicesMeta
 from sidecar.gate.events import ClientClosed
@@ -26,14 +26,14 @@ class Transport:
         self.closing = True
 
 
-def session(sessions: Sessions) -> Link:
-    """Return a link whose client is gone, entered as a session of the attempt."""
-    link = Link(Gate(node(), ServicesMeta()), lambda link, event: None, 1024)
-    link.upstream = cast(asyncio.Transport, Transport())
-    link.gate.attempt_id = ATTEMPT
-    link.gate.handle(ClientClosed())
-    sessions.add(ATTEMPT, link)
-    return link
+def session(sessions: Sessions) -> Connection:
+    """Return a connection whose client is gone, entered as a session of the attempt."""
+    connection = Connection(Gate(node(), ServicesMeta()), lambda connection, event: None, 1024)
+    connection.upstream = cast(asyncio.Transport, Transport())
+    connection.gate.attempt_id = ATTEMPT
+    connection.gate.handle(ClientClosed())
+    sessions.add(ATTEMPT, connection)
+    return connection
 
 
 def test_of_two_sessions_that_end_together_one_stays() -> None:

@@ -15,8 +15,9 @@ from sidecar.config import Place, SidecarSettings
 from sidecar.memory.memory_guard import MemoryGuard
 from sidecar.memory.pressure import Gauge
 from sidecar.resizer.cgroup.v1 import Cgroup1
-from sidecar.service.monitor import Minder
-from sidecar.service.resize_executor import Resizing
+from sidecar.service.dispatcher import Dispatcher
+from sidecar.service.monitor import Monitor
+from sidecar.service.resize_executor import ResizeExecutor
 from sidecar.service.server import Sidecar
 from tests.sidecar.resizer.containers import NAME, PARENT, container, groups_left, needs_cgroup1
 
@@ -44,13 +45,15 @@ def test_what_the_fence_leaves_is_what_is_free() -> None:
     place = Place(NOBODY, NOBODY, NOBODY, NOBODY, NOBODY, "", "", "n", Resources(2048, 2), (Path("/nowhere"),))
     sidecar = Sidecar(settings, place, Policies.load(None), "http://127.0.0.1:1")
     resizer = Cgroup1(PARENT)
-    resizing = Resizing(resizer, NoGuardian(), sidecar.metrics, sidecar.runtime.tell)
+    resizing = ResizeExecutor(resizer, NoGuardian(), sidecar.metrics, sidecar.queue.put)
     guard = MemoryGuard(settings.guard_rules(24_000))
-    minder = Minder(sidecar.runtime, resizing, guard, Gauge(), NoGuardian())
+    parts = sidecar.dispatcher
+    dispatcher = Dispatcher(parts.gates, parts.watcher, parts.reporter, resizing)
+    monitor = Monitor(dispatcher, guard, Gauge(), NoGuardian())
     with container("sleep 1000") as leader:
         resizer.attach(NAME, leader)
-        first_mb, then_mb = minder.look(), minder.look()
-        minder.lift_fence()
+        first_mb, then_mb = monitor.check_memory(), monitor.check_memory()
+        monitor.lift_fence()
         resizer.close()
     assert then_mb < 3000 < first_mb  # the fence is made at the end of the first look
     assert groups_left() == []

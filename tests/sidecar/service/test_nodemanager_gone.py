@@ -304,7 +304,7 @@ def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
             await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
             w.nm.sick = True  # its REST is away as well
             await w.nm.stop()
-            await until(lambda: w.sidecar.nm_answers is False)
+            await until(lambda: w.sidecar.nm_rest.answers is False)
             w.nm.sick, w.nm.began_s = False, time.time()
             w.nm.unlaunched = {cid(2), cid(3)}
             await w.nm.start()
@@ -383,7 +383,7 @@ def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_ne
 ) -> None:
     async def story() -> None:
         async with world(tmp_path, reconcile_s=0.1) as w:
-            await until(lambda: w.sidecar.nm_answers)
+            await until(lambda: w.sidecar.nm_rest.answers)
             w.nm.sick = True
             await until(lambda: "the NodeManager's REST does not answer" in w.proxy.reports[-1].nm_down, 8)
             assert w.sidecar.health().nodemanager is False

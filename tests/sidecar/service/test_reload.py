@@ -61,14 +61,14 @@ def test_by_rest_and_by_signal(tmp_path: Path) -> None:
 
     async def story() -> None:
         async with world(tmp_path) as w:
-            w.sidecar._settings.source = path
+            w.sidecar._reloader.source = path
             before = (await w.get("/healthz")).json()["settings_version"]
             path.write_text("policies: {order: {policy: fifo}}\nsidecar: {reserve_mb: 7}\n")
             answer = (await post(w, who="ann")).json()
             assert answer["before"] == before and answer["version"].startswith("2-")
             assert "policies.order.policy" in [change["path"] for change in answer["changes"]]
             assert "sidecar.reserve_mb changed in the file: needs a restart, the old value stays" in answer["kept"]
-            assert w.sidecar.policies.chosen("order") == "fifo"
+            assert w.sidecar.policies.current.chosen("order") == "fifo"
             path.write_text("policies: {order: {policy: fofi}}\n")
             refused = await post(w)
             assert refused.status_code == 422 and refused.json()["error"]["code"] == "settings-refused"
@@ -76,7 +76,7 @@ def test_by_rest_and_by_signal(tmp_path: Path) -> None:
             assert (await w.get("/healthz")).json()["settings_version"] == answer["version"]
             path.write_text("policies: {order: {policy: job_submission}}\n")
             os.kill(os.getpid(), signal.SIGHUP)
-            await until(lambda: w.sidecar.policies.chosen("order") == "job_submission")
+            await until(lambda: w.sidecar.policies.current.chosen("order") == "job_submission")
             assert w.proxy.reports[-1].settings_version
             text = (await w.get("/metrics")).text
             assert 'quicksilver_sidecar_reloads_total{how="sighup",result="ok"} 1.0' in text

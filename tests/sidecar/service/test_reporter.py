@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -46,21 +47,27 @@ def test_events_stay_until_the_active_proxy_has_them() -> None:
         async with serving(first, second) as urls:
             settings = SidecarSettings(report_timeout_s=5.0)
             lines = [RestLine(url, settings.report_timeout_s) for url in urls]
-            reporter = Reporter(lines, settings, SidecarMetrics(), build, acks.append, on_taken=taken.append)
+
+            def on_ack(ack: Ack) -> bool:
+                acks.append(ack)
+                return False
+
+            events: deque[ContainerEvent] = deque()
+            reporter = Reporter(lines, settings, SidecarMetrics(), build, on_ack, taken.append, events)
             first.standby = second.standby = True
             reporter.add(ended(1))
             assert await reporter.send()
-            assert [e.seq for e in reporter.waiting()] == [1]
+            assert [e.seq for e in events] == [1]
             assert (acks, taken) == ([], [])
             second.standby = False
             assert await reporter.send()
-            assert list(reporter.waiting()) == []
+            assert list(events) == []
             assert (len(acks), taken) == (1, [1])
             second.away = True
             reporter.add(ended(2))
             assert await reporter.send()
             assert reporter.reachable
-            assert [e.seq for e in reporter.waiting()] == [2]
+            assert [e.seq for e in events] == [2]
             first.standby = False
             assert await reporter.send()
             assert [e.seq for e in first.events] == [2]

@@ -14,7 +14,7 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Event
 from sidecar.resizer.base import Leader, Usage
 from sidecar.resizer.fake import Fake
-from sidecar.service.resize_executor import Resizing
+from sidecar.service.resize_executor import ResizeExecutor
 from tests.sidecar.service.test_server import until
 
 LEADER = Leader(2**22 + 1, 1.0)
@@ -46,7 +46,7 @@ class World:
     fake: Fake
     guardian: Told
     events: list[Event]
-    resizing: Resizing
+    resizing: ResizeExecutor
     metrics: SidecarMetrics
 
     async def until(self, done: Callable[[], Any]) -> None:
@@ -54,7 +54,7 @@ class World:
 
     async def attached(self, *names: str) -> None:
         for name in names:
-            self.resizing.found(name, LEADER)
+            self.resizing.attach(name, LEADER)
         await self.until(lambda: len([e for e in self.events if isinstance(e, Ready)]) == len(names))
 
     def answers(self) -> list[tuple[str, str]]:
@@ -68,7 +68,7 @@ def run(story: Callable[[World], Awaitable[None]], **fake: bool) -> World:
     async def main() -> World:
         resizer, events, metrics = Fake(**fake), list[Event](), SidecarMetrics()
         guardian = Told(resizer)
-        world = World(resizer, guardian, events, Resizing(resizer, guardian, metrics, events.append), metrics)
+        world = World(resizer, guardian, events, ResizeExecutor(resizer, guardian, metrics, events.append), metrics)
         await story(world)
         await world.resizing.close()
         return world
@@ -83,10 +83,10 @@ def test_a_container_is_attached_shrunk_restored_and_let_go(slow: bool) -> None:
         await w.attached("a")
         assert w.guardian.calls_before["a"] == 1, "the guardian knows before the first limit is written"
         for command, cores in ((Shrink("a", 0.05, "b", "why"), 0.05), (Freeze("a", "b", "why"), 0.0)):
-            w.resizing.obey(command)
+            w.resizing.execute(command)
             await w.until(lambda cores=cores: w.fake.cores["a"] == cores)
             assert w.resizing.small() == ["a"]
-        w.resizing.obey(Restore("a", "why"))
+        w.resizing.execute(Restore("a", "why"))
         await w.until(lambda: len(w.answers()) == 3)
         assert w.answers() == [("a", "")] * 3 and w.fake.cores["a"] is None and w.resizing.small() == []
         w.resizing.leave("a", over=True)
@@ -101,8 +101,8 @@ def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
     async def story(w: World) -> None:
         await w.attached("a")
         w.fake.refuse("shrink", "a", "device busy")
-        w.resizing.obey(Shrink("a", 0.05, "", ""))
-        w.resizing.obey(Shrink("unknown", 0.05, "", ""))
+        w.resizing.execute(Shrink("a", 0.05, "", ""))
+        w.resizing.execute(Shrink("unknown", 0.05, "", ""))
         await w.until(lambda: len(w.answers()) == 2)
         assert dict(w.answers())["a"] and dict(w.answers())["unknown"] == "it is not in hand"
         assert w.count("resize_failures_total", resizer="fake", action="shrink") == 1
@@ -113,7 +113,7 @@ def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
 def test_a_container_that_cannot_be_taken_in_hand_never_becomes_ready() -> None:
     async def story(w: World) -> None:
         w.fake.refuse("attach", "a", "no rights")
-        w.resizing.found("a", LEADER)
+        w.resizing.attach("a", LEADER)
         await w.until(lambda: w.count("resize_failures_total", resizer="fake", action="attach") == 1)
         assert w.events == [] and w.guardian.known == {}
         w.resizing.leave("a", over=True)
@@ -124,7 +124,7 @@ def test_a_container_that_cannot_be_taken_in_hand_never_becomes_ready() -> None:
 def test_one_that_is_let_go_while_it_dies_has_full_limits_and_is_let_go_of_at_its_end() -> None:
     async def story(w: World) -> None:
         await w.attached("a")
-        w.resizing.obey(Freeze("a", "b", "why"))
+        w.resizing.execute(Freeze("a", "b", "why"))
         w.resizing.leave("a", over=False)
         await w.until(lambda: w.fake.cores["a"] is None)
         assert "a" in w.guardian.known and w.resizing.small() == []
@@ -139,7 +139,7 @@ def test_what_runs_is_measured_each_time_and_what_stands_still_sometimes() -> No
     async def story(w: World) -> None:
         await w.attached("a", "b")
         w.fake.used = {"a": Usage(1.5, 100), "b": Usage(2.5, 200)}
-        w.resizing.obey(Shrink("b", 0.05, "a", ""))
+        w.resizing.execute(Shrink("b", 0.05, "a", ""))
         w.events.clear()
         for _ in range(6):
             w.resizing.measure()
@@ -169,7 +169,7 @@ def test_memory_is_measured_at_first_and_then_sometimes_where_it_can_be_left_out
 def test_limits_that_somebody_rewrote_are_written_again() -> None:
     async def story(w: World) -> None:
         await w.attached("a")
-        w.resizing.obey(Shrink("a", 0.05, "b", ""))
+        w.resizing.execute(Shrink("a", 0.05, "b", ""))
         w.fake.rewritten.add("a")
         w.resizing.measure()
         w.resizing.measure()
@@ -181,7 +181,7 @@ def test_limits_that_somebody_rewrote_are_written_again() -> None:
 def test_at_the_end_everything_has_full_limits() -> None:
     async def story(w: World) -> None:
         await w.attached("a", "b")
-        w.resizing.obey(Shrink("a", 0.05, "b", ""))
+        w.resizing.execute(Shrink("a", 0.05, "b", ""))
 
     world = run(story)
     assert world.fake.leaders == {} and world.guardian.known == {}

@@ -139,7 +139,7 @@ def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) ->
             assert answer.services_meta_data[0].key == "mapreduce_shuffle"
             process = await asyncio.create_subprocess_exec("sleep", "60")
             w.pid_file(2, process.pid)
-            await until(lambda: w.sidecar.runtime.watcher.pid(cid(2)) == process.pid)
+            await until(lambda: w.sidecar.dispatcher.watcher.pid(cid(2)) == process.pid)
             assert w.sidecar.node.used("G") == Resources(1024, 1)
             process.kill()
             await process.wait()
@@ -288,7 +288,7 @@ def test_restart_of_the_nodemanager_loses_what_waits(tmp_path: Path) -> None:
                 await am.read()
             await am.close()
             coming = asyncio.create_task(FakeAm.connect(w.port))
-            await until(lambda: w.sidecar.runtime.links)
+            await until(lambda: w.sidecar.dispatcher.gates.connections)
             await w.nm.start()
             again = await coming
             await again.start(start_request(cid(9), opportunistic=False))
@@ -380,7 +380,7 @@ def test_web_pages_are_relayed_and_unreachable_things_are_said(tmp_path: Path) -
             answer = await asyncio.to_thread(requests.get, url, timeout=5)
             assert answer.json()["nodeInfo"]["id"] == "node1:8041"
         async with world(tmp_path / "second", web=False) as w:
-            await until(lambda: w.sidecar.nm_answers is False)
+            await until(lambda: w.sidecar.nm_rest.answers is False)
             health = await w.get("/healthz")
             assert health.status_code == 503
             assert "the NodeManager's REST does not answer" in health.json()["limits"][0]
@@ -419,7 +419,7 @@ def test_an_occupied_port_is_one_clear_error(tmp_path: Path) -> None:
 def test_encrypted_connections_are_said_in_the_limits(tmp_path: Path) -> None:
     async def story() -> None:
         async with world(tmp_path) as w:
-            assert w.sidecar.limits() == []
+            assert w.sidecar.limitations.texts() == []
             am = FakeAm(*await asyncio.open_connection("127.0.0.1", w.port))
             hello = am.connection.sasl(RpcSaslProto(state=RpcSaslProto.NEGOTIATE))
             am.writer.write(am.connection.preamble(0xDF) + hello)
@@ -429,10 +429,10 @@ def test_encrypted_connections_are_said_in_the_limits(tmp_path: Path) -> None:
             choice = RpcSaslProto(state=RpcSaslProto.INITIATE, token=answer.replace(b"qop=auth", b"qop=auth-conf"))
             choice.auths.add(method="TOKEN", mechanism="DIGEST-MD5", protocol="", serverId="default")
             am.writer.write(am.connection.sasl(choice))
-            await until(lambda: w.sidecar.limits())
-            assert "pass unread" in w.sidecar.limits()[0]
-            assert "hadoop.rpc.protection=authentication" in w.sidecar.limits()[0]
-            await until(lambda: w.proxy.reports[-1].limits == w.sidecar.limits())
+            await until(lambda: w.sidecar.limitations.texts())
+            assert "pass unread" in w.sidecar.limitations.texts()[0]
+            assert "hadoop.rpc.protection=authentication" in w.sidecar.limitations.texts()[0]
+            await until(lambda: w.proxy.reports[-1].limits == w.sidecar.limitations.texts())
             await am.close()
 
     run(story)
@@ -446,11 +446,11 @@ def test_unreadable_pid_files_are_said_and_the_nodemanagers_list_does(tmp_path: 
         async with world(tmp_path) as w:
             am = await FakeAm.connect(w.port)
             await am.start(start_request(cid(2), opportunistic=False))
-            await until(lambda: w.sidecar.limits())
-            assert "nmPrivate cannot be read: Too many levels of symbolic links" in w.sidecar.limits()[0]
+            await until(lambda: w.sidecar.limitations.texts())
+            assert "nmPrivate cannot be read: Too many levels of symbolic links" in w.sidecar.limitations.texts()[0]
             w.nm.end(cid(2))
             await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
-            assert w.proxy.reports[-1].limits == w.sidecar.limits()
+            assert w.proxy.reports[-1].limits == w.sidecar.limitations.texts()
             await am.close()
 
     run(story)
@@ -480,7 +480,7 @@ def test_connection_limit(tmp_path: Path) -> None:
                 await FakeAm.connect(w.port)
             assert len((await am.start(start_request(cid(2), opportunistic=False))).succeeded_requests) == 1
             await am.close()
-            await until(lambda: not w.sidecar.runtime.links)
+            await until(lambda: not w.sidecar.dispatcher.gates.connections)
             await (await FakeAm.connect(w.port)).close()
 
     run(story)
@@ -494,7 +494,7 @@ def test_the_proxy_may_be_away(tmp_path: Path) -> None:
             for serial in range(2, 72):
                 await am.start(start_request(cid(serial), opportunistic=False))
                 w.nm.end(cid(serial))
-            await until(lambda: w.sidecar.runtime.reporter.reachable is False)
+            await until(lambda: w.sidecar.dispatcher.reporter.reachable is False)
             await until(lambda: not list(w.sidecar.node.using()))
             assert len(w.proxy.events) < 10
             w.proxy.away = False
@@ -523,10 +523,10 @@ def test_a_second_life_tells_what_the_first_one_held_and_takes_over_what_runs(tm
             am.writer.close()
             w.proxy.events = [event for event in w.proxy.events if event.kind != "shed"]
             journal.write_bytes(left)  # as if it had been killed then
-            second = Sidecar(first.settings, first.place, Policies.load(None), first._nm_web.base_url)
+            second = Sidecar(first.settings, first.place, Policies.load(None), first.nm_rest.url)
             running = asyncio.create_task(second.run())
             await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
-            assert second.boot == first.boot
+            assert second.identity.boot == first.identity.boot
             assert set(second.node.entries) == {cid(2), cid(3)}
             am = await FakeAm.connect(w.port)
             for serial in (3, 4):  # both were answered before; whoever repeats them is told the same

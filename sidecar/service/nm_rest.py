@@ -1,0 +1,83 @@
+"""The NodeManager's REST: its list of containers, its name for this node, and whether it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest import RestClient
+from quicksilver.common.process.logs import get_logger
+from sidecar.metrics import SidecarMetrics
+from sidecar.node.nm_reconcile import NmList, read_list
+
+log = get_logger(__name__)
+_STALLED_AFTER: Final = 3
+"""Failed calls in a row, after one that did not fail: the NodeManager stands still."""
+
+
+class NodeManagerRest:
+    """Calls one NodeManager in a thread of its own. `on_node_id`: gets the NodeManager's name of the node."""
+
+    def __init__(self, client: RestClient, metrics: SidecarMetrics, on_node_id: Callable[[str], None]) -> None:
+        self.answers: bool | None = None
+        """Whether the last call was answered; None before the first."""
+        self.why = ""
+        """Why the last call was not answered; "" when it was."""
+        self.url = client.base_url
+        self._client, self._metrics, self._on_node_id = client, metrics, on_node_id
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nodemanager")
+        self._failures = 0
+        self._began_s = 0.0
+
+    @property
+    def stalled(self) -> bool:
+        """Whether a NodeManager whose REST answered before has stopped answering."""
+        return self._failures >= _STALLED_AFTER
+
+    async def containers(self, blind: Callable[[], bool]) -> NmList | None:
+        """Return the NodeManager's list of containers, None when it cannot be read.
+
+        blind: returns whether running containers cannot be distinguished from others.
+        """
+        asked_s = time.time()
+        try:
+            if self.answers is not True:
+                self._read_info(await self._get("/ws/v1/node/info"))
+            answer = await self._get("/ws/v1/node/containers")
+            listed = read_list(answer, asked_s, 0.0 if blind() else self._began_s)
+        except (QuicksilverError, ValidationError, ValueError) as error:
+            self._failed(error)
+            return None
+        self.answers, self.why, self._failures = True, "", 0
+        return listed
+
+    def close(self) -> None:
+        """Give the thread back."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _get(self, path: str) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._client.get, path)
+
+    def _failed(self, error: Exception) -> None:
+        self._metrics.nm_errors.inc()
+        if self.answers is not False:
+            log.warning("the NodeManager's list of containers cannot be read", why=str(error))
+        if self.answers or self._failures:
+            self._failures += 1  # it answered once, so it is not a REST that admits nobody
+        self.answers = False
+        self.why = f"the NodeManager's REST does not answer: {error}"
+
+    def _read_info(self, info: Any) -> None:
+        """Store the node's name and when the NodeManager began."""
+        inner = info.get("nodeInfo") if isinstance(info, dict) else None
+        fields = inner if isinstance(inner, dict) else {}
+        node_id, began_ms = fields.get("id"), fields.get("nmStartupTime")
+        self._began_s = began_ms / 1000 if isinstance(began_ms, int) else 0.0
+        if isinstance(node_id, str) and node_id:
+            self._on_node_id(node_id)

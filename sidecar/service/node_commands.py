@@ -1,0 +1,160 @@
+"""Executes the commands of the node machine: one handler for each type of command."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from hadoop_rpc.connection import Failure, Response
+from policies.model import Way
+from quicksilver.common.messages import EventKind
+from quicksilver.common.process.logs import get_logger
+from sidecar.connections.container_kill import stop_and_see_gone
+from sidecar.connections.gate_runner import GateRunner
+from sidecar.cpu_sharing.events import Freeze, Resized, Restore, Shrink
+from sidecar.node.container import QUEUEABLE
+from sidecar.node.events import (
+    Answered,
+    Command,
+    Forward,
+    Hold,
+    Kill,
+    KillOver,
+    Launch,
+    LetGo,
+    Outcome,
+    Released,
+    Settled,
+    Tell,
+    Unwatch,
+    Warn,
+    Watch,
+)
+from sidecar.service.process_watch import Watcher
+from sidecar.service.reporter import Reporter
+from sidecar.service.resize_executor import ResizeExecutor
+
+log = get_logger(__name__)
+_ENDED_S: Final = 10.0
+
+
+class NodeCommands:
+    """Passes commands to the gates, the watcher of processes, the resizer and the reporter."""
+
+    def __init__(
+        self, gates: GateRunner, watcher: Watcher, reporter: Reporter, resizing: ResizeExecutor | None
+    ) -> None:
+        self._gates, self._node, self._metrics = gates, gates.node, gates.metrics
+        self._watcher, self._reporter, self._resizing = watcher, reporter, resizing
+        self.ended: OrderedDict[str, float] = OrderedDict()
+        """Containers that ended in the last seconds, with the time: a list of the NodeManager may be older."""
+        self.handlers: Final[dict[type[Command], Callable[[Any], None]]] = {
+            Forward: self._forward,
+            Hold: self._hold,
+            Launch: self._launch,
+            Kill: self._kill,
+            Settled: self._settled,
+            Watch: self._watch,
+            Unwatch: self._unwatch,
+            Shrink: self._resize,
+            Freeze: self._resize,
+            Restore: self._resize,
+            LetGo: self._let_go,
+            Released: self._released,
+            Tell: self._report,
+            Warn: self._warn,
+        }
+
+    # Starts and stops
+
+    def _forward(self, command: Forward) -> None:
+        self._metrics.starts.labels("forwarded").inc()
+        self._gates.commands.decide(command.container_id, hold=False)
+
+    def _hold(self, command: Hold) -> None:
+        self._metrics.starts.labels("held").inc()
+        self._gates.commands.decide(command.container_id, hold=True)
+
+    def _launch(self, command: Launch) -> None:
+        if not self._gates.nm_calls.start(command):
+            text = "there is no session with the NodeManager"
+            self._gates.queue.put(Answered(command.container_id, Outcome.LOST, text, time.time()))
+
+    def _kill(self, command: Kill) -> None:
+        self._metrics.preemptions.labels(Way.KILL).inc()
+        self._gates.tasks.spawn(self._stop_container(command))
+
+    async def _stop_container(self, command: Kill) -> None:
+        begun_s = time.monotonic()
+
+        async def call(method: str, body: bytes) -> Response | Failure | None:
+            return await self._gates.nm_calls.call(command.attempt_id, method, body)
+
+        settings = self._gates.settings
+        gone, text = await stop_and_see_gone(
+            command.container_id,
+            call,
+            poll_s=settings.kill_poll_s,
+            wait_s=settings.kill_wait_s,
+            localizing_s=settings.kill_localizing_wait_s,
+        )
+        if gone:
+            self._metrics.room_s.observe(time.monotonic() - begun_s)
+        self._gates.queue.put(KillOver(command.container_id, gone, text, time.time()))
+
+    def _settled(self, command: Settled) -> None:
+        self._gates.settle(command.container_id)
+
+    def _released(self, command: Released) -> None:
+        self._gates.release(command.attempt_id)
+
+    # Processes
+
+    def _watch(self, command: Watch) -> None:
+        self._watcher.watch(command.container_id, command.app_id)
+
+    def _unwatch(self, command: Unwatch) -> None:
+        self._watcher.unwatch(command.container_id)
+        now_s = time.time()
+        self.ended[command.container_id] = now_s
+        while self.ended and next(iter(self.ended.values())) < now_s - _ENDED_S:
+            self.ended.popitem(last=False)
+        if self._resizing is not None:
+            self._resizing.leave(command.container_id, over=True)
+
+    def _resize(self, command: Shrink | Freeze | Restore) -> None:
+        if self._resizing is None:
+            self._gates.queue.put(Resized(command.container_id, "there is no resizer", time.time()))
+            return
+        share = self._node.sharing.share(command.container_id)
+        if share is not None and not share.running and not isinstance(command, Restore):
+            self._metrics.preemptions.labels(share.way).inc()
+            self._metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
+        cause = {} if isinstance(command, Restore) else {"by": command.by}
+        log.info(type(command).__name__.lower(), container=command.container_id, why=command.why, **cause)
+        self._resizing.execute(command)
+
+    def _let_go(self, command: LetGo) -> None:
+        if self._resizing is not None:
+            self._resizing.leave(command.container_id, over=False)
+
+    # Reports
+
+    def _report(self, command: Tell) -> None:
+        event, metrics = command.event, self._metrics
+        metrics.events.labels(event.kind).inc()
+        if event.kind is EventKind.SHED:
+            metrics.sheds.labels(event.cause).inc()
+        entry = self._node.entries.get(event.container_id)
+        if event.kind is EventKind.STARTED and entry is not None and entry.kind == QUEUEABLE:
+            metrics.queueing_s.observe(event.waited_s)
+        details = {"waited_s": round(event.waited_s, 3), "why": event.reason}
+        if event.ran_s is not None:
+            details["ran_s"] = round(event.ran_s, 3)
+        log.info(f"container {event.kind}", container=event.container_id, **{k: v for k, v in details.items() if v})
+        self._reporter.add(event)
+
+    def _warn(self, command: Warn) -> None:
+        log.warning(command.text, container=command.container_id)

@@ -1,0 +1,23 @@
+"""What the active proxy answers to a report becomes events for the node machine."""
+
+from __future__ import annotations
+
+import time
+
+from quicksilver.common.messages import Ack
+from sidecar.connections.event_queue import EventQueue
+from sidecar.node.events import Drain, Dropped, Targeted
+from sidecar.node.node import Node
+
+
+def handle_ack(ack: Ack, node: Node, queue: EventQueue) -> bool:
+    """Pass the proxy's orders to the node machine; return whether the node should report again at once."""
+    now_s = time.time()
+    drain_changed = ack.drain is not None and ack.drain != node.drains.get("yarn", "")
+    if drain_changed and ack.drain is not None:
+        queue.put(Drain(bool(ack.drain), ack.drain, now_s, "yarn"))
+    if ack.drop:
+        queue.put(Dropped(tuple(ack.drop), ack.drop_reason, now_s))
+    if ack.targets is not None or ack.shed or ack.promoted:
+        queue.put(Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
+    return drain_changed
