@@ -1,34 +1,28 @@
-"""What a process used, from /proc."""
+"""CPU time and memory of processes and of the machine."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-from typing import Final
-
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+import psutil
 
 
 def cpu_s(pid: int) -> float:
     """Return user and system time of a process and all its threads, in seconds, in steps of 1/100 s.
 
-    Raises FileNotFoundError when there is no such process.
+    Raises psutil.NoSuchProcess.
     """
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
 
 
 def rss_mb(pid: int) -> float:
-    """Return the resident memory of a process, in MB (2**20 bytes). Raises FileNotFoundError."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
-            return round(int(line.split()[1]) / 1024, 1)
-    return 0.0  # a process that has ended but was not waited for
+    """Return the resident memory of a process, in MB (2**20 bytes); 0 when it ended but was not waited for.
+
+    Raises psutil.NoSuchProcess.
+    """
+    return round(psutil.Process(pid).memory_info().rss / 2**20, 1)
 
 
 def machine_cpu_s() -> float:
     """Return the time that all cores together were not idle since the machine started, in seconds."""
-    user, nice, system, _idle, _iowait, irq, softirq, steal = (
-        int(field) for field in Path("/proc/stat").read_text().split(maxsplit=9)[1:9]
-    )
-    return (user + nice + system + irq + softirq + steal) / _TICKS
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system + times.irq + times.softirq + times.steal)
