@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
-from quicksilver.simulator.traces.avro import Cursor, Octets, decoder
+from quicksilver.simulator.traces.avro import reader
 from quicksilver.simulator.traces.jsons import object_of, told
 from quicksilver.simulator.traces.lines import LONGEST, Mistakes, TraceError, lines, met, unreadable
 from quicksilver.simulator.traces.spec import MAP, REDUCE, JobSpec, TaskSpec
@@ -166,23 +166,24 @@ def _json_events(path: Path) -> Iterator[Event]:
 def _binary_events(path: Path) -> Iterator[Event]:
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as octets:
-            yield from _decoded(path, octets, octets.find(b"\n") + 1)
+            yield from _decoded(path, octets)
     except (OSError, ValueError) as error:
         raise unreadable(str(path), error) from error
 
 
-def _decoded(path: Path, octets: Octets, at: int) -> Iterator[Event]:
-    """Yield the events behind the schema, which stands at `at`. Raises TraceError, ValueError."""
-    head = octets[at : at + LONGEST]
-    end = at + head.find(b"\n")
-    read = decoder(json.loads(octets[at : max(at, end)]))
-    cursor = Cursor(octets, end + 1)
-    while cursor.at < len(octets):
-        place = f"{path}, byte {cursor.at}"
+def _decoded(path: Path, octets: mmap.mmap) -> Iterator[Event]:
+    """Yield the events behind the schema, which is the second line. Raises TraceError, ValueError."""
+    file = cast(IO[bytes], octets)  # which reads no more than there is, whatever a length in it says
+    octets.seek(octets.find(b"\n") + 1)
+    read = reader(json.loads(octets.readline()[:LONGEST]))
+    while (at := octets.tell()) < len(octets):
+        place = f"{path}, byte {at}"
         try:
-            event = read(cursor)
+            event = read(file)
             kind, fields = event["type"], event["event"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            if octets.tell() == at:
+                raise ValueError("has no bytes")
+        except (ValueError, KeyError, TypeError) as error:
             raise TraceError(f"no event: {error}", place=place, remedy="give a whole .jhist file") from error
         if not isinstance(fields, dict):
             raise TraceError("an event without fields", place=place, remedy="give a whole .jhist file")
