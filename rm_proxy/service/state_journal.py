@@ -9,7 +9,7 @@ from quicksilver.common.process.logs import get_logger
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service.journal_file import Journal
+from rm_proxy.service.attempt_journal import AttemptJournal
 
 log = get_logger(__name__)
 
@@ -19,7 +19,7 @@ class StateJournal:
 
     def __init__(self, path: Path, coordinator: Coordinator, metrics: ProxyMetrics) -> None:
         self._coordinator, self._metrics = coordinator, metrics
-        self.journal = Journal(path, metrics)
+        self.journal = AttemptJournal(path, metrics)
 
     def recall(self, now_s: float) -> None:
         """Take over what an earlier process left. Raises QuicksilverError when the file cannot be used."""

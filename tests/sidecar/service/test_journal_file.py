@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from sidecar.node.journal_records import acked_line, head_line, line_of, read
+from quicksilver.common.process.journal_file import JournalFile, JournalInUseError
+from sidecar.node.journal_records import Memory, acked_line, head_line, line_of, read
 from sidecar.service.journal_file import Journal
 from tests.sidecar.words import arrived, node
 
@@ -25,7 +26,7 @@ def test_it_is_written_before_the_next_step_and_for_its_owner_alone(tmp_path: Pa
     kept.write([acked_line(1)])
     kept.write([acked_line(2)])
     kept.write([])
-    assert kept.path.read_text() == f"{head_line('n:1', 'boot', 7)}\n{acked_line(1)}\n{acked_line(2)}\n"
+    assert records(kept.path) == [head_line("n:1", "boot", 7), acked_line(1), acked_line(2)]
     assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(kept.path.parent.stat().st_mode) == 0o700
     kept.close()
@@ -34,27 +35,46 @@ def test_it_is_written_before_the_next_step_and_for_its_owner_alone(tmp_path: Pa
     assert (memory.boot, memory.seq) == ("boot", 7)
 
 
+def records(path: Path) -> list[str]:
+    return [record.decode() for record in JournalFile(path, form="sidecar 1", setting="").read()]
+
+
+def memory_of(path: Path) -> Memory:
+    return read("".join(f"{record}\n" for record in records(path)))
+
+
+def file_of(folder: Path, line: str) -> bytes:
+    """The bytes of a journal of one line."""
+    file = JournalFile(folder / "other", form="sidecar 1", setting="")
+    file.rewrite([line.encode()])
+    file.close()
+    return file.path.read_bytes()
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (b"garbage\n", "does not begin as a journal"),
-        (b"\xff\xfe", "codec"),
-        (head_line("other:2", "b", 1).encode() + b"\n", "it is of other:2, this node is n:1"),
-        (b'{"journal":9,"node":"n:1","boot":"b","seq":0}\n', "ValueError"),
+        (b"garbage\n", "line 1 is damaged, or not of a journal"),
+        (b"\xff\xfe", "does not begin as a journal"),
+        (head_line("n:1", "b", 1).encode() + b"\n", "line 1 is damaged, or not of a journal"),
+        (head_line("other:2", "b", 1), "it is of other:2, this node is n:1"),
+        (acked_line(1), "does not begin as a journal of a sidecar"),
+        ('{"journal":9,"node":"n:1","boot":"b","seq":0}', "ValueError"),
     ],
 )
-def test_one_that_cannot_be_used_is_set_aside_with_one_line(tmp_path: Path, text: bytes, why: str) -> None:
+def test_one_that_cannot_be_used_is_set_aside_with_one_line(tmp_path: Path, text: bytes | str, why: str) -> None:
     path = tmp_path / "j"
-    path.write_bytes(text)
+    data = text if isinstance(text, bytes) else file_of(tmp_path, text)
+    path.write_bytes(data)
     kept = journal(path)
     with capture_logs() as logs:
         assert kept.recall("n:1") is None
     (line,) = logs
     assert why in line["why"]
     assert not path.exists()
-    assert (tmp_path / "j.bad").read_bytes() == text
+    assert (tmp_path / "j.aside").read_bytes() == data
     kept.write([acked_line(1)])
-    assert read(path.read_text()).boot == "boot"
+    assert memory_of(path).boot == "boot"
     kept.close()
 
 
@@ -80,7 +100,7 @@ def test_a_full_disk_stops_nobody_and_everything_is_written_anew_afterwards(tmp_
     kept.write([acked_line(3)])
     assert kept.why == ""
     assert kept.failures >= 1
-    memory = read(kept.path.read_text())
+    memory = memory_of(kept.path)
     assert list(memory.entries) == ["g"]
     kept.close()
 
@@ -104,3 +124,14 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     assert len(logs) == 1
     assert str(blocked) in kept.why
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    first = journal(tmp_path / "j")
+    first.renew()
+    with pytest.raises(JournalInUseError, match=r"another process uses it; stop that process"):
+        journal(tmp_path / "j").recall("n:1")
+    first.close()
+    second = journal(tmp_path / "j")
+    assert second.recall("n:1") is not None
+    second.close()

@@ -514,7 +514,7 @@ def test_a_second_life_tells_what_the_first_one_held_and_takes_over_what_runs(tm
             for serial in (2, 3, 4):
                 await am.start(start_request(cid(serial), opportunistic=True))
             await until(lambda: w.nm.running == {cid(2), cid(3)} and w.proxy.kinds(cid(3)) == ["held", "started"])
-            (journal,) = (tmp_path / "state").iterdir()
+            (journal,) = (tmp_path / "state").glob("*.journal")
             left = journal.read_bytes()
             first = w.sidecar
             first.stop()

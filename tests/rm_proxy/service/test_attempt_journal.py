@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from quicksilver.common.errors import QuicksilverError
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.service import journal_file as module
-from rm_proxy.service.journal_file import Journal
+from rm_proxy.service import attempt_journal as module
+from rm_proxy.service.attempt_journal import AttemptJournal
 
 A, B = "appattempt_1_0001_000001", "appattempt_1_0002_000001"
 
 
-def opened(path: Path) -> tuple[Journal, dict[str, Snapshot]]:
-    made = Journal(path, ProxyMetrics())
+def opened(path: Path) -> tuple[AttemptJournal, dict[str, Snapshot]]:
+    made = AttemptJournal(path, ProxyMetrics())
     return made, made.open()
 
 
@@ -32,16 +32,16 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "attempts.journal"
 
 
-def begun(path: Path, *notes: tuple[str, Note]) -> Journal:
+def begun(path: Path, *notes: tuple[str, Note]) -> AttemptJournal:
     made, found = opened(path)
     assert found == {}
     made.compact(notes, 0.0)
     return made
 
 
-def killed(journal: Journal) -> None:
+def killed(journal: AttemptJournal) -> None:
     """Let go of the file as the kernel does when the process is killed."""
-    for number in (journal._file, journal._lock):
+    for number in (journal._file._file, journal._file._lock):
         if number is not None:
             os.close(number)
 
@@ -89,6 +89,8 @@ def test_a_last_line_that_was_not_finished_is_nothing(path: Path) -> None:
         lambda data: b"\n" + data,
         lambda data: data[: data.index(b"\n") + 1] + b"0\n",
         lambda data: _line(b'quicksilver {"version":0,"boot":"b"}'),
+        lambda data: data.replace(_line(b"quicksilver-journal rm_proxy attempts 1"), _line(b"quicksilver-journal x 1")),
+        lambda data: _line(b"quicksilver-journal rm_proxy attempts 1") + _line(b"closed {}"),
         lambda data: data + _line(A.encode() + b' {"live":[1]}'),
         lambda data: data + _line(A.encode() + b" [1]"),
     ],
@@ -134,7 +136,7 @@ def test_another_run_of_the_machine_believes_only_a_closed_file(path: Path, monk
 
 def test_one_proxy_at_a_time(path: Path) -> None:
     first = begun(path)
-    with pytest.raises(QuicksilverError, match=r"another proxy uses it; stop it"):
+    with pytest.raises(QuicksilverError, match=r"another process uses it; stop that process"):
         opened(path)
     first.close()
     opened(path)[0].close()
@@ -148,9 +150,9 @@ def test_a_directory_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 def test_a_full_disk_takes_the_file_away_until_there_is_room(path: Path) -> None:
     first = begun(path, (A, {"registered": "QQ=="}))
-    assert first._file is not None
+    assert first._file._file is not None
     full = os.open("/dev/full", os.O_WRONLY)
-    os.dup2(full, first._file)
+    os.dup2(full, first._file._file)
     os.close(full)
     first.write(A, {"ended": ["c1"]})
     assert first.broken and not path.exists(), "what it said is true no longer"
@@ -183,4 +185,4 @@ def test_it_is_written_anew_when_it_has_grown(path: Path, monkeypatch: pytest.Mo
 def test_notes_are_plain_json(path: Path) -> None:
     killed(begun(path, (A, {"registered": "QQ=="})))
     lines = path.read_text().splitlines()
-    assert [json.loads(line.split(" ", 2)[2]) for line in lines][1] == {"registered": "QQ=="}
+    assert [json.loads(line.split(" ", 2)[2]) for line in lines[1:]][1] == {"registered": "QQ=="}

@@ -1,0 +1,161 @@
+"""The journal from which a restarted proxy continues: changes of attempts (rm_proxy/attempt/snapshot.py).
+
+A record is an attempt's id and a note as JSON. A file that another run of the machine left open is not trusted, because
+its last records may be missing. It holds keys of applications (client_to_am_token_master_key) and, in the last answers,
+tokens of containers and NodeManagers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.journal_file import DamagedJournalError, JournalFile
+from quicksilver.common.process.logs import get_logger
+from rm_proxy.attempt.snapshot import Note, Snapshot
+from rm_proxy.metrics import ProxyMetrics
+
+FORM: Final = "rm_proxy attempts 1"
+MIN_GROWTH: Final = 4 << 20
+"""Bytes by which the file grows before it is rewritten."""
+RETRY_S: Final = 5.0
+_BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+_MACHINE: Final = "machine"
+"""Key of the first record: the boot of the machine."""
+_CLOSED: Final = "closed"
+"""Key of the last record of a file that was closed in order."""
+_SETTING: Final = "proxy.state_dir"
+log = get_logger(__name__)
+
+
+class AttemptJournal:
+    """One file; not to be shared between threads."""
+
+    def __init__(self, path: Path, metrics: ProxyMetrics) -> None:
+        self.path, self._metrics = path, metrics
+        self._file = JournalFile(path, form=FORM, setting=_SETTING)
+        self._compact_at = MIN_GROWTH
+        self._retry_at_s = 0.0
+        self.broken = ""
+        """Why nothing can be written now."""
+
+    def open(self) -> dict[str, Snapshot]:
+        """Return what the process before wrote of its attempts; attempts that are over are left out.
+
+        A file that cannot be trusted is set aside; its applications then continue without quicksilver's state. Raises
+        QuicksilverError when another process uses it, or the directory cannot be written.
+        """
+        try:
+            self._file.lock()
+        except OSError as error:
+            remedy = f"correct {_SETTING}, or make it writable"
+            raise QuicksilverError(
+                f"cannot be written: {error.strerror}", place=str(self.path), remedy=remedy
+            ) from error
+        try:
+            return self._read()
+        except (ValueError, OSError) as error:
+            self._file.set_aside(str(error))
+            return {}
+
+    def _read(self) -> dict[str, Snapshot]:
+        records = self._file.read()
+        if not records:
+            return {}
+        name, machine = _parse(records[0])
+        if name != _MACHINE:
+            raise DamagedJournalError("its first record does not name the machine's boot")
+        found: dict[str, Snapshot] = {}
+        closed = False
+        for record in records[1:]:
+            name, note = _parse(record)
+            closed = name == _CLOSED
+            if not closed:
+                _apply(found, name, note)
+        if not closed and machine.get("boot") != _boot():
+            raise DamagedJournalError("the machine went down before it was closed")
+        return found
+
+    def write(self, attempt_id: str, note: Note) -> None:
+        """Append a note; it is in the kernel's hands when this returns. A failure is logged once and counted."""
+        if not self._file.is_open:
+            self._metrics.journal_dropped.inc()
+            return
+        try:
+            written = self._file.append(_record(attempt_id, note))
+        except OSError as error:
+            self._failed(error)
+            return
+        self._metrics.journal_bytes.inc(written)
+
+    def due(self, now_s: float) -> bool:
+        """Return whether the file is to be rewritten: it has grown, or could not be written."""
+        if not self._file.is_open:
+            return now_s >= self._retry_at_s
+        return self._file.size >= self._compact_at
+
+    def compact(self, notes: Iterable[tuple[str, Note]], now_s: float) -> None:
+        """Rewrite the file with what is known of the living attempts."""
+        self._retry_at_s = now_s + RETRY_S
+        try:
+            self._file.rewrite((_record(_MACHINE, {"boot": _boot()}), *(_record(*note) for note in notes)))
+        except OSError as error:
+            self._failed(error)
+            return
+        if self.broken:
+            log.info("the journal is written again", file=str(self.path))
+        self.broken = ""
+        self._compact_at = 2 * self._file.size + MIN_GROWTH
+        self._metrics.journal_up.set(1)
+
+    def _failed(self, error: OSError) -> None:
+        """Remove the file: it is outdated, and a proxy that trusted it would do harm."""
+        if not self.broken:
+            log.error(
+                "the journal cannot be written: a proxy that restarts now would not know the running applications",
+                file=str(self.path),
+                why=str(error),
+                remedy=f"make room, or correct {_SETTING}",
+            )
+        self.broken = str(error)
+        self._metrics.journal_up.set(0)
+        self._metrics.journal_dropped.inc()
+        try:
+            self._file.remove()
+        except OSError as cannot:
+            log.error("the outdated journal cannot be removed", file=str(self.path), why=str(cannot))
+
+    def close(self) -> None:
+        """Close the file in order and write it to the disk, so that another run of the machine may trust it."""
+        if self._file.is_open:
+            self.write(_CLOSED, {})
+        self._file.close(sync=True)
+
+
+def _apply(found: dict[str, Snapshot], name: str, note: Note) -> None:
+    snapshot = found.setdefault(name, Snapshot())
+    try:
+        snapshot.take(note)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise DamagedJournalError(f"a record of {name} is no note: {error}") from error
+    if snapshot.over:
+        del found[name]
+
+
+def _record(name: str, note: Note) -> bytes:
+    return f"{name} {json.dumps(note, separators=(',', ':'))}".encode()
+
+
+def _parse(record: bytes) -> tuple[str, dict[str, Any]]:
+    name, _, text = record.partition(b" ")
+    note = json.loads(text)
+    if not isinstance(note, dict):
+        raise DamagedJournalError("a record is no note")
+    return name.decode(), note
+
+
+def _boot() -> str:
+    return _BOOT.read_text().strip()
