@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError
+from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.messages import ReloadRequest
 from quicksilver.common.settings.cli_security import rest_client
 from quicksilver.common.settings.reload_api import REFUSED

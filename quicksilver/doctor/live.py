@@ -18,7 +18,7 @@ from requests.auth import AuthBase
 from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import QuicksilverError, SettingsError
 from quicksilver.common.hadoop.conf import reachable
-from quicksilver.common.http.rest import rest_session
+from quicksilver.common.http.rest_client import rest_session
 from quicksilver.common.http.security import Credentials, client_context
 from quicksilver.common.http.tokens import Role, read_tokens
 from quicksilver.common.process.version import version

@@ -13,13 +13,8 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
-from quicksilver.common.http.rest import (
-    DEFAULT_BODY_BYTES,
-    ApiError,
-    BodyLimit,
-    ErrorEnvelope,
-    install_error_handlers,
-)
+from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
+from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, install_error_handlers
 from quicksilver.common.messages import Ack, Draining, Report
 from quicksilver.common.process.version import version
 from quicksilver.common.settings.reload import said_by
@@ -96,7 +91,7 @@ class ApiParts:
 def create_app(
     parts: ApiParts, *, max_body_bytes: int = DEFAULT_BODY_BYTES, now: Callable[[], float] = time.time
 ) -> FastAPI:
-    """Return the application; serve it with `quicksilver.common.http.rest.serve`."""
+    """Return the application; serve it with `quicksilver.common.http.rest_server.serve`."""
     app = FastAPI(
         title="quicksilver proxy",
         version=version(),

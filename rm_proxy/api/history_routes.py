@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import StreamingResponse
 
-from quicksilver.common.http.rest import ApiError
+from quicksilver.common.http.rest_errors import ApiError
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.domain.records import DecisionRecord

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 from fastapi import Path, Query
 from starlette.concurrency import run_in_threadpool
 
-from quicksilver.common.http.rest import ApiError
+from quicksilver.common.http.rest_errors import ApiError
 from rm_proxy.store.writer import StoreUnavailableError
 
 R = TypeVar("R")

@@ -1,8 +1,7 @@
-"""Reports of sidecars without FastAPI's way to a route, which costs more than all that the proxy makes of a report.
+"""Reports of sidecars without FastAPI's way to a route, which costs more than the proxy's own work on a report.
 
-It lies inside what guards every call (`quicksilver.common.http.access`, `quicksilver.common.http.rest.BodyLimit`), and
-takes only what the route would take as it is: whatever is out of form goes on to the route, which says what is wrong
-with it.
+This middleware lies inside those that guard every call (`quicksilver.common.http.access`, `BodyLimit`). It answers only
+reports that the route would take unchanged; anything malformed goes on to the route, which names what is wrong.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ from typing import Final
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from quicksilver.common.http.rest import ApiError, envelope
+from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.messages import Ack, Report
 
 MAX_NODE_ID: Final = 300
@@ -39,7 +39,7 @@ class ReportRoute:
             return
         body = await _body(receive)
         if body is None:
-            return  # who called is gone
+            return  # the caller hung up
         try:
             report = Report.model_validate_json(body)
         except ValidationError:
@@ -58,7 +58,7 @@ class ReportRoute:
 
 
 def _node_id(scope: Scope) -> str | None:
-    """Return the node that a call is a report of; None when it is none, or its body's length or form is not told."""
+    """Return the node whose report a call is; None for other calls, and for bodies of unknown length or type."""
     if scope["type"] != "http" or scope["method"] != "POST":
         return None
     path = _PATH.fullmatch(scope["path"])
@@ -88,14 +88,14 @@ async def _body(receive: Receive) -> bytes | None:
 
 
 def _again(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that tells of a body that was read."""
-    told = False
+    """Return a `receive` that repeats a body that was read."""
+    repeated = False
 
     async def replayed() -> Message:
-        nonlocal told
-        if told:
+        nonlocal repeated
+        if repeated:
             return await receive()
-        told = True
+        repeated = True
         return {"type": "http.request", "body": body, "more_body": False}
 
     return replayed

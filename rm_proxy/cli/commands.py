@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError
+from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.messages import Draining
 from quicksilver.common.process.logs import LEVELS
 from quicksilver.common.settings.cli_security import DEFAULT_URL, default_url, rest_client, showing

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import ApiError, RestClient
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.security import Credentials
 from quicksilver.common.messages import Draining
 from quicksilver.common.process.logs import get_logger

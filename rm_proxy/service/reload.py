@@ -13,7 +13,7 @@ from typing import Final
 
 from policies.config.policy_set import Policies
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RestClient
+from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.security import OPEN, Credentials, Security
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import NodeReload, ReloadAnswer, ReloadRequest

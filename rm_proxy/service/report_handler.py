@@ -7,7 +7,8 @@ import time
 from starlette.types import Scope
 
 from quicksilver.common.http.access import check_url
-from quicksilver.common.http.rest import NAMES, ApiError
+from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.rest_server import NAMES
 from quicksilver.common.messages import Ack, EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics

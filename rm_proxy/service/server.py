@@ -17,7 +17,7 @@ from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import Poster
-from quicksilver.common.http.rest import serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants

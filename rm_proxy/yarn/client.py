@@ -14,7 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from policies.model import Resources
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError, RestClient
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.kerberos.login import Keytab
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import (
@@ -51,7 +52,7 @@ class YarnRestError(QuicksilverError):
 class YarnRest:
     """Calls of one ResourceManager's REST; not for several threads at the same time.
 
-    Every method raises UnreachableError or RefusedError (quicksilver.common.http.rest), or YarnRestError when the
+    Every method raises UnreachableError, RefusedError, or YarnRestError when the
     answer is unknown.
     """
 

@@ -8,7 +8,8 @@ from typing import Annotated
 
 from fastapi import FastAPI, Path, Response
 
-from quicksilver.common.http.rest import ApiError, BodyLimit, ErrorEnvelope, install_error_handlers
+from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
+from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
 from sidecar.metrics import CONTENT_TYPE
 from sidecar.node.events import Drain, Dropped, Granted

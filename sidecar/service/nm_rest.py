@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RestClient
+from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.process.logs import get_logger
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.nm_reconcile import NmList, read_list

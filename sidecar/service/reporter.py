@@ -17,7 +17,8 @@ from urllib.parse import quote
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError, RestClient
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.http.security import Credentials
 from quicksilver.common.messages import Ack, ContainerEvent, Report
 from quicksilver.common.process.logs import get_logger

@@ -16,7 +16,8 @@ from urllib.parse import urlsplit
 
 from policies.config.policy_set import Policies
 from quicksilver.common.http.access import Side, protect
-from quicksilver.common.http.rest import RestClient, serve
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import ContainerEvent, ReloadAnswer, ReloadRequest

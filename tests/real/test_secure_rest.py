@@ -13,7 +13,8 @@ from click.testing import CliRunner
 from quicksilver.cli import cli
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials, client_context
 from quicksilver.common.http.tokens import Role
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount

@@ -16,7 +16,7 @@ import httptools
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError, UnreachableError, refused
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError, refused
 from quicksilver.common.messages import Ack, Draining, Grants, Message, Report
 from sidecar.service.reporter import Line, report_path
 

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from quicksilver.common.http.rest import NAMES, ApiError, envelope
+from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.rest_server import NAMES, envelope
 from quicksilver.common.http.security import Security
 from quicksilver.common.http.tokens import Role, Tokens
 from quicksilver.common.process.logs import get_logger

@@ -12,13 +12,13 @@ import aiohttp
 from pydantic import BaseModel
 from yarl import URL
 
-from quicksilver.common.http.rest import UnreachableError, refused, tls_reason
+from quicksilver.common.http.rest_errors import UnreachableError, refused, tls_reason
 from quicksilver.common.http.security import Credentials
 
 MAX_ANSWER: Final = 64 * 1024
 """Bytes of an answer's body that are read; a longer one is none of ours."""
 _KEEP_S: Final = 50.0
-"""An idle connection is closed before its server does it (`quicksilver.common.http.rest.serve`: 60 s): no call meets a
+"""An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a
 closed one.
 """
 _MOST_KNOWN: Final = 10_000

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from quicksilver.common.errors import SettingsError
-from quicksilver.common.http.rest import RestClient
+from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.security import Credentials, SecuritySettings, client_context
 from quicksilver.common.http.tokens import Role, read_tokens
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings

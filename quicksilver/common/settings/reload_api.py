@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI, Request
 
-from quicksilver.common.http.rest import ApiError, ErrorEnvelope
+from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
 from quicksilver.common.messages import ReloadAnswer, ReloadRequest
 from quicksilver.common.settings.reload import How, ReloadRefusedError, said_by
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import requests
 
-from quicksilver.common.http.rest import bound_socket, rest_session, serve
+from quicksilver.common.http.rest_client import rest_session
+from quicksilver.common.http.rest_server import bound_socket, serve
 from tests.sidecar.fakes import FakeProxy
 
 _POLL_S = 0.002

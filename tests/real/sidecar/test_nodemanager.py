@@ -12,7 +12,7 @@ import pytest
 
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.ports import free_base_port
-from quicksilver.common.http.rest import rest_session
+from quicksilver.common.http.rest_client import rest_session
 from tests.real.relays import relaying
 from tests.real.sidecar.processes import Announcer, TrueEnds, proxy, sidecar_process
 from tests.sidecar.fakes import FakeProxy

@@ -26,7 +26,7 @@ from quicksilver.cluster import Cluster, ClusterSpec, processes, state
 from quicksilver.cluster.daemons import node_states, yarn_daemons
 from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import HostPort
-from quicksilver.common.http.rest import rest_session
+from quicksilver.common.http.rest_client import rest_session
 from quicksilver.workloads import clients
 from quicksilver.workloads.clients import Client, Clients
 from quicksilver.workloads.distributed_shell import start_shell

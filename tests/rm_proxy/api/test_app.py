@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from starlette.types import Scope
 
 from policies.model import Kind, NodeView, QueueView, Resources
-from quicksilver.common.http.rest import ApiError
+from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import (
     Ack,
     ContainerEvent,

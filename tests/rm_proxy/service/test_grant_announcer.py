@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from quicksilver.common.http.rest import UnreachableError
+from quicksilver.common.http.rest_errors import UnreachableError
 from quicksilver.common.messages import Grant, Grants
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.grant_announcer import TRIES, GrantAnnouncer

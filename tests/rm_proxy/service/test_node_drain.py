@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from fastapi.testclient import TestClient
 
 from quicksilver.cli import cli
-from quicksilver.common.http.rest import ApiError
+from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import Draining
 from rm_proxy.service.node_drain import NodeDrain
 from tests.rm_proxy.api.test_app import State, client, state

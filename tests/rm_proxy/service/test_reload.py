@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.windows import Coming, Hours
-from quicksilver.common.http.rest import envelope
+from quicksilver.common.http.rest_server import envelope
 from quicksilver.common.messages import ReloadAnswer, ReloadRequest
 from quicksilver.common.settings.reload import ReloadRefusedError
 from rm_proxy.config import ProxySettings

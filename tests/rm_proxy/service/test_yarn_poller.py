@@ -13,7 +13,7 @@ import pytest
 import uvloop
 from fastapi import FastAPI, HTTPException
 
-from quicksilver.common.http.rest import bound_socket, serve
+from quicksilver.common.http.rest_server import bound_socket, serve
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from policies.model import Resources
-from quicksilver.common.http.rest import RefusedError, UnreachableError
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from rm_proxy.yarn.client import YarnRest, YarnRestError
 from tests.paths import DATA
 

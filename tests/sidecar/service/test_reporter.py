@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from quicksilver.common.http.rest import bound_socket, serve
+from quicksilver.common.http.rest_server import bound_socket, serve
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics

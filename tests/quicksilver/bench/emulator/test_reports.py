@@ -12,7 +12,9 @@ import uvloop
 
 from quicksilver.bench.emulator.reports import NodeRest, ProxyLine, Traffic
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError, bound_socket, serve
+from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
+from quicksilver.common.http.rest_server import bound_socket, serve
 from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
 from tests.sidecar.fakes import FakeProxy
 

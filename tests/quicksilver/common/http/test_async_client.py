@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.async_client import MAX_ANSWER, Poster
-from quicksilver.common.http.rest import RefusedError, UnreachableError
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials
 
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"

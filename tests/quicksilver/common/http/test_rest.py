@@ -12,17 +12,9 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest import (
-    ApiError,
-    BodyLimit,
-    RefusedError,
-    RestClient,
-    UnreachableError,
-    bound_socket,
-    install_error_handlers,
-    rest_session,
-    serve,
-)
+from quicksilver.common.http.rest_client import RestClient, rest_session
+from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
+from quicksilver.common.http.rest_server import BodyLimit, bound_socket, install_error_handlers, serve
 
 PATIENCE_S = 60
 """Ends a test that hangs; none is about time."""

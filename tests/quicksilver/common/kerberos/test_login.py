@@ -13,7 +13,8 @@ import pytest
 import requests
 
 from quicksilver.common.errors import SettingsError
-from quicksilver.common.http.rest import RefusedError, RestClient, UnreachableError, rest_session
+from quicksilver.common.http.rest_client import RestClient, rest_session
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.kerberos import gssapi, login
 from quicksilver.common.kerberos.gssapi import KerberosError
 from quicksilver.common.kerberos.login import Keytab, LoginFailedError

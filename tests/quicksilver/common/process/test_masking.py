@@ -12,7 +12,8 @@ import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from quicksilver.common.http.rest import ApiError, install_error_handlers
+from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.rest_server import install_error_handlers
 from quicksilver.common.process import masking
 from quicksilver.common.process.logs import configure_logs, get_logger
 from quicksilver.common.process.masking import MASK, hide, masked

@@ -1,0 +1,207 @@
+"""REST servers of the daemons: error answers, limits, sockets, and serving inside the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.http.security import certificate_names
+from quicksilver.common.http.timeouts import PatientProtocol
+from quicksilver.common.process import fdstore
+from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.masking import masked
+
+DEFAULT_BODY_BYTES: Final = 8 * 2**20
+_BACKLOG: Final = 4096
+"""Connections that wait to be accepted; the kernel's own limit is net.core.somaxconn."""
+NAMES: Final = "quicksilver.names"
+"""Key of an ASGI scope: the names of the caller's certificate, as `certificate_names` returns them."""
+log = get_logger(__name__)
+
+
+def envelope(status: int, code: str, message: str) -> JSONResponse:
+    """Return an error answer."""
+    return JSONResponse({"error": {"code": code, "message": masked(message)}}, status_code=status)
+
+
+def install_error_handlers(app: FastAPI) -> None:
+    """Make every error of `app` an envelope: invalid bodies (422), unknown paths, ApiError, our own faults (500)."""
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ApiError, _on_api)
+    app.add_exception_handler(Exception, _on_fault)
+
+
+async def _on_invalid(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:5]]
+    more = len(error.errors()) - len(faults)
+    message = "; ".join(faults) + (f"; and {more} more" if more > 0 else "")
+    return envelope(422, "invalid", message)
+
+
+async def _on_http(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    codes = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
+    response = envelope(error.status_code, codes.get(error.status_code, f"http-{error.status_code}"), str(error.detail))
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _on_api(_request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, ApiError)
+    return envelope(error.status, error.code, str(error))
+
+
+async def _on_fault(request: Request, error: Exception) -> JSONResponse:
+    log.error("a REST call failed", path=request.url.path, method=request.method, exc_info=error)
+    return envelope(500, "internal", f"{type(error).__name__}; the log of this process has the details")
+
+
+class BodyLimit:
+    """ASGI middleware: a body of more than `max_bytes` is answered with 413 and not read further."""
+
+    def __init__(self, app: ASGIApp, max_bytes: int = DEFAULT_BODY_BYTES) -> None:
+        self._app, self._max = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the call on, counting what the body has."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = next((v for k, v in scope["headers"] if k == b"content-length"), b"0")
+        if not announced.isdigit() or int(announced) > self._max:
+            await envelope(413, "too-large", self._message())(scope, receive, send)
+            return
+        seen = 0
+
+        async def counted() -> Message:
+            nonlocal seen
+            message = await receive()
+            seen += len(message.get("body", b""))
+            if seen > self._max:
+                raise HTTPException(413, self._message())
+            return message
+
+        await self._app(scope, counted, send)
+
+    def _message(self) -> str:
+        return f"the body has more than {self._max} bytes"
+
+
+class _EmbeddedServer(uvicorn.Server):
+    """A uvicorn server that leaves the process's signals alone."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _NamedProtocol(PatientProtocol):
+    """HTTP whose calls carry the names of the caller's certificate."""
+
+    def on_message_begin(self) -> None:
+        """Begin a call."""
+        super().on_message_begin()
+        if self.scheme == "https":
+            self.scope[NAMES] = certificate_names(self.transport.get_extra_info("peercert"))  # type: ignore[typeddict-unknown-key]
+
+
+async def serve(
+    app: ASGIApp, sock: socket.socket, *, max_connections: int = 10_000, tls: ssl.SSLContext | None = None
+) -> None:
+    """Serve `app` on a bound socket inside the running loop, until this coroutine is cancelled.
+
+    On cancellation running calls get up to 2 s to end; the socket is closed in every case.
+    """
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        limit_concurrency=max_connections,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=2,
+        server_header=False,
+        http=_NamedProtocol,
+        ws="none",
+    )
+    config.load()
+    config.ssl = tls
+    server = _EmbeddedServer(config)
+    running = asyncio.create_task(server.serve(sockets=[sock]), name="rest")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await running
+        raise
+    finally:
+        sock.close()
+
+
+def bound_socket(host: str, port: int, name: str = "") -> socket.socket:
+    """Return a listening socket at `host:port` (port 0: any free one).
+
+    With a name: the one that was kept under it by the process before, if it is at this address; else a new one, which
+    is kept from now on (quicksilver/common/process/fdstore.py). Raises QuicksilverError naming the address when it is
+    occupied or not of this machine.
+    """
+    place = f"{host}:{port}"
+    try:
+        info = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise QuicksilverError(f"cannot be resolved: {error}", place=place, remedy="correct the address") from error
+    kept = _kept(name, info[4]) if name else None
+    if kept is not None:
+        return kept
+    sock = socket.socket(info[0], socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        _keep_alive(sock)
+        sock.bind(info[4])
+        sock.listen(_BACKLOG)
+        sock.setblocking(False)
+    except OSError as error:
+        sock.close()
+        what = f"cannot listen: {error.strerror or error}"
+        remedy = "stop what holds the port (`ss -ltnp` shows it), or choose another address"
+        raise QuicksilverError(what, place=place, remedy=remedy) from error
+    if name:
+        fdstore.store(name, sock)
+    return sock
+
+
+def _keep_alive(sock: socket.socket) -> None:
+    """Have the connections that are accepted here miss a peer that is gone without a word, after two minutes."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in ((socket.TCP_KEEPIDLE, 60), (socket.TCP_KEEPINTVL, 15), (socket.TCP_KEEPCNT, 4)):
+        sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _kept(name: str, address: tuple[Any, ...]) -> socket.socket | None:
+    """Return the socket that was kept under a name where its address is still the one wanted; others are closed."""
+    found = None
+    taken = fdstore.take(name)
+    for sock in taken:
+        here = sock.getsockname()
+        if found is None and (here == address or (address[1] == 0 and here[0] == address[0])):
+            found = sock
+        else:
+            sock.close()
+    if taken and found is None:
+        fdstore.forget(name)
+    return found
