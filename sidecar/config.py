@@ -169,6 +169,7 @@ class SidecarSettings(BaseModel):
         extra_vcores: where containers share the CPU, how many more may start; nm_vcores: what the NodeManager has.
         """
         return Rules(
+            strict=False,
             capacity=capacity,
             count_vcores=self.count_vcores,
             reserve_mb=self.reserve_mb,

@@ -48,7 +48,7 @@ class GateRunner:
 
     def add(self, peer: str) -> Connection:
         """Return a new connection with a gate of its own."""
-        gate = Gate(self.node, self._services, self.settings.max_frame_mb * _MB)
+        gate = Gate(self.node.state, self._services, self.settings.max_frame_mb * _MB)
         connection = Connection(gate, self.queue.put_gate, self.settings.buffer_mb * _MB)
         connection.peer, connection.on_connected = peer, self.handshakes.begin
         self.connections.add(connection)
@@ -109,7 +109,7 @@ class GateRunner:
 
     def _is_needed(self, connection: Connection) -> bool:
         attempt_id = connection.gate.attempt_id
-        needed = self.node.needs_session(attempt_id) and not self.sessions.has_other_kept(connection)
+        needed = self.node.state.needs_session(attempt_id) and not self.sessions.has_other_kept(connection)
         return bool(attempt_id) and needed
 
     def _end_session(self, connection: Connection) -> None:

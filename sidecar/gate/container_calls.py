@@ -63,7 +63,7 @@ _PASS_FREELY = frozenset(("startContainers", "stopContainers", "getContainerStat
 class Held(Protocol):
     """What a gate wants to know of the node machine: which starts are held."""
 
-    def state(self, container_id: str) -> ContainerState | None:
+    def held_state(self, container_id: str) -> ContainerState | None:
         """Return WAITING or STARTING for a held start, else None."""
 
     def held_by(self, attempt_id: str) -> Iterable[tuple[str, Resources]]:
@@ -284,7 +284,7 @@ class Calls:
     def _stop(self, call: Call, held: dict[str, Resources]) -> None:
         wanted = StopContainersRequestProto.FromString(call.body)
         ids = [container_id(proto) for proto in wanted.container_id]
-        starting = {cid for cid in ids if self._held.state(cid) is ContainerState.STARTING}
+        starting = {cid for cid in ids if self._held.held_state(cid) is ContainerState.STARTING}
         if starting:
             self._parked.append(_Parked(call, starting))
             return

@@ -63,7 +63,7 @@ def container_proto(text: str) -> ContainerIdProto:
     match = CONTAINER_ID.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no container id")
-    epoch, timestamp, app, attempt, serial = (int(part or 0) for part in match.groups())
+    epoch, timestamp, app, attempt, serial = [int(part or 0) for part in match.groups()]
     proto = ContainerIdProto(id=(epoch << _SERIAL_BITS) | serial)
     proto.app_attempt_id.attemptId = attempt
     proto.app_attempt_id.application_id.id = app

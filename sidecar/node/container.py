@@ -1,42 +1,22 @@
-"""What the node machine remembers of one container, and its rules."""
+"""One container as the node machine knows it, and the rules of the machine."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from policies.model import ContainerView, Kind, Resources
 from quicksilver.common.messages import ContainerState, Expected, Grant
 from sidecar.node.events import Start
+from sidecar.node.phases import KILLED, STARTS, Phase
 
 CONTAINER_ID = re.compile(r"container_(?:e(\d+)_)?(\d+)_(\d+)_(\d+)_(\d+)")
 """The text form of a container id: epoch, cluster timestamp, application, attempt and number."""
 _FORGED = "invalid container token"
 
 
-class Phase(StrEnum):
-    """Where a container stands."""
-
-    UNANNOUNCED = "unannounced"
-    """An opportunistic start that no grant announced yet."""
-    ROOM = "room"
-    """A guaranteed start whose room is being made."""
-    WAITING = "waiting"
-    """A held start."""
-    STARTING = "starting"
-    RUNNING = "running"
-    KILLING = "killing"
-
-
-USING = frozenset((Phase.STARTING, Phase.RUNNING, Phase.KILLING))
-"""Phases in which a container uses the node; a start counts from when it is sent, not from the NodeManager's answer."""
-
-KEPT = USING | {Phase.WAITING}
-"""Phases that a later life of the sidecar must know of; who asked for the other starts asks again."""
-
 GUARANTEED, QUEUEABLE, FOREIGN = "G", "Q", "O"
-"""By the ResourceManager's scheduler; announced by the proxy; opportunistic, but not ours."""
+"""Granted by the ResourceManager's scheduler; announced by the proxy; opportunistic, granted by Hadoop itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +43,15 @@ class Rules:
     targets_keep_s: float = 10.0
     am_vcores: float | None = None
     """What an application master counts among those that share the CPU; None: what it asked for."""
+    strict: bool = True
+    """Whether a move between phases that the table does not have raises; else it is a warning."""
 
 
 @dataclass(slots=True)
-class Entry:
+class Container:
     """One container; `since_s` is when the phase began, `started_s` when the NodeManager accepted it."""
 
+    id: str = field(init=False)
     start: Start
     kind: str
     phase: Phase
@@ -85,43 +68,35 @@ class Entry:
     """Why in one word: room, memory or proxy."""
     awaited_by: str = ""
     """The guaranteed start that waits for its end, which is near."""
-    patient: bool = False
-    """A guaranteed start that waits for such ends."""
     process_gone: bool = False
-    kill_over: bool = False
-    doubtful: bool = False
-    """Its start went out in an earlier life of the sidecar, and nobody knows yet what came of it."""
     taken_over: bool = False
-    """It is known from an earlier life of the sidecar: who asked for it may not have heard the answer."""
+    """It is known from an earlier life of the sidecar: its application master may not have got the answer."""
     unlaunched_s: float | None = None
     """Since when a NodeManager that was restarted lists it as not launched; None while it does not."""
-    stranded: bool = False
-    """It was killed, but no session can stop it: the proxy is asked to release it."""
-    payload: bytes = field(default=b"", repr=False)
-    told: Expected | None = None
-    """What the proxy expects of its like by now; None while that is what its grant said."""
+    payload: bytes = field(init=False, repr=False)
+    """The serialized request, until it is sent."""
+    expected: Expected | None = None
+    """What the proxy expects of its task by now; None while that is what its grant said."""
 
-    @property
-    def id(self) -> str:
-        """The container id."""
-        return self.start.container_id
+    def __post_init__(self) -> None:
+        self.id, self.payload = self.start.container_id, self.start.payload
 
     @property
     def expected_s(self) -> float:
-        """How long it is expected to run; 0 for what Hadoop granted, until the proxy tells.
+        """How long it is expected to run; 0 for what Hadoop granted, until the proxy sends an estimate.
 
         A task that was lost before ran for a while then: it is not expected to take less than its grant said.
         """
         granted_s = self.grant.expected_s if self.grant else 0.0
-        if self.told is None:
+        if self.expected is None:
             return granted_s
-        return max(self.told.expected_s, granted_s) if self.grant and self.grant.sheds else self.told.expected_s
+        return max(self.expected.expected_s, granted_s) if self.grant and self.grant.sheds else self.expected.expected_s
 
     @property
     def spread_s(self) -> float:
-        """Standard deviation of what its like took; 0 when not known."""
-        if self.told is not None:
-            return self.told.spread_s
+        """Standard deviation of the run times of its stage; 0 when not known."""
+        if self.expected is not None:
+            return self.expected.spread_s
         return self.grant.spread_s if self.grant else 0.0
 
     @property
@@ -132,21 +107,17 @@ class Entry:
     @property
     def state(self) -> ContainerState:
         """The phase as the proxy knows it."""
-        if self.phase in (Phase.RUNNING, Phase.KILLING):
+        if self.phase is Phase.RUNNING or self.phase in KILLED:
             return ContainerState.RUNNING
-        return ContainerState.STARTING if self.phase is Phase.STARTING else ContainerState.WAITING
-
-    def enter(self, phase: Phase, now_s: float) -> None:
-        """Go to a phase."""
-        self.phase, self.since_s = phase, now_s
+        return ContainerState.STARTING if self.phase in STARTS else ContainerState.WAITING
 
     @property
     def yields(self) -> bool:
-        """Whether it is one that gives way: queueable, or opportunistic by Hadoop's own grant."""
+        """Whether it gives way to others: queueable, or opportunistic as Hadoop's own grant."""
         return self.kind != GUARANTEED
 
     def view(self, attained_s: float | None = None, memory_used_mb: int | None = None) -> ContainerView:
-        """Return the container as the policies see it, with what was measured of it."""
+        """Return the container as the policies see it, with its measured use."""
         grant = self.grant
         return ContainerView(
             id=self.id,
@@ -179,7 +150,7 @@ def app_of_attempt(attempt_id: str) -> str:
 
 
 def is_earlier(attempt_id: str, other_id: str) -> bool:
-    """Tell whether an attempt is an earlier one of the same application than another."""
+    """Return whether an attempt is an earlier one of the same application than another."""
     app, _, number = attempt_id.rpartition("_")
     other_app, _, other = other_id.rpartition("_")
     return app == other_app and number.isdigit() and other.isdigit() and int(number) < int(other)
@@ -192,5 +163,5 @@ def app_of(container: str) -> str:
 
 
 def is_forged(text: str) -> bool:
-    """Tell whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
+    """Return whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
     return _FORGED in text.lower()

@@ -5,101 +5,172 @@ from __future__ import annotations
 from typing import Final
 
 from quicksilver.common.messages import EventKind
-from sidecar.node.container import QUEUEABLE, USING, Entry, Phase
-from sidecar.node.events import Kill, KillAsked, KillOver, LetGo, Released, Settled, Unwatch, Warn
-from sidecar.node.node_state import Book
+from sidecar.node.container import QUEUEABLE, Container, is_earlier
+from sidecar.node.events import (
+    Dying,
+    Ended,
+    Kill,
+    KillAsked,
+    KillOver,
+    LetGo,
+    Released,
+    SessionLost,
+    SessionUp,
+    Settled,
+    StopAsked,
+    Unwatch,
+    Warn,
+)
+from sidecar.node.node_state import NodeState
+from sidecar.node.phases import KILLED, STARTS, USING, WANTING, Phase
 
 NEVER_RAN: Final = frozenset((EventKind.SHED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST))
-"""Last events of containers whose start did not come to anything."""
+"""Last events of containers that never ran."""
+_HELD: Final = STARTS | {Phase.WAITING}
 
 
-class Ends(Book):
-    """The part of the node machine that ends containers."""
+class Endings:
+    """Ends containers, reports it and forgets them."""
 
-    def killable(self, entry: Entry) -> bool:
-        """Tell whether a container may be killed here: queueable, and running."""
-        running = entry.phase in (Phase.STARTING, Phase.RUNNING) and not entry.kill_reason
-        return running and entry.kind == QUEUEABLE
+    def __init__(self, state: NodeState) -> None:
+        self.state = state
 
-    def _kill(self, entry: Entry, reason: str, cause: str, now_s: float) -> None:
-        entry.kill_reason, entry.kill_cause = reason, cause
-        self._mark(entry.id)
-        if entry.phase is Phase.STARTING:
-            return  # stopped as soon as the NodeManager has answered its start
-        self._tell(entry, EventKind.KILLED, reason, now_s, cause)
-        entry.enter(Phase.KILLING, now_s)
-        self._let_go(entry.id, now_s)
-        if entry.start.attempt_id in self.sessions:
-            self._out.append(Kill(entry.id, entry.start.attempt_id))
-        else:
-            entry.stranded = entry.kill_over = True
+    def killable(self, container: Container) -> bool:
+        """Return whether a container may be killed here: queueable, started, and not being killed."""
+        started = container.phase is Phase.RUNNING or container.phase in STARTS
+        return started and not container.kill_reason and container.kind == QUEUEABLE
 
-    def _kill_asked(self, event: KillAsked) -> None:
+    def kill(self, container: Container, reason: str, cause: str, now_s: float) -> None:
+        """Stop a container; one whose start is not answered yet is stopped after the answer."""
+        state = self.state
+        container.kill_reason, container.kill_cause = reason, cause
+        state.mark(container.id)
+        if container.phase in STARTS:
+            return
+        state.report(container, EventKind.KILLED, reason, now_s, cause)
+        attempt_id = container.start.attempt_id
+        reachable = attempt_id in state.sessions
+        state.move(container, Phase.KILLING if reachable else Phase.STRANDED, now_s)
+        self.let_go(container.id, now_s)
+        if reachable:
+            state.out.append(Kill(container.id, attempt_id))
+
+    def kill_asked(self, event: KillAsked) -> None:
         """Kill a container because memory runs out; one that cannot be killed any more is on its way already."""
-        entry = self.entries.get(event.container_id)
-        if entry is not None and self.killable(entry):
-            self._kill(entry, event.reason, "memory", event.now_s)
+        container = self.state.containers.get(event.container_id)
+        if container is not None and self.killable(container):
+            self.kill(container, event.reason, "memory", event.now_s)
 
-    def _let_go(self, container_id: str, now_s: float) -> None:
+    def dying(self, event: Dying) -> None:
+        """Handle that the NodeManager is killing a container."""
+        self.let_go(event.container_id, event.now_s)
+
+    def let_go(self, container_id: str, now_s: float) -> None:
         """Let a container that is about to end run freely: one that stands still cannot even die."""
-        if self.sharing.share(container_id) is not None:
-            self._out.append(LetGo(container_id))
-            self._out.extend(self.sharing.leave(container_id, now_s))
+        state = self.state
+        if state.sharing.share(container_id) is not None:
+            state.out.append(LetGo(container_id))
+            state.out.extend(state.sharing.leave(container_id, now_s))
 
-    def _kill_over(self, event: KillOver) -> None:
-        entry = self.entries.get(event.container_id)
-        if entry is None or entry.phase is not Phase.KILLING:
+    def kill_over(self, event: KillOver) -> None:
+        """Handle the outcome of a kill."""
+        state = self.state
+        container = state.containers.get(event.container_id)
+        if container is None or container.phase not in KILLED:
             return
-        entry.kill_over = True
-        if event.gone or entry.process_gone:
-            self._forget(entry, event.now_s)
-        else:
-            entry.stranded = True
-            self._out.append(Warn(entry.id, f"the NodeManager did not stop it: {event.text}"))
-            for guaranteed in [e for e in self.entries.values() if e.phase is Phase.ROOM]:
-                guaranteed.until_s = event.now_s
-
-    def _ended(self, container_id: str, now_s: float) -> None:
-        entry = self.entries.get(container_id)
-        if entry is None or entry.phase not in USING:
+        if event.gone or container.process_gone:
+            self.forget(container, event.now_s)
             return
-        entry.process_gone = True
-        if entry.start.am:
-            for waiting in [w for w in self.queue if w.attempt_id == entry.start.attempt_id]:
-                self._give_up(waiting.view.id, EventKind.LOST, "its application master is gone", now_s)
-        if entry.phase is Phase.RUNNING:
-            self._finish(entry, EventKind.ENDED, "", now_s)
-        elif entry.phase is Phase.KILLING and entry.kill_over:
-            self._forget(entry, now_s)
-        if entry.taken_over and entry.phase is not Phase.STARTING:
-            self.over[container_id] = now_s
+        if container.phase is not Phase.STRANDED:
+            state.move(container, Phase.STRANDED)
+        state.out.append(Warn(container.id, f"the NodeManager did not stop it: {event.text}"))
+        for guaranteed in [c for c in state.containers.values() if c.phase in WANTING]:
+            guaranteed.until_s = event.now_s
 
-    def _give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
-        """End a start that waits; nothing happens to what does not."""
-        entry = self.entries.get(container_id)
-        if entry is not None and entry.phase is Phase.WAITING:
-            self._finish(entry, kind, reason, now_s, cause)
-
-    def _finish(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
-        """Report the last thing of a container, and forget it."""
-        self._tell(entry, kind, reason, now_s, cause)
-        self._forget(entry, now_s)
-        if entry.kind == QUEUEABLE and kind in NEVER_RAN:
-            self.over[entry.id] = now_s
-
-    def _forget(self, entry: Entry, now_s: float) -> None:
-        del self.entries[entry.id]
-        self._mark(entry.id)
-        if entry.id in self.queue:
-            self.queue.remove(entry.id)
-        if entry.phase in USING:
-            self._out.append(Unwatch(entry.id))
-            self._out.extend(self.sharing.leave(entry.id, now_s))
-        if entry.kind != QUEUEABLE:
+    def ended(self, event: Ended) -> None:
+        """Handle that a container's process is gone; while its start or its kill is under way, that is waited for."""
+        state, now_s = self.state, event.now_s
+        container = state.containers.get(event.container_id)
+        if container is None or container.phase not in USING:
             return
-        if entry.phase in USING:
-            self.last_queueable_s = now_s
-        if entry.phase in (Phase.WAITING, Phase.STARTING):
-            self._out.append(Settled(entry.id))
-        if not self.needs_session(entry.start.attempt_id):
-            self._out.append(Released(entry.start.attempt_id))
+        container.process_gone = True
+        if container.start.am:
+            for waiting in [w for w in state.queue if w.attempt_id == container.start.attempt_id]:
+                self.give_up(waiting.view.id, EventKind.LOST, "its application master is gone", now_s)
+        if container.phase is Phase.RUNNING:
+            self.finish(container, EventKind.ENDED, "", now_s)
+        elif container.phase is Phase.STRANDED:
+            self.forget(container, now_s)
+        if container.taken_over and container.phase not in STARTS:
+            state.over[container.id] = now_s
+
+    def stop_asked(self, event: StopAsked) -> None:
+        """Handle that the application master stopped a waiting container."""
+        self.give_up(event.container_id, EventKind.STOPPED, "stopped by the application master", event.now_s)
+
+    def give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
+        """End a start that waits; nothing happens to any other."""
+        container = self.state.containers.get(container_id)
+        if container is not None and container.phase is Phase.WAITING:
+            self.finish(container, kind, reason, now_s, cause)
+
+    def give_up_expired(self, now_s: float) -> None:
+        """End the starts that have waited up to their hold limit."""
+        for waiting in self.state.queue.expired(now_s):
+            why = f"hold limit reached after {now_s - waiting.view.arrived_s:.1f} s"
+            self.give_up(waiting.view.id, EventKind.SHED, why, now_s, "hold")
+
+    def finish(self, container: Container, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
+        """Report the last event of a container, and forget it."""
+        self.state.report(container, kind, reason, now_s, cause)
+        self.forget(container, now_s)
+        if container.kind == QUEUEABLE and kind in NEVER_RAN:
+            self.state.over[container.id] = now_s
+
+    def forget(self, container: Container, now_s: float) -> None:
+        """Remove a container, and its attempt's session if nothing needs it any more."""
+        state = self.state
+        state.remove(container)
+        state.mark(container.id)
+        if container.id in state.queue:
+            state.queue.remove(container.id)
+        if container.phase in USING:
+            state.out.append(Unwatch(container.id))
+            state.out.extend(state.sharing.leave(container.id, now_s))
+        if container.kind != QUEUEABLE:
+            return
+        if container.phase in USING:
+            state.last_queueable_s = now_s
+        if container.phase in _HELD:
+            state.out.append(Settled(container.id))
+        if not state.needs_session(container.start.attempt_id):
+            state.out.append(Released(container.start.attempt_id))
+
+    def forget_over(self, now_s: float) -> None:
+        """Forget ends that were reported long ago."""
+        state, rules = self.state, self.state.rules
+        for container_id, since_s in list(state.over.items()):
+            if since_s + rules.announce_keep_s > now_s and len(state.over) <= rules.announced_max:
+                return
+            del state.over[container_id]
+            state.mark(container_id)
+
+    # Sessions
+
+    def session_up(self, event: SessionUp) -> None:
+        """Kill what could not be killed for want of a session; starts of an earlier attempt are not wanted any more."""
+        state, attempt_id = self.state, event.attempt_id
+        state.sessions.add(attempt_id)
+        for container in state.containers.values():
+            if container.phase is Phase.STRANDED and container.start.attempt_id == attempt_id:
+                state.move(container, Phase.KILLING_AGAIN)
+                state.out.append(Kill(container.id, attempt_id))
+        for waiting in [w for w in state.queue if is_earlier(w.attempt_id, attempt_id)]:
+            self.give_up(waiting.view.id, EventKind.LOST, f"{attempt_id} has begun meanwhile", event.now_s)
+
+    def session_lost(self, event: SessionLost) -> None:
+        """End the held starts of an attempt whose last session is gone."""
+        state, attempt_id = self.state, event.attempt_id
+        state.sessions.discard(attempt_id)
+        for waiting in [w for w in state.queue if w.attempt_id == attempt_id]:
+            self.give_up(waiting.view.id, EventKind.LOST, "the session with the NodeManager was lost", event.now_s)

@@ -1,4 +1,4 @@
-"""A node played forward: when each waiting container starts, by what is expected of those that run."""
+"""A node played forward: when each waiting container starts, if the running ones end as expected."""
 
 from __future__ import annotations
 
@@ -6,45 +6,46 @@ from collections.abc import Sequence
 from typing import Final
 
 from policies.model import Resources
-from sidecar.node.container import GUARANTEED, Entry
-from sidecar.node.node_state import Book
+from sidecar.node.container import GUARANTEED, Container
+from sidecar.node.node_room import NodeRoom
 from sidecar.node.wait_estimate import Job, Room, remaining_s, starts_s
 from sidecar.node.waiting_queue import Waiting
 
 TYPICAL: Final = Resources(1024, 1)
 """The size of the next container where none ever came."""
 DEFAULT_S: Final = 10.0
-"""How long a container is expected to run that nobody estimated."""
+"""Expected run time of a container without an estimate."""
 
 
 class Forecast:
     """What is expected of a node at a moment; times are seconds from it."""
 
-    def __init__(self, book: Book, now_s: float, default_expected_s: float = DEFAULT_S) -> None:
-        self.waiting: Sequence[Waiting] = book.queue.in_order(now_s)
+    def __init__(self, room: NodeRoom, now_s: float, default_expected_s: float = DEFAULT_S) -> None:
+        state = room.state
+        self.waiting: Sequence[Waiting] = state.queue.in_order(now_s)
         """In the order in which they will start."""
-        running = [job_of(book, e, now_s, default_expected_s) for e in book.using() if not e.start.am]
-        jobs = [Job(book.counted(w.view.resources), w.view.expected_s) for w in self.waiting]
-        room = Room(book.counted(book.free_for_queueable()), book.left_for_queueable())
-        self.starts_s: Sequence[float] = starts_s(room, running, jobs)
+        running = [job_of(room, c, now_s, default_expected_s) for c in state.using() if not c.start.am]
+        jobs = [Job(room.counted(w.view.resources), w.view.expected_s) for w in self.waiting]
+        space = Room(room.counted(room.free_for_queueable()), room.left_q())
+        self.starts_s: Sequence[float] = starts_s(space, running, jobs)
         """When each of `waiting` starts; it never decreases."""
-        next_one = jobs[0].resources if jobs else book.counted(TYPICAL)
-        self.remaining_s = remaining_s(room, running, next_one)
+        next_one = jobs[0].resources if jobs else room.counted(TYPICAL)
+        self.remaining_s = remaining_s(space, running, next_one)
         """Tr."""
 
     @property
     def queued_s(self) -> float:
-        """Tq: when the last of those that wait starts."""
+        """Tq: when the last waiting container starts."""
         return self.starts_s[-1] if self.starts_s else 0.0
 
 
-def job_of(book: Book, entry: Entry, now_s: float, default_expected_s: float) -> Job:
+def job_of(room: NodeRoom, container: Container, now_s: float, default_expected_s: float) -> Job:
     """Return what the estimate needs of a container that uses the node."""
-    begun_s = entry.started_s if entry.started_s is not None else now_s
+    begun_s = container.started_s if container.started_s is not None else now_s
     return Job(
-        book.counted(entry.start.resources),
-        entry.expected_s or default_expected_s,
+        room.counted(container.start.resources),
+        container.expected_s or default_expected_s,
         max(0.0, now_s - begun_s),
-        entry.spread_s,
-        entry.kind != GUARANTEED,
+        container.spread_s,
+        container.kind != GUARANTEED,
     )

@@ -17,9 +17,10 @@ from policies.model import Resources
 from quicksilver.common.messages import ContainerEvent, Grant
 from sidecar.cpu_sharing.events import NEW, Story
 from sidecar.cpu_sharing.share import Share
-from sidecar.node.container import KEPT, Entry, Phase
+from sidecar.node.container import Container
 from sidecar.node.events import Start
-from sidecar.node.node_state import Book
+from sidecar.node.node_state import NodeState
+from sidecar.node.phases import KEPT, KILLED, STARTS, Phase
 
 FORMAT: Final = 1
 SEQ_SKIPPED: Final = 10_000
@@ -30,8 +31,14 @@ class BadJournalError(ValueError):
     """A journal, or a line of it, that cannot be understood."""
 
 
+_RECORDED: Final = dict.fromkeys(STARTS, Phase.STARTING) | dict.fromkeys(KILLED, Phase.KILLING)
+"""Phases that a record does not distinguish, as the next life knows of no session and no answer."""
+_LATER: Final = {Phase.STARTING: Phase.DOUBTFUL, Phase.KILLING: Phase.STRANDED}
+"""The phases of the next life, by those of the record."""
+
+
 class Kept(BaseModel):
-    """One container; names as in `sidecar.node.container.Entry` and `sidecar.node.events.Start`."""
+    """One container; names as in `sidecar.node.container.Container` and `sidecar.node.events.Start`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,8 +63,8 @@ class Kept(BaseModel):
     grant: Grant | None = None
     story: Story = NEW
 
-    def entry(self) -> Entry:
-        """Return the container as the node machine has it."""
+    def container(self) -> Container:
+        """Return the container as a new life of the node machine has it."""
         start = Start(
             container_id=self.container_id,
             app_id=self.app_id,
@@ -69,21 +76,22 @@ class Kept(BaseModel):
             user=self.user,
             expires_s=self.expires_s,
         )
-        entry = Entry(start, self.kind, self.phase, self.arrived_s, self.since_s, self.grant)
-        entry.sent_s, entry.started_s = self.sent_s, self.started_s
-        entry.kill_reason, entry.kill_cause = self.kill_reason, self.kill_cause
-        return entry
+        phase = _LATER.get(self.phase, self.phase)
+        container = Container(start, self.kind, phase, self.arrived_s, self.since_s, self.grant)
+        container.sent_s, container.started_s = self.sent_s, self.started_s
+        container.kill_reason, container.kill_cause = self.kill_reason, self.kill_cause
+        return container
 
 
-def kept(entry: Entry, share: Share | None) -> Kept:
-    """Return what is to be known of a container."""
-    start = entry.start
+def kept(container: Container, share: Share | None) -> Kept:
+    """Return the record of a container."""
+    start = container.start
     return Kept(
-        container_id=entry.id,
+        container_id=container.id,
         app_id=start.app_id,
         attempt_id=start.attempt_id,
-        kind=entry.kind,
-        phase=entry.phase,
+        kind=container.kind,
+        phase=_RECORDED.get(container.phase, container.phase),
         memory_mb=start.resources.memory_mb,
         vcores=start.resources.vcores,
         opportunistic=start.opportunistic,
@@ -91,13 +99,13 @@ def kept(entry: Entry, share: Share | None) -> Kept:
         priority=start.priority,
         user=start.user,
         expires_s=start.expires_s,
-        arrived_s=entry.arrived_s,
-        since_s=entry.since_s,
-        sent_s=entry.sent_s,
-        started_s=entry.started_s,
-        kill_reason=entry.kill_reason,
-        kill_cause=entry.kill_cause,
-        grant=entry.grant,
+        arrived_s=container.arrived_s,
+        since_s=container.since_s,
+        sent_s=container.sent_s,
+        started_s=container.started_s,
+        kill_reason=container.kill_reason,
+        kill_cause=container.kill_cause,
+        grant=container.grant,
         story=share.story() if share is not None else NEW,
     )
 
@@ -195,16 +203,16 @@ def acked_line(seq: int) -> str:
     return _json({"acked": seq})
 
 
-def line_of(book: Book, container_id: str) -> str:
+def line_of(state: NodeState, container_id: str) -> str:
     """Return the line that says how it stands with a container now."""
-    entry = book.entries.get(container_id)
-    if entry is not None and entry.phase in KEPT:
-        return f'{{"entry":{kept(entry, book.sharing.share(container_id)).model_dump_json()}}}'
-    if container_id in book.announced:
-        grant, since_s = book.announced[container_id]
+    container = state.containers.get(container_id)
+    if container is not None and container.phase in KEPT:
+        return f'{{"entry":{kept(container, state.sharing.share(container_id)).model_dump_json()}}}'
+    if container_id in state.announced:
+        grant, since_s = state.announced[container_id]
         return f'{{"grant":{grant.model_dump_json()},"since_s":{since_s}}}'
-    if container_id in book.over:
-        return _json({"over": container_id, "since_s": book.over[container_id]})
+    if container_id in state.over:
+        return _json({"over": container_id, "since_s": state.over[container_id]})
     return _json({"gone": container_id})
 
 
@@ -213,11 +221,11 @@ def served_line(stories: dict[str, Story]) -> str:
     return _json({"served": {container_id: story._asdict() for container_id, story in stories.items()}})
 
 
-def all_lines(book: Book, node: str, boot: str, events: Iterable[ContainerEvent]) -> Iterator[str]:
+def all_lines(state: NodeState, node: str, boot: str, events: Iterable[ContainerEvent]) -> Iterator[str]:
     """Yield a journal that says all anew."""
-    yield head_line(node, boot, book.seq)
-    for container_id in (*book.announced, *book.over, *book.entries):
-        yield line_of(book, container_id)
+    yield head_line(node, boot, state.seq)
+    for container_id in (*state.announced, *state.over, *state.containers):
+        yield line_of(state, container_id)
     for event in events:
         yield event_line(event)
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
-from sidecar.node.container import Entry, Phase, app_of
+from sidecar.node.container import Container, app_of
 from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Unlaunched
+from sidecar.node.phases import KILLED, Phase
 
 OVER: Final = frozenset(
     (
@@ -66,7 +67,7 @@ FromList = Adopted | Doubtful | Ended | Dying | Unlaunched
 
 
 def compare(
-    listed: NmList, entries: Mapping[str, Entry], gone: Container[str], pidfds: Container[str], now_s: float
+    listed: NmList, containers: Mapping[str, Container], gone: Collection[str], pidfds: Collection[str], now_s: float
 ) -> list[FromList]:
     """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
 
@@ -74,26 +75,26 @@ def compare(
     """
     events: list[FromList] = []
     states = {row.id: row for row in listed.containers}
-    for entry in entries.values():
-        if entry.id in states and states[entry.id].state == KILLING and entry.phase is Phase.RUNNING:
-            events.append(Dying(entry.id, now_s))
-        if entry.doubtful and (entry.id in states or entry.since_s + _YOUNG_S < listed.asked_s):
-            events.append(Doubtful(entry.id, entry.id in states, now_s))
-        if entry.id in pidfds or entry.phase not in (Phase.RUNNING, Phase.KILLING):
+    for container in containers.values():
+        row = states.get(container.id)
+        settled = container.since_s + _YOUNG_S < listed.asked_s
+        if row is not None and row.state == KILLING and container.phase is Phase.RUNNING:
+            events.append(Dying(container.id, now_s))
+        if container.phase is Phase.DOUBTFUL and (row is not None or settled):
+            events.append(Doubtful(container.id, row is not None, now_s))
+        if container.id in pidfds or not (container.phase is Phase.RUNNING or container.phase in KILLED):
             continue
-        row = states.get(entry.id)
-        missing = row is None and entry.since_s + _YOUNG_S < listed.asked_s
-        if missing or (row is not None and row.state in OVER):
-            events.append(Ended(entry.id, now_s))
-        before = entry.sent_s is not None and entry.sent_s < listed.began_s
+        if (row is None and settled) or (row is not None and row.state in OVER):
+            events.append(Ended(container.id, now_s))
+        before = container.sent_s is not None and container.sent_s < listed.began_s
         if before and row is not None and row.state == NOT_LAUNCHED:
-            events.append(Unlaunched(entry.id, now_s))
-    events.extend(_unknown(listed.containers, entries, gone, now_s))
+            events.append(Unlaunched(container.id, now_s))
+    events.extend(_unknown(listed.containers, containers, gone, now_s))
     return events
 
 
 def _unknown(
-    rows: Iterable[Listed], entries: Mapping[str, Entry], gone: Container[str], now_s: float
+    rows: Iterable[Listed], containers: Mapping[str, Container], gone: Collection[str], now_s: float
 ) -> list[Adopted | Ended]:
     return [
         Adopted(
@@ -104,5 +105,5 @@ def _unknown(
             now_s,
         )
         for row in rows
-        if row.id not in entries and row.id not in gone and row.state not in OVER and app_of(row.id)
+        if row.id not in containers and row.id not in gone and row.state not in OVER and app_of(row.id)
     ]

@@ -1,38 +1,34 @@
-"""What the node machine knows: its containers, who waits, what was announced, and the sums over them."""
+"""What the node machine knows: its containers, the queue, the announcements, and the sums over them."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
 
-from policies.common.shrinking import Shrinking
 from policies.model import Resources, total
-from quicksilver.common.messages import ContainerEvent, ContainerState, EventKind, Expected, Grant, Targets
-from sidecar.node.container import FOREIGN, QUEUEABLE, USING, Entry, Phase, Rules
-from sidecar.node.events import Command, Tell
+from quicksilver.common.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
+from sidecar.node.container import QUEUEABLE, Container, Rules
+from sidecar.node.events import Command, Tell, Warn
+from sidecar.node.node_policies import NodePolicies
+from sidecar.node.phases import KEPT, KILLED, MOVES, STARTS, USING, WANTING, Phase, UnexpectedMoveError
 from sidecar.node.sharing import Sharing
-from sidecar.node.waiting_queue import BypassLimit, OrderKey, Steady, WaitingQueue
+from sidecar.node.waiting_queue import WaitingQueue
 
-_TAKING = USING | {Phase.ROOM}
+_TAKING = USING | WANTING
 """Phases in which a container takes room, or is about to."""
+_HELD = STARTS | {Phase.WAITING}
+_TIMED = WANTING | {Phase.WAITING, Phase.UNANNOUNCED}
 
 
-class Book:
-    """The state of one node; `node.Node` writes it, everybody may read it."""
+class NodeState:
+    """The state of one node. Only the parts of `node.Node` write it, everybody may read it."""
 
-    def __init__(
-        self,
-        rules: Rules,
-        order_key: OrderKey,
-        sharing: Sharing | None = None,
-        bypass_limit: BypassLimit | None = None,
-        steady: Steady = lambda: None,
-    ) -> None:
+    def __init__(self, rules: Rules, policies: NodePolicies, sharing: Sharing | None = None) -> None:
         self.rules = rules
         self.sharing = sharing or Sharing()
-        self.queue = WaitingQueue(order_key, rules.queue_max_length, rules.queue_max_bytes, bypass_limit, steady)
-        self.entries: dict[str, Entry] = {}
+        self.queue = WaitingQueue(
+            policies.order_key, rules.queue_max_length, rules.queue_max_bytes, policies.bypass_limit, policies.steady
+        )
+        self.containers: dict[str, Container] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.unwanted: dict[str, tuple[Grant, str, float]] = {}
         """Announced, and dropped before their start came: with the reason and the time."""
@@ -44,18 +40,20 @@ class Book:
         self.nm_down = ""
         """Why the NodeManager takes no starts; "" when it does."""
         self.squeezed = ""
-        """Why no container is started although there would be room; "" when physical memory is well."""
+        """Why no container is started although there would be room; "" when there is enough physical memory."""
         self.targets: Targets | None = None
-        """What the proxy wants of this node; None before it said so, and when it has said nothing for too long."""
+        """The proxy's targets for this node; None before the first ones, and when they are too old."""
         self.targets_s = 0.0
-        """When the proxy said so."""
+        """When they came."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
         self.over: dict[str, float] = {}
-        """Queueable containers whose end was told without their having run, with the time: they do not start again."""
+        """Queueable containers whose end was reported before they ran, with the time: they do not start again."""
         self.seq = 0
+        """The number of the last event that was reported."""
+        self.out: list[Command] = []
+        """The commands of the event that is being handled."""
         self._changed: dict[str, None] = {}
-        self._out: list[Command] = []
 
     @property
     def draining(self) -> str:
@@ -67,72 +65,82 @@ class Book:
         changed, self._changed = list(self._changed), {}
         return changed
 
-    def using(self) -> Iterator[Entry]:
+    def mark(self, container_id: str) -> None:
+        """Note that a journal has to know more of a container."""
+        self._changed[container_id] = None
+
+    def move(self, container: Container, phase: Phase, now_s: float | None = None) -> None:
+        """Have a container go to a phase, which begins at `now_s`; None: its time in the phase before counts too.
+
+        Raises UnexpectedMoveError for a move that `phases.MOVES` does not have, if the rules are strict.
+        """
+        if (container.phase, phase) not in MOVES:
+            self._unexpected(container, phase)
+        container.phase = phase
+        if phase in KEPT:
+            self._changed[container.id] = None
+        if now_s is not None:
+            container.since_s = now_s
+
+    def remove(self, container: Container) -> None:
+        """Forget a container. Raises UnexpectedMoveError as `move` does."""
+        if (container.phase, None) not in MOVES:
+            self._unexpected(container, None)
+        del self.containers[container.id]
+
+    def _unexpected(self, container: Container, phase: Phase | None) -> None:
+        text = f"unexpected move of a container from {container.phase} to {phase or 'its end'}"
+        if self.rules.strict:
+            raise UnexpectedMoveError(f"{container.id}: {text}")
+        self.out.append(Warn(container.id, text))
+
+    # Sums
+
+    def using(self) -> Iterator[Container]:
         """Yield the containers that use the node."""
-        return (e for e in self.entries.values() if e.phase in USING)
+        return (c for c in self.containers.values() if c.phase in USING)
 
     def used(self, *kinds: str) -> Resources:
         """Return what containers of these kinds (all when none is named) use, by allocation."""
-        return total([e.start.resources for e in self.using() if not kinds or e.kind in kinds])
+        return total([c.start.resources for c in self.using() if not kinds or c.kind in kinds])
 
     def leaving(self) -> Resources:
-        """Return what is used by those that are being killed, or whose end somebody waits for."""
-        going = (e for e in self.using() if e.phase is Phase.KILLING or e.kill_reason or e.awaited_by)
-        return total([e.start.resources for e in going])
+        """Return what is used by containers that are being killed, or whose end is waited for."""
+        return total([c.start.resources for c in self.using() if c.phase in KILLED or c.kill_reason or c.awaited_by])
 
     def free(self) -> Resources:
         """Return the room that is left by allocation, guaranteed starts on their way included."""
-        counted = [e.start.resources for e in self.entries.values() if e.phase in _TAKING]
-        return self.rules.capacity - total(counted)
+        return self.rules.capacity - total([c.start.resources for c in self.containers.values() if c.phase in _TAKING])
 
-    def retune(self, shrinking: Shrinking) -> None:
-        """Take over how many containers may be started to stand still."""
-        if self.rules.shares_cpu:
-            self.rules = replace(self.rules, extra_vcores=shrinking.extra)
+    # Held starts
 
-    def counted(self, amount: Resources) -> Resources:
-        """Return the part of an amount that the rules count."""
-        return amount if self.rules.count_vcores else Resources(amount.memory_mb, 0)
-
-    def short_for_guaranteed(self, room: Resources, need: Resources) -> Resources:
-        """Return what `room` lacks of `need`, not below 0.
-
-        Where running containers make room by shrinking, vcores lack only when the NodeManager believes so.
-        """
-        short = self.counted(need - room)
-        if self.rules.shares_cpu:
-            beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
-            short = Resources(short.memory_mb, short.vcores - beyond)
-        return Resources(max(0, short.memory_mb), max(0, short.vcores))
-
-    def free_for_queueable(self) -> Resources:
-        """Return the room for queueable containers by allocation, what may be started to stand still included."""
-        free = self.free()
-        if not self.rules.shares_cpu:
-            return free
-        beyond = (self.rules.nm_vcores or math.inf) - self.rules.capacity.vcores
-        return free + Resources(0, min(self.rules.extra_vcores, beyond))
-
-    def whole_for_queueable(self) -> Resources | None:
-        """Return what the proxy's limit allows all queueable containers together; None without a limit.
-
-        Where containers share the cores only memory is limited.
-        """
-        targets = self.targets
-        if targets is None or targets.limit_q_mb is None:
+    def held_state(self, container_id: str) -> ContainerState | None:
+        """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""
+        container = self.containers.get(container_id)
+        if container is None or container.kind != QUEUEABLE or container.phase not in _HELD:
             return None
-        vcores = math.inf
-        if targets.limit_q_vcores is not None and self.rules.count_vcores and not self.rules.shares_cpu:
-            vcores = targets.limit_q_vcores
-        return Resources(targets.limit_q_mb, vcores)
+        return container.state
 
-    def left_for_queueable(self) -> Resources | None:
-        """Return what the proxy's limit leaves to further queueable containers; None without a limit.
+    def was_answered(self, container_id: str) -> bool:
+        """Return whether a start was answered, or may have been, before: that it runs already is no failure then."""
+        container = self.containers.get(container_id)
+        return container is not None and (container.taken_over or container.kind == QUEUEABLE)
 
-        It may be below 0: what runs is not killed for it.
-        """
-        whole = self.whole_for_queueable()
-        return None if whole is None else whole - self.used(QUEUEABLE, FOREIGN)
+    def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
+        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
+        for container in self.containers.values():
+            if container.start.attempt_id == attempt_id and container.kind == QUEUEABLE and container.phase in _HELD:
+                yield container.id, container.start.resources
+
+    def needs_session(self, attempt_id: str) -> bool:
+        """Return whether queueable containers of the attempt wait or run here."""
+        return any(c.kind == QUEUEABLE and c.start.attempt_id == attempt_id for c in self.containers.values())
+
+    # Times and reports
+
+    def deadline_s(self) -> float | None:
+        """Return when the first of the containers' phases must end."""
+        return min((c.until_s for c in self.containers.values() if c.phase in _TIMED), default=None)
 
     def targets_until_s(self) -> float | None:
         """Return when the targets are too old to hold; None when there are none, or they limit nothing."""
@@ -141,104 +149,28 @@ class Book:
             return None
         return self.targets_s + self.rules.targets_keep_s
 
-    def obstacle(self, need: Resources, now_s: float) -> str:
-        """Return why a queueable container of this size cannot start now; "" when it can."""
-        if self.nm_down:
-            return f"waits for the NodeManager: {self.nm_down}"
-        free = self.free_for_queueable()
-        if need.memory_mb > free.memory_mb:
-            return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
-        if self.rules.count_vcores and need.vcores > free.vcores:
-            return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
-        share = self._beyond_share(need)
-        if share:
-            return share
-        if self.squeezed:
-            return f"waits for physical memory: {self.squeezed}"
-        physical = self._physical(now_s)
-        if physical is not None and physical < need.memory_mb + self.rules.reserve_mb:
-            reserve = self.rules.reserve_mb
-            return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
-        return ""
+    def to_release(self) -> list[str]:
+        """Return the containers that were killed and that no session could stop."""
+        return [c.id for c in self.containers.values() if c.phase in (Phase.STRANDED, Phase.KILLING_AGAIN)]
 
-    def _beyond_share(self, need: Resources) -> str:
-        """Return why a container does not fit what is left to queueable ones; "" when it does."""
-        left = self.left_for_queueable()
-        if left is None or self.counted(need).fits(left):
-            return ""
-        return f"waits for {self.beyond(need, left)}"
-
-    def beyond(self, need: Resources, left: Resources) -> str:
-        """Say that `need` is more than `left` of what the proxy's limit allows."""
-        wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
-        if left.vcores < math.inf:
-            wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
-        reason = self.targets.limit_reason if self.targets is not None else ""
-        return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
-
-    def expect(self, news: Iterable[Expected]) -> None:
-        """Take in how long tasks are expected to run by now, those that run and wait here."""
-        by_stage = {(each.app_id, each.priority): each for each in news}
-        for entry in self.entries.values() if by_stage else ():
-            told = by_stage.get((entry.start.app_id, entry.priority))
-            if told is not None:
-                entry.told = told
-                self.queue.expect(entry.id, entry.expected_s, entry.spread_s)
-
-    def state(self, container_id: str) -> ContainerState | None:
-        """Return WAITING or STARTING while calls about a held start cannot go to the NodeManager; else None."""
-        entry = self.entries.get(container_id)
-        if entry is None or entry.kind != QUEUEABLE or entry.phase not in (Phase.WAITING, Phase.STARTING):
-            return None
-        return entry.state
-
-    def was_answered(self, container_id: str) -> bool:
-        """Tell whether a start was answered, or may have been, before: that it runs already is no failure then."""
-        entry = self.entries.get(container_id)
-        return entry is not None and (entry.taken_over or entry.kind == QUEUEABLE)
-
-    def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
-        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
-        for entry in self.entries.values():
-            if entry.start.attempt_id == attempt_id and self.state(entry.id) is not None:
-                yield entry.id, entry.start.resources
-
-    def needs_session(self, attempt_id: str) -> bool:
-        """Tell whether queueable containers of the attempt wait or run here."""
-        return any(e.kind == QUEUEABLE and e.start.attempt_id == attempt_id for e in self.entries.values())
-
-    def deadline_s(self) -> float | None:
-        """Return when the machine wants a Tick at the latest."""
-        phases = (Phase.WAITING, Phase.UNANNOUNCED, Phase.ROOM)
-        return min((e.until_s for e in self.entries.values() if e.phase in phases), default=None)
-
-    def _mark(self, container_id: str) -> None:
-        self._changed[container_id] = None
-
-    def _physical(self, now_s: float) -> int | None:
-        """Return physical memory that is free, less what was started so lately that it does not show yet."""
-        if self.free_physical_mb is None:
-            return None
-        young = (e for e in self.using() if e.sent_s is not None and now_s - e.sent_s < self.rules.settle_s)
-        return self.free_physical_mb - sum(e.start.resources.memory_mb for e in young)
-
-    def _tell(self, entry: Entry, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
+    def report(self, container: Container, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
+        """Report an event of a container to the proxy."""
         self.seq += 1
-        begun_s = entry.sent_s if entry.sent_s is not None else now_s
-        over = kind in (EventKind.ENDED, EventKind.KILLED) and entry.started_s is not None
-        share = self.sharing.share(entry.id) if over else None
-        self._out.append(
+        begun_s = container.sent_s if container.sent_s is not None else now_s
+        over = kind in (EventKind.ENDED, EventKind.KILLED) and container.started_s is not None
+        share = self.sharing.share(container.id) if over else None
+        self.out.append(
             Tell(
                 ContainerEvent(
                     seq=self.seq,
-                    container_id=entry.id,
+                    container_id=container.id,
                     kind=kind,
-                    am=entry.start.am,
+                    am=container.start.am,
                     at_s=now_s,
                     reason=reason,
                     cause=cause or (share.last_by if share is not None and kind is EventKind.ENDED else ""),
-                    waited_s=max(0.0, begun_s - entry.arrived_s),
-                    ran_s=max(0.0, now_s - (entry.started_s or now_s)) if over else None,
+                    waited_s=max(0.0, begun_s - container.arrived_s),
+                    ran_s=max(0.0, now_s - (container.started_s or now_s)) if over else None,
                     attained_s=round(share.attained_s, 3) if share is not None else None,
                     times_shrunk=share.times_shrunk if share is not None else 0,
                     saved_s=round(share.saved_s, 3) if share is not None and kind is EventKind.ENDED else 0.0,

@@ -3,72 +3,99 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
-from quicksilver.common.messages import EventKind
-from sidecar.node.container import GUARANTEED, QUEUEABLE, Phase
-from sidecar.node.endings import Ends
-from sidecar.node.events import Drain, Released, Targeted
+from quicksilver.common.messages import EventKind, Expected
+from sidecar.node.container import GUARANTEED, QUEUEABLE
+from sidecar.node.endings import Endings
+from sidecar.node.events import Drain, Released, Targeted, Warn
 from sidecar.node.forecast import Forecast
+from sidecar.node.node_room import NodeRoom
+from sidecar.node.phases import Phase
 from sidecar.node.shedding import EVERY_S, excess, limits
 
 
-class Demands(Ends):
-    """The part of the node machine that does what the proxy wants of it."""
+class ProxyOrders:
+    """Carries out what the proxy wants of the node."""
 
-    _shed_s = -math.inf
-    """When what waits beyond the targets was last shed."""
+    def __init__(self, room: NodeRoom, endings: Endings) -> None:
+        self.state, self._room, self._endings = room.state, room, endings
+        self._shed_s = -math.inf
+        """When containers beyond the targets were last shed."""
 
-    def _targeted(self, event: Targeted) -> None:
-        """Take in the proxy's targets, and shed what it wants shed."""
+    def targeted(self, event: Targeted) -> None:
+        """Handle the proxy's targets, and shed and promote what it names."""
+        state = self.state
         if event.targets is not None:
-            self.targets, self.targets_s = event.targets, event.now_s
-            self.queue.job_sizes(event.targets.job_remaining_s)
-            self.expect(event.targets.expected)
+            state.targets, state.targets_s = event.targets, event.now_s
+            state.queue.job_sizes(event.targets.job_remaining_s)
+            self._expect(event.targets.expected)
         for shed in event.shed:
-            self._give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
+            self._endings.give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
         for container_id in event.promoted:
             self._promote(container_id, event.now_s)
         self._shed_beyond_share(event.now_s)
         self._shed_excess(event.now_s)
 
+    def tick(self, now_s: float) -> None:
+        """Drop targets that are too old."""
+        until_s = self.state.targets_until_s()
+        if until_s is not None and until_s <= now_s:
+            self.state.targets = None
+            text = f"nothing from the proxy for {self.state.rules.targets_keep_s:g} s: its limits hold no more"
+            self.state.out.append(Warn("", text))
+
+    def _expect(self, news: Iterable[Expected]) -> None:
+        """Apply how long tasks are expected to run by now, those that run and wait here."""
+        by_stage = {(each.app_id, each.priority): each for each in news}
+        for container in self.state.containers.values() if by_stage else ():
+            expected = by_stage.get((container.start.app_id, container.priority))
+            if expected is not None:
+                container.expected = expected
+                self.state.queue.expect(container.id, container.expected_s, container.spread_s)
+
     def _promote(self, container_id: str, now_s: float) -> None:
         """Count a running queueable container as guaranteed: it is never killed, shrunk or frozen again."""
-        entry = self.entries.get(container_id)
-        if entry is None or entry.phase is not Phase.RUNNING or entry.kind == GUARANTEED:
+        state = self.state
+        container = state.containers.get(container_id)
+        if container is None or container.phase is not Phase.RUNNING or container.kind == GUARANTEED:
             return
-        was_queueable = entry.kind == QUEUEABLE
-        entry.kind = GUARANTEED
-        self._mark(entry.id)
-        self._out.extend(self.sharing.pin(entry.id, now_s))
+        was_queueable = container.kind == QUEUEABLE
+        container.kind = GUARANTEED
+        state.mark(container.id)
+        state.out.extend(state.sharing.pin(container.id, now_s))
         if not was_queueable:
             return
-        self.last_queueable_s = now_s
-        if not self.needs_session(entry.start.attempt_id):
-            self._out.append(Released(entry.start.attempt_id))
+        state.last_queueable_s = now_s
+        if not state.needs_session(container.start.attempt_id):
+            state.out.append(Released(container.start.attempt_id))
 
     def _shed_beyond_share(self, now_s: float) -> None:
-        """Shed what could not start here even if no other queueable container ran: it would wait for the limit."""
-        whole = self.whole_for_queueable()
-        if whole is None:
+        """Shed containers that could not start here even if no other queueable one ran."""
+        limit = self._room.limit_q()
+        if limit is None:
             return
-        for waiting in self.queue.in_order(now_s):
-            need = self.entries[waiting.view.id].start.resources
-            if not self.counted(need).fits(whole):
-                self._give_up(waiting.view.id, EventKind.SHED, self.beyond(need, whole), now_s, "police")
+        for waiting in self.state.queue.in_order(now_s):
+            need = self.state.containers[waiting.view.id].start.resources
+            if not self._room.counted(need).fits(limit):
+                reason = self._room.beyond(need, limit)
+                self._endings.give_up(waiting.view.id, EventKind.SHED, reason, now_s, "police")
 
     def _shed_excess(self, now_s: float) -> None:
-        """Shed what waits beyond the targets, at most once a second."""
-        targets = self.targets
-        if targets is None or not limits(targets) or len(self.queue) < 2 or now_s - self._shed_s < EVERY_S:
+        """Shed containers that wait beyond the targets, at most once a second."""
+        state, targets = self.state, self.state.targets
+        if targets is None or not limits(targets) or len(state.queue) < 2 or now_s - self._shed_s < EVERY_S:
             return
         self._shed_s = now_s
-        ahead = Forecast(self, now_s)
+        ahead = Forecast(self._room, now_s)
         for container_id, why in excess(ahead.waiting, ahead.starts_s, targets, now_s):
-            self._give_up(container_id, EventKind.SHED, why, now_s, "shed")
+            self._endings.give_up(container_id, EventKind.SHED, why, now_s, "shed")
 
-    def _drain(self, event: Drain) -> None:
-        self.drains.pop(event.by, None)
+    def drain(self, event: Drain) -> None:
+        """Hold nothing any more, or again; waiting containers are shed."""
+        state = self.state
+        state.drains.pop(event.by, None)
         if event.on:
-            self.drains[event.by] = event.reason
-            for waiting in self.queue.in_order(event.now_s):
-                self._give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")
+            state.drains[event.by] = event.reason
+            for waiting in state.queue.in_order(event.now_s):
+                self._endings.give_up(waiting.view.id, EventKind.SHED, event.reason, event.now_s, "drain")

@@ -9,9 +9,11 @@ from typing import Any
 from policies.model import Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, Report
 from sidecar.cpu_sharing.share import Share
-from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Entry, Phase
+from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.forecast import DEFAULT_S, Forecast
 from sidecar.node.node import Node
+from sidecar.node.node_state import NodeState
+from sidecar.node.phases import Phase
 
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
@@ -21,51 +23,53 @@ def fill_report(report: Report, node: Node, now_s: float, default_expected_s: fl
 
 def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> dict[str, Any]:
     """Return the fields of a report that are about the node's state."""
-    g, q = node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN)
-    ahead = Forecast(node, now_s, default_expected_s)
+    state = node.state
+    g, q = state.used(GUARANTEED), state.used(QUEUEABLE, FOREIGN)
+    ahead = Forecast(node.room, now_s, default_expected_s)
     return {
-        "memory_mb": node.rules.capacity.memory_mb,
-        "vcores": node.rules.capacity.vcores,
+        "memory_mb": state.rules.capacity.memory_mb,
+        "vcores": state.rules.capacity.vcores,
         "used_g_mb": g.memory_mb,
         "used_g_vcores": g.vcores,
         "used_q_mb": q.memory_mb,
         "used_q_vcores": q.vcores,
-        "free_physical_mb": node.free_physical_mb or 0,
+        "free_physical_mb": state.free_physical_mb or 0,
         "queue_length": len(ahead.waiting),
         "slots": slots(node),
-        "attained_sd_s": round(node.sharing.spread_s(), 3),
+        "attained_sd_s": round(state.sharing.spread_s(), 3),
         "queued_s": round(ahead.queued_s, 3),
         "remaining_s": round(ahead.remaining_s, 3),
         "since_queueable_s": round(since_queueable_s(node, now_s), 3),
-        "draining": bool(node.draining),
-        "drain_reason": node.draining,
-        "nm_down": node.nm_down,
+        "draining": bool(state.draining),
+        "drain_reason": state.draining,
+        "nm_down": state.nm_down,
         "containers": containers(node, now_s, ahead),
-        "release": list(node.to_release()),
+        "release": state.to_release(),
     }
 
 
 def slots(node: Node) -> int:
     """Return how many containers of one vcore start at once: N + Q (Kairos §4.3.3); 0 where none is ever shrunk."""
-    if not node.rules.shares_cpu:
+    if not node.state.rules.shares_cpu:
         return 0
-    return int((node.free_for_queueable() + node.used()).vcores)
+    return int((node.room.free_for_queueable() + node.state.used()).vcores)
 
 
 def since_queueable_s(node: Node, now_s: float) -> float:
     """Return Tl in seconds."""
-    if node.last_queueable_s is None or any(e.kind == QUEUEABLE for e in node.using()):
+    last_s = node.state.last_queueable_s
+    if last_s is None or any(c.kind == QUEUEABLE for c in node.state.using()):
         return 0.0
-    return max(0.0, now_s - node.last_queueable_s)
+    return max(0.0, now_s - last_s)
 
 
 def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[ContainerReport]:
     """Return all containers, the waiting ones in the order in which they will start behind the others."""
-    ahead = ahead or Forecast(node, now_s)
+    ahead = ahead or Forecast(node.room, now_s)
     order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
-    entries = sorted(node.entries.values(), key=lambda e: (order.get(e.id, -1), e.arrived_s, e.id))
-    obstacle = cache(lambda need: node.obstacle(need, now_s))  # many are of one size
-    return [_report(node, e, order.get(e.id), now_s, ahead, obstacle) for e in entries]
+    in_order = sorted(node.state.containers.values(), key=lambda c: (order.get(c.id, -1), c.arrived_s, c.id))
+    obstacle = cache(lambda need: node.room.obstacle(need, now_s))  # many are of one size
+    return [_report(node.state, c, order.get(c.id), now_s, ahead, obstacle) for c in in_order]
 
 
 def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
@@ -74,27 +78,32 @@ def container(node: Node, container_id: str, now_s: float) -> ContainerReport | 
 
 
 def _report(
-    node: Node, entry: Entry, place: int | None, now_s: float, ahead: Forecast, obstacle: Callable[[Resources], str]
+    state: NodeState,
+    container: Container,
+    place: int | None,
+    now_s: float,
+    ahead: Forecast,
+    obstacle: Callable[[Resources], str],
 ) -> ContainerReport:
-    grant, resources, share = entry.grant, entry.start.resources, node.sharing.share(entry.id)
+    grant, resources, share = container.grant, container.start.resources, state.sharing.share(container.id)
     small = share is not None and share.cores is not None
-    state = entry.state
-    if share is not None and small and not share.running and state is ContainerState.RUNNING:
-        state = ContainerState.SHRUNK
+    shown = container.state
+    if share is not None and small and not share.running and shown is ContainerState.RUNNING:
+        shown = ContainerState.SHRUNK
     return ContainerReport(
-        container_id=entry.id,
-        app_id=entry.start.app_id,
-        kind=entry.kind,
-        am=entry.start.am,
-        state=state,
+        container_id=container.id,
+        app_id=container.start.app_id,
+        kind=container.kind,
+        am=container.start.am,
+        state=shown,
         memory_mb=resources.memory_mb,
         vcores=resources.vcores,
-        priority=grant.priority if grant else entry.start.priority,
-        since_s=round(max(0.0, now_s - entry.since_s), 3),
-        expected_s=entry.expected_s,
+        priority=grant.priority if grant else container.start.priority,
+        since_s=round(max(0.0, now_s - container.since_s), 3),
+        expected_s=container.expected_s,
         starts_in_s=round(ahead.starts_s[place], 3) if place is not None else None,
-        bypassed_s=round(_bypassed_s(node, entry), 3),
-        why=_why(node, entry, place, now_s, obstacle),
+        bypassed_s=round(_bypassed_s(state, container), 3),
+        why=_why(state, container, place, now_s, obstacle),
         attained_s=round(share.attained_s, 3) if share is not None else None,
         cores=share.cores if share is not None else None,
         times_shrunk=share.times_shrunk if share is not None else 0,
@@ -103,8 +112,8 @@ def _report(
     )
 
 
-def _bypassed_s(node: Node, entry: Entry) -> float:
-    waiting = node.queue.get(entry.id)
+def _bypassed_s(state: NodeState, container: Container) -> float:
+    waiting = state.queue.get(container.id)
     return waiting.view.bypassed_s if waiting is not None else 0.0
 
 
@@ -112,19 +121,21 @@ def _ago_s(share: Share | None, now_s: float) -> float | None:
     return None if share is None or share.shrunk_s is None else round(max(0.0, now_s - share.shrunk_s), 3)
 
 
-def _why(node: Node, entry: Entry, place: int | None, now_s: float, obstacle: Callable[[Resources], str]) -> str:
-    match entry.phase:
+def _why(
+    state: NodeState, container: Container, place: int | None, now_s: float, obstacle: Callable[[Resources], str]
+) -> str:
+    match container.phase:
         case Phase.UNANNOUNCED:
-            return f"opportunistic, waits {max(0.0, entry.until_s - now_s):.1f} s more for a grant of the proxy"
-        case Phase.ROOM:
+            return f"opportunistic, waits {max(0.0, container.until_s - now_s):.1f} s more for a grant of the proxy"
+        case Phase.ROOM | Phase.GRACE:
             return "waits for room: queueable containers are being killed for it"
-        case Phase.KILLING:
-            return f"is being killed: {entry.kill_reason}"
+        case Phase.KILLING | Phase.STRANDED | Phase.KILLING_AGAIN:
+            return f"is being killed: {container.kill_reason}"
         case Phase.WAITING:
             head = f"{place or 0} before it; " if place else ""
-            limit = f"; shed in {max(0.0, entry.until_s - now_s):.0f} s"
-            return head + (obstacle(entry.start.resources) or "next to start") + limit
+            limit = f"; shed in {max(0.0, container.until_s - now_s):.0f} s"
+            return head + (obstacle(container.start.resources) or "next to start") + limit
         case Phase.RUNNING:
-            share = node.sharing.share(entry.id)
+            share = state.sharing.share(container.id)
             return share.last_why if share is not None and share.cores is not None else ""
     return ""

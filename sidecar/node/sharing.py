@@ -29,7 +29,7 @@ from sidecar.cpu_sharing.events import (
 )
 from sidecar.cpu_sharing.las import Las
 from sidecar.cpu_sharing.share import Share
-from sidecar.node.container import Entry, Rules
+from sidecar.node.container import Container, Rules
 
 
 def las_rules(shrinking: Shrinking, cores: float) -> LasRules:
@@ -59,14 +59,14 @@ class Sharing:
         if shrinking is not None and rules is not None:
             self.las = Las(las_rules(shrinking, rules.capacity.vcores))
 
-    def join(self, entry: Entry, now_s: float, story: Story = NEW) -> list[LasCommand]:
+    def join(self, container: Container, now_s: float, story: Story = NEW) -> list[LasCommand]:
         """Take in a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
         if self.las is None or self.shrinking is None:
             return []
-        vcores = float(entry.start.resources.vcores)
-        if entry.start.am and self._am_vcores is not None:
+        vcores = float(container.start.resources.vcores)
+        if container.start.am and self._am_vcores is not None:
             vcores = self._am_vcores
-        return self.las.handle(Joined(entry.id, vcores, self.way(entry), now_s, self.whole, story))
+        return self.las.handle(Joined(container.id, vcores, self.way(container), now_s, self.whole, story))
 
     def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
         """Take in that a container became guaranteed."""
@@ -96,11 +96,11 @@ class Sharing:
         """Return when a turn is wanted at the latest."""
         return self.las.deadline_s() if self.las is not None else None
 
-    def way(self, entry: Entry) -> Way:
+    def way(self, container: Container) -> Way:
         """Return how a container gives way."""
-        if self.shrinking is None or not entry.yields or entry.start.am:
+        if self.shrinking is None or not container.yields or container.start.am:
             return Way.NONE
-        return self.shrinking.way(replace(entry.view(), kind=Kind.QUEUEABLE))
+        return self.shrinking.way(replace(container.view(), kind=Kind.QUEUEABLE))
 
     def share(self, container_id: str) -> Share | None:
         """Return what the machine knows of a container."""
@@ -110,10 +110,10 @@ class Sharing:
         """Return what the machine knows of all containers."""
         return self.las.shares if self.las is not None else {}
 
-    def view(self, entry: Entry) -> ContainerView:
+    def view(self, container: Container) -> ContainerView:
         """Return a container as the policies see it, with what was measured."""
-        share = self.share(entry.id)
-        return entry.view(share.attained_s if share else None, self.memory_used_mb.get(entry.id))
+        share = self.share(container.id)
+        return container.view(share.attained_s if share else None, self.memory_used_mb.get(container.id))
 
     def spread_s(self) -> float:
         """Return the standard deviation of attained service (Kairos §4.3.3)."""

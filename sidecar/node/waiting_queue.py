@@ -175,10 +175,12 @@ class WaitingQueue:
 
     def head(self, now_s: float) -> Waiting | None:
         """Return the start that is next; equal keys go by arrival, then by id."""
+        if not self._line:
+            return None
         places = self._fresh(now_s)
-        if self._head is None and places:
-            self._head = _Line(places, len(self._precedences) > 1).next()
-        return self._head.now() if self._head is not None else None
+        if self._head is None:
+            self._head = places[0] if len(places) == 1 else _Line(places, len(self._precedences) > 1).next()
+        return self._head.now()
 
     def in_order(self, now_s: float) -> list[Waiting]:
         """Return all starts in the order in which they would start if nothing else came, the next one first."""

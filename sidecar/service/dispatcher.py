@@ -39,7 +39,7 @@ class Dispatcher:
 
     def _handle(self, event: NodeEvent) -> None:
         commands = self.node.handle(event)
-        changed = self.node.take_changed()
+        changed = self.node.state.take_changed()
         if self.journal is not None:
             self.journal.write_changes(changed, commands)
         handlers = self.commands.handlers
@@ -66,15 +66,15 @@ class Dispatcher:
         metrics.connections.set(gates.clients())
         metrics.sessions.set(len(gates.sessions.kept()))
         metrics.journal_failures.set(self.journal.failures if self.journal is not None else 0)
-        metrics.queue_length.set(len(node.queue))
-        metrics.queue_bytes.set(node.queue.bytes)
+        metrics.queue_length.set(len(node.state.queue))
+        metrics.queue_bytes.set(node.state.queue.bytes)
         for kind in (GUARANTEED, QUEUEABLE, FOREIGN):
-            metrics.running.labels(kind).set(sum(1 for e in node.using() if e.kind == kind))
-        metrics.set_targets(node.targets)
+            metrics.running.labels(kind).set(sum(1 for e in node.state.using() if e.kind == kind))
+        metrics.set_targets(node.state.targets)
         metrics.shrunk.set(len(self.resizing.small()) if self.resizing else 0)
-        metrics.attained_sd_s.set(node.sharing.spread_s())
-        metrics.free_physical_mb.set(node.free_physical_mb or 0)
-        metrics.set_use(node.rules.capacity, node.used(GUARANTEED), node.used(QUEUEABLE, FOREIGN))
+        metrics.attained_sd_s.set(node.state.sharing.spread_s())
+        metrics.free_physical_mb.set(node.state.free_physical_mb or 0)
+        metrics.set_use(node.state.rules.capacity, node.state.used(GUARANTEED), node.state.used(QUEUEABLE, FOREIGN))
 
     async def close(self) -> None:
         """Close all connections and end all tasks."""

@@ -14,8 +14,8 @@ from sidecar.cpu_sharing.events import Squeezed
 from sidecar.memory.cgroup_fence import Fence, FenceLimits, default_daemon_cores, fence_mb
 from sidecar.memory.memory_guard import Alarm, GuardCommand, Held, Kill, Memory, MemoryGuard, Reclaim, Squeeze
 from sidecar.memory.pressure import Gauge, group_memory
-from sidecar.node.container import USING
 from sidecar.node.events import KillAsked
+from sidecar.node.phases import USING
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.resize_executor import ResizeExecutor, Undoes
@@ -41,13 +41,13 @@ class Monitor:
         while True:
             if self.resizing is not None:
                 self._measure(self.resizing)
-            shrinking = self.dispatcher.node.sharing.shrinking
+            shrinking = self.dispatcher.node.state.sharing.shrinking
             every_s = self.dispatcher.settings.measure_s
             await asyncio.sleep(every_s if shrinking is None else min(every_s, shrinking.quantum_s / _MOMENTS))
 
     def _measure(self, resizing: ResizeExecutor) -> None:
         resizing.measure()
-        sharing = self.dispatcher.node.sharing
+        sharing = self.dispatcher.node.state.sharing
         for container_id, usage in resizing.usages.items():
             if usage.memory_mb is not None and sharing.share(container_id) is not None:
                 sharing.memory_used_mb[container_id] = usage.memory_mb
@@ -100,14 +100,14 @@ class Monitor:
                 container_id=entry.id,
                 kind=entry.kind,
                 allocated_mb=entry.start.resources.memory_mb,
-                used_mb=node.sharing.memory_used_mb.get(entry.id),
-                attained_s=node.sharing.view(entry).attained_s or 0.0,
+                used_mb=node.state.sharing.memory_used_mb.get(entry.id),
+                attained_s=node.state.sharing.view(entry).attained_s or 0.0,
                 shrunk=entry.id in small,
-                killable=node.killable(entry),
+                killable=node.endings.killable(entry),
                 am=entry.start.am,
                 started_s=entry.started_s or entry.arrived_s,
             )
-            for entry in node.entries.values()
+            for entry in node.state.containers.values()
             if entry.phase in USING
         )
 

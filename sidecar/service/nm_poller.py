@@ -49,7 +49,7 @@ class NodeManagerPoller:
         self._report_state()
         if listed is None:
             return False
-        events = compare(listed, self._node.entries, dispatcher.commands.ended, watcher.seen(), time.time())
+        events = compare(listed, self._node.state.containers, dispatcher.commands.ended, watcher.seen(), time.time())
         for event in events:
             if isinstance(event, Ended):
                 dispatcher.metrics.ends.labels("nodemanager").inc()
@@ -66,9 +66,9 @@ class NodeManagerPoller:
     def _report_state(self) -> None:
         """Tell the node machine, and the proxy at once, whether the NodeManager accepts starts."""
         why = self._liveness.why or (self._rest.why if self._rest.stalled else "")
-        if why == self._node.nm_down:
+        if why == self._node.state.nm_down:
             return
-        changed = bool(why) != bool(self._node.nm_down)
+        changed = bool(why) != bool(self._node.state.nm_down)
         self._dispatcher.put(NodeManagerState(why, time.time()))
         if changed:
             self._dispatcher.reporter.changed()

@@ -128,7 +128,7 @@ class NodeCommands:
         if self._resizing is None:
             self._gates.queue.put(Resized(command.container_id, "there is no resizer", time.time()))
             return
-        share = self._node.sharing.share(command.container_id)
+        share = self._node.state.sharing.share(command.container_id)
         if share is not None and not share.running and not isinstance(command, Restore):
             self._metrics.preemptions.labels(share.way).inc()
             self._metrics.work_saved_s.inc(max(0.0, share.attained_s - share.saved_s))
@@ -147,7 +147,7 @@ class NodeCommands:
         metrics.events.labels(event.kind).inc()
         if event.kind is EventKind.SHED:
             metrics.sheds.labels(event.cause).inc()
-        entry = self._node.entries.get(event.container_id)
+        entry = self._node.state.containers.get(event.container_id)
         if event.kind is EventKind.STARTED and entry is not None and entry.kind == QUEUEABLE:
             metrics.queueing_s.observe(event.waited_s)
         details = {"waited_s": round(event.waited_s, 3), "why": event.reason}

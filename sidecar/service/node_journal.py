@@ -35,7 +35,7 @@ class NodeJournal:
         self, path: Path, node_name: str, node: Node, identity: Identity, unacknowledged: Iterable[ContainerEvent]
     ) -> None:
         self._node, self._node_name, self._identity = node, node_name, identity
-        self._file = Journal(path, lambda: all_lines(node, node_name, identity.boot, unacknowledged))
+        self._file = Journal(path, lambda: all_lines(node.state, node_name, identity.boot, unacknowledged))
         self._written: dict[str, Story] = {}
         """Container to the CPU time that was written last."""
 
@@ -62,13 +62,13 @@ class NodeJournal:
 
     def write_changes(self, changed: Iterable[str], commands: Sequence[Command]) -> None:
         """Write what changed, before anything leaves that rests on it."""
-        lines = [line_of(self._node, container_id) for container_id in changed]
+        lines = [line_of(self._node.state, container_id) for container_id in changed]
         lines += [event_line(command.event) for command in commands if isinstance(command, Tell)]
         self._file.write(lines)
 
     def write_attained(self) -> None:
         """Write the CPU time that running containers have attained since it was written last."""
-        shares = self._node.sharing.shares()
+        shares = self._node.state.sharing.shares()
         attained = {container_id: share.story() for container_id, share in shares.items() if share.resizable}
         changed = {cid: story for cid, story in attained.items() if self._written.get(cid) != story}
         self._written = attained

@@ -13,7 +13,7 @@ from sidecar.node.node import Node
 def handle_ack(ack: Ack, node: Node, queue: EventQueue) -> bool:
     """Pass the proxy's orders to the node machine; return whether the node should report again at once."""
     now_s = time.time()
-    drain_changed = ack.drain is not None and ack.drain != node.drains.get("yarn", "")
+    drain_changed = ack.drain is not None and ack.drain != node.state.drains.get("yarn", "")
     if drain_changed and ack.drain is not None:
         queue.put(Drain(bool(ack.drain), ack.drain, now_s, "yarn"))
     if ack.drop:

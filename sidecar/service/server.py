@@ -38,6 +38,7 @@ from sidecar.memory.pressure import Gauge
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Drain, Ended, Physical, Retuned
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.recovery import Restored
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader
@@ -117,12 +118,14 @@ class Sidecar:
             sharing.whole = chosen.resizer.pauses_only
         return Node(
             rules,
-            policies.order_key,
-            policies.victims,
+            NodePolicies(
+                policies.order_key,
+                policies.victims,
+                policies.bypass_limit_s,
+                policies.order_steady,
+                policies.grace_s,
+            ),
             sharing,
-            policies.bypass_limit_s,
-            policies.order_steady,
-            policies.grace_s,
         )
 
     def _nm_client(self, url: str) -> RestClient:
@@ -137,7 +140,7 @@ class Sidecar:
     def _assemble(self, chosen: Chosen) -> tuple[Dispatcher, Status]:
         settings, place, metrics, queue = self.settings, self.place, self.metrics, self.queue
         resizing = None
-        if chosen.resizer is not None and self.node.sharing.las is not None:
+        if chosen.resizer is not None and self.node.state.sharing.las is not None:
             resizing = ResizeExecutor(chosen.resizer, self._guardian, metrics, queue.put, self._oom_score)
 
         def process_found(container_id: str, pid: int, began_s: float) -> None:
@@ -214,7 +217,7 @@ class Sidecar:
     # Settings
 
     def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
-        self.policies.current, kept = takeable(wanted, self.policies.current, self.node.sharing)
+        self.policies.current, kept = takeable(wanted, self.policies.current, self.node.state.sharing)
         shrinking = self.policies.current.shrinking()
         if shrinking is not None:
             self.queue.put(Retuned(shrinking, now_s))
@@ -236,7 +239,7 @@ class Sidecar:
         self.queue.put(Ended(container_id, time.time()))
 
     def _oom_score(self, container_id: str) -> int:
-        entry = self.node.entries.get(container_id)
+        entry = self.node.state.containers.get(container_id)
         return self.settings.oom_score_queueable if entry is not None and entry.yields else 0
 
     # Parts of run()
@@ -301,7 +304,7 @@ class Sidecar:
     async def _end(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """Shed held starts, give all limits back, send a last report, close everything; within seconds."""
         dispatcher = self.dispatcher
-        log.info(STOPPING, node=self.identity.node_id, held=len(self.node.queue))
+        log.info(STOPPING, node=self.identity.node_id, held=len(self.node.state.queue))
         dispatcher.gates.stopping = True
         if self._redirect is not None and not self._handing_over:
             await asyncio.to_thread(self._redirect.remove)

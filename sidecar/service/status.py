@@ -54,7 +54,7 @@ class Limitations:
         if self._journal is not None and self._journal.why:
             texts.append(f"a restart forgets what it held: {self._journal.why}")
         no_journal = NO_JOURNAL if self._journal is None else ""
-        rest = (self._gates.node.nm_down, self._nm_rest.why, no_journal)
+        rest = (self._gates.node.state.nm_down, self._nm_rest.why, no_journal)
         return texts + [text for text in dict.fromkeys(rest) if text]
 
 
@@ -87,7 +87,7 @@ class Status:
 
     def health(self, nm_answers: bool | None, proxy_answers: bool | None) -> Health:
         """Return whether all is well. nm_answers: of the NodeManager's REST; None: nobody was asked yet."""
-        nodemanager = False if self._node.nm_down else nm_answers
+        nodemanager = False if self._node.state.nm_down else nm_answers
         fine = nodemanager is not False and proxy_answers is not False
         return Health(
             status="ok" if fine else "degraded",

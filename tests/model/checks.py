@@ -80,7 +80,7 @@ def _kinds_agree(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
             assert at_rm[number].opportunistic == (live.kind is Kind.QUEUEABLE), live
             assert at_rm[number].version == live.version
     for site in run.sites.values():
-        for entry in site.node.entries.values():
+        for entry in site.node.state.containers.values():
             promoted = attempt.live.get(entry.id)
             if entry.kind == "G" and promoted is not None and entry.grant is not None:
                 assert promoted.kind is Kind.GUARANTEED, "the sidecar knows more than the proxy"

@@ -23,9 +23,11 @@ from sidecar.gate.gate import Gate, start_body
 from sidecar.gate.start_messages import outcome_of
 from sidecar.node import events as ev
 from sidecar.node import journal_records
-from sidecar.node.container import Phase, Rules
+from sidecar.node.container import Rules
 from sidecar.node.nm_reconcile import Listed, NmList, compare
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
+from sidecar.node.phases import Phase
 from sidecar.node.recovery import Restored
 from sidecar.node.report_view import fill_report
 
@@ -120,7 +122,7 @@ class Site:
     def boot(self) -> None:
         """Start the sidecar for the first time."""
         rules = Rules(capacity=self.size, reserve_mb=0)
-        self.node = Node(rules, self.policies.order_key, self._victims, bypass_limit=self.policies.bypass_limit_s)
+        self.node = Node(rules, NodePolicies(self.policies.order_key, self._victims, self.policies.bypass_limit_s))
         self.journal = [journal_records.head_line(self.id, "boot", 0)]
 
     def crash(self) -> None:
@@ -158,7 +160,7 @@ class Site:
             )
             for p in self.running.values()
         ]
-        for event in compare(NmList(tuple(rows), self.now_s), self.node.entries, (), (), self.now_s):
+        for event in compare(NmList(tuple(rows), self.now_s), self.node.state.containers, (), (), self.now_s):
             self.tell(event)
 
     def _victims(
@@ -175,7 +177,9 @@ class Site:
                     self._obey_gate(link, gate_command)
             else:
                 commands = self.node.handle(item)
-                self.journal += [journal_records.line_of(self.node, cid) for cid in self.node.take_changed()]
+                self.journal += [
+                    journal_records.line_of(self.node.state, cid) for cid in self.node.state.take_changed()
+                ]
                 self.journal += [journal_records.event_line(c.event) for c in commands if isinstance(c, ev.Tell)]
                 for command in commands:
                     self._obey(command)
@@ -363,7 +367,7 @@ class Site:
 
     def look_at_processes(self) -> None:
         """See, as the sidecar's watcher does, which containers have no process."""
-        for entry in list(self.node.entries.values()):
+        for entry in list(self.node.state.containers.values()):
             if entry.phase is Phase.RUNNING and entry.id not in self.running:
                 self.tell(ev.Ended(entry.id, self.now_s))
 
@@ -390,7 +394,7 @@ class Site:
     def acknowledged(self, ack: Ack) -> None:
         self.tells = [e for e in self.tells if e.seq > ack.events_to]
         self.journal.append(journal_records.acked_line(ack.events_to))
-        if ack.drain is not None and ack.drain != self.node.drains.get("yarn", ""):
+        if ack.drain is not None and ack.drain != self.node.state.drains.get("yarn", ""):
             self.tell(ev.Drain(bool(ack.drain), ack.drain, self.now_s, "yarn"))
         if ack.drop:
             self.drop(tuple(ack.drop), ack.drop_reason)

@@ -64,7 +64,7 @@ class Loop(Run):
             check(self)
 
     def waiting(self) -> dict[str, int]:
-        return {site.id: len(site.node.queue) for site in self.sites.values()}
+        return {site.id: len(site.node.state.queue) for site in self.sites.values()}
 
     def running(self) -> dict[str, int]:
         return {site.id: len(site.running) for site in self.sites.values()}

@@ -29,7 +29,7 @@ def test_what_runs_becomes_guaranteed_everywhere_and_comes_to_rest() -> None:
     attempt = run.coordinator.attempts[am.attempt_id]
     assert [live.kind for live in attempt.live] == [Kind.GUARANTEED] * 6
     assert [c.opportunistic for c in run.rm.app(1).containers.values()] == [False] * 6
-    entries = [entry for site in run.sites.values() for entry in site.node.entries.values()]
+    entries = [entry for site in run.sites.values() for entry in site.node.state.containers.values()]
     assert [entry.kind for entry in entries] == ["G"] * 6
     assert not [p for site in run.sites.values() for p in site.running.values() if p.opportunistic]
     run.restart_rm()

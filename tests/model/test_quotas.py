@@ -62,7 +62,7 @@ class Job:
         return Counter("Q" if p.opportunistic else "G" for p in processes)
 
     def waiting(self) -> int:
-        return sum(len(site.node.queue) for site in self.run.sites.values())
+        return sum(len(site.node.state.queue) for site in self.run.sites.values())
 
     def queueable(self) -> int:
         """Return what counts against the quota: asked for, waiting, running."""

@@ -80,7 +80,7 @@ class Restarts(RuleBasedStateMachine):
                 memory = site.memory()
                 assert not memory.entries
                 assert not memory.events
-                assert not site.node.to_release()
+                assert not site.node.state.to_release()
             assert not self.run.rm.app(self.am.number).containers
         finally:
             self.run.close()

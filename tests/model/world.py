@@ -160,7 +160,11 @@ class Run:
 
     def none_is_held_of(self, attempt_id: str) -> None:
         for site in self.sites.values():
-            held = [e.id for e in site.node.entries.values() if site.node.state(e.id) is ContainerState.WAITING]
+            held = [
+                e.id
+                for e in site.node.state.containers.values()
+                if site.node.state.held_state(e.id) is ContainerState.WAITING
+            ]
             assert not [cid for cid in held if ids.attempt_of_container(cid) == attempt_id]
 
     # What outlives the proxy
@@ -407,7 +411,9 @@ class Run:
                     self.start(am, container_id)
 
     def _quiet(self) -> bool:
-        return all(am.idle for am in self.ams) and not any(s.node.entries or s.running for s in self.sites.values())
+        return all(am.idle for am in self.ams) and not any(
+            s.node.state.containers or s.running for s in self.sites.values()
+        )
 
     def why_not_quiet(self) -> str:
         lines = ["it does not come to rest:"]
@@ -420,6 +426,7 @@ class Run:
                 lines.append(f"  entry {e.key.priority}: demand, g, q, pending {shares}, told {e.told}")
         for site in self.sites.values():
             lines.append(
-                f"{site.id}: {[(e.id, e.phase) for e in site.node.entries.values()]}, runs {list(site.running)}"
+                f"{site.id}: {[(c.id, c.phase) for c in site.node.state.containers.values()]}, "
+                f"runs {list(site.running)}"
             )
         return "\n".join(lines)

@@ -57,7 +57,7 @@ class OneNode:
     def run(self, until_s: float) -> tuple[int, float]:
         """Return the kills, and the part of the node's places that queueable containers had."""
         while self.now_s < until_s:
-            used = self.machine.used("Q").vcores
+            used = self.machine.state.used("Q").vcores
             self._limit()
             self._fill_up()
             self._guaranteed()
@@ -68,18 +68,18 @@ class OneNode:
         return self.kills, self.q_place_s / (until_s * PLACES)
 
     def _limit(self) -> None:
-        limit_mb = self.limit_mb(self.now_s, self.machine.used("G"))
+        limit_mb = self.limit_mb(self.now_s, self.machine.state.used("G"))
         vcores = None if limit_mb is None else float(PLACES)
         self._tell(Targeted(Targets(limit_q_mb=limit_mb, limit_q_vcores=vcores), (), (), self.now_s))
 
     def _fill_up(self) -> None:
-        while len(self.machine.queue) < 3:
+        while len(self.machine.state.queue) < 3:
             name = self._name("q")
             self._tell(Granted((grant(name, expected_s=Q_S, max_hold_s=1e9),), self.now_s))
             self._tell(arrived(name, self.now_s, expires_s=1e12))
 
     def _guaranteed(self) -> None:
-        running = sum(entry.kind == "G" for entry in self.machine.entries.values())
+        running = sum(entry.kind == "G" for entry in self.machine.state.containers.values())
         for _ in range(4):
             if self.rng.random() < self.rate(self.now_s) / 4 and running < PLACES:
                 running += 1

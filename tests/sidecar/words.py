@@ -11,6 +11,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind, Grant
 from sidecar.node.container import Rules
 from sidecar.node.events import Arrived, Start, Tell
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 
 APP = "application_1_0001"
 ATTEMPT = "appattempt_1_0001_000001"
@@ -50,7 +51,5 @@ def node(memory_mb: int = 2048, vcores: int = 2, grace_s: float = 0.0, **rules: 
     cfg = Killing(grace_s=grace_s)
     return Node(
         Rules(capacity, **(base | rules)),
-        by_arrival,
-        lambda need, run, at: victims(need, run, cfg, at),
-        grace_s=lambda: cfg.grace_s,
+        NodePolicies(by_arrival, lambda need, run, at: victims(need, run, cfg, at), grace_s=lambda: cfg.grace_s),
     )

@@ -62,7 +62,7 @@ class Quicksilver:
 
     def waiting(self) -> int:
         """Return how many starts wait in the sidecars' queues."""
-        return sum(len(site.node.queue) for site in self.sites.values())
+        return sum(len(site.node.state.queue) for site in self.sites.values())
 
     def counts(self) -> dict[str, int]:
         """Return what the sites' REST came to, and how often their sidecars shed by cause and had way made, by how."""

@@ -31,6 +31,7 @@ from sidecar.connections.gate_runner import GateRunner
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Drain, Dropped, Ended, Granted
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import fill_report
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader, Usage
@@ -214,7 +215,9 @@ class Site:
         sharing = Sharing(shrinking, rules)
         steady = policies.order_steady
         self.node = Node(
-            rules, policies.order_key, self._victims, sharing, policies.bypass_limit_s, steady, self._grace
+            rules,
+            NodePolicies(policies.order_key, self._victims, policies.bypass_limit_s, steady, self._grace),
+            sharing,
         )
         queue = EventQueue()
         self._processes = processes
@@ -326,5 +329,5 @@ class Site:
     async def _measure(self, resizing: ResizeExecutor) -> None:
         while True:
             resizing.measure()
-            shrinking, every_s = self.node.sharing.shrinking, self._wiring.settings.measure_s
+            shrinking, every_s = self.node.state.sharing.shrinking, self._wiring.settings.measure_s
             await asyncio.sleep(every_s if shrinking is None else min(every_s, shrinking.quantum_s / _MOMENTS))

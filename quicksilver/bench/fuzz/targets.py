@@ -142,7 +142,7 @@ class NodeGate:
         self.gate = Gate(self, ServicesMeta(), MAX_FRAME)
         self.gate._client.client_id = CLIENT_ID
 
-    def state(self, container_id: str) -> ContainerState | None:
+    def held_state(self, container_id: str) -> ContainerState | None:
         """Return the state of a held start."""
         return self.held.get(container_id)
 

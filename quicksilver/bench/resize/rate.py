@@ -34,6 +34,7 @@ from sidecar.cpu_sharing.events import Served
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Adopted, Event, Tick
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Resizer
 from sidecar.service.dispatcher import Dispatcher
@@ -86,7 +87,11 @@ async def run(resizer: Resizer, stand_ins: Sequence[StandIn], cores: int, second
     settings = SidecarSettings(reserve_mb=0)
     capacity = Resources(_MEMORY_MB * len(stand_ins), cores)
     rules = settings.rules(capacity, _SETTINGS.extra)
-    node = Node(rules, lambda waiting, now_s: (), lambda need, running, now_s: [], Sharing(_SETTINGS, rules))
+    node = Node(
+        rules,
+        NodePolicies(lambda waiting, now_s: (), lambda need, running, now_s: []),
+        Sharing(_SETTINGS, rules),
+    )
     metrics = SidecarMetrics()
     queue = EventQueue()
     gates = GateRunner(node, settings, metrics, queue, connector(Address("127.0.0.1", 1)))
@@ -113,7 +118,7 @@ def _no_report(events: list[ContainerEvent]) -> Report:
 
 async def _all_ready(node: Node) -> None:
     until_s = time.monotonic() + _READY_S
-    while not all(share.ready for share in node.sharing.shares().values()):
+    while not all(share.ready for share in node.state.sharing.shares().values()):
         if time.monotonic() > until_s:
             raise BenchError(f"not all containers were in hand within {_READY_S:g} s", place="rate")
         await asyncio.sleep(0.02)
@@ -124,12 +129,12 @@ class Turns:
 
     def __init__(self, node: Node) -> None:
         self._node, self._now_s = node, time.time()
-        self._cpu_s = dict.fromkeys(node.sharing.shares(), 0.0)
+        self._cpu_s = dict.fromkeys(node.state.sharing.shares(), 0.0)
 
     def next(self) -> tuple[Event, Event]:
         """Return the two events of a turn: what was measured, and the time."""
         self._now_s += _SETTINGS.quantum_s
-        running = [cid for cid, share in self._node.sharing.shares().items() if share.running]
+        running = [cid for cid, share in self._node.state.sharing.shares().items() if share.running]
         for container_id in running:
             self._cpu_s[container_id] += _SETTINGS.quantum_s
         return Served({cid: self._cpu_s[cid] for cid in running}, self._now_s), Tick(self._now_s)

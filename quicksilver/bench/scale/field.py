@@ -124,7 +124,7 @@ class _Field:
         self._filling.append((masters, running))
         self._filled += tasks
         end_s = time.monotonic() + _SETTLE_S
-        while (there := sum(len(site.node.entries) for site in self._sites)) < self._filled:
+        while (there := sum(len(site.node.state.containers) for site in self._sites)) < self._filled:
             if running.done() or time.monotonic() > end_s:
                 raise FieldError(f"of {self._filled} containers {there} are at their nodes after {_SETTLE_S:g} s")
             await asyncio.sleep(_POLL_S)

@@ -19,6 +19,7 @@ from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Shrink
 from sidecar.node import events as ev
 from sidecar.node.container import Rules
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import picture
 from sidecar.node.sharing import Sharing
 
@@ -108,12 +109,14 @@ class Site:
         rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=10 * report_s)
         self.node = Node(
             rules,
-            policies.order_key,
-            self._victims,
+            NodePolicies(
+                policies.order_key,
+                self._victims,
+                policies.bypass_limit_s,
+                policies.order_steady,
+                lambda: policies.grace_s,
+            ),
             Sharing(shrinking, rules),
-            policies.bypass_limit_s,
-            policies.order_steady,
-            grace_s=lambda: policies.grace_s,
         )
         self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
@@ -146,7 +149,7 @@ class Site:
 
     def _look_ahead(self) -> None:
         """Have time told when a quantum is over, or one that stands still has waited long enough."""
-        at_s = self.node.sharing.deadline_s()
+        at_s = self.node.state.sharing.deadline_s()
         if at_s is not None and at_s != self._turn_s:
             self._turn_s = at_s
             self._world.later(max(0.0, at_s - self._world.now_s), self._turn)
@@ -178,12 +181,12 @@ class Site:
     def at_rest(self) -> bool:
         """Whether the node has no containers, and nothing to tell: nothing changes until something comes."""
         node = self.node
-        return not (node.entries or node.announced or node.unwanted or self.told or self.running)
+        return not (node.state.containers or node.state.announced or node.state.unwanted or self.told or self.running)
 
     def _stir(self) -> None:
         """Learn what the proxy wants of an empty node when something comes: while it is empty, nobody tells it."""
         node = self.node
-        if node.entries or node.announced:
+        if node.state.containers or node.state.announced:
             return
         targets = self._world.stirred(self.id)
         if targets is not None:
@@ -202,13 +205,13 @@ class Site:
     def start(self, start: ev.Start) -> None:
         """Take in a start of an application master, which has a session then."""
         self._stir()
-        if start.attempt_id not in self.node.sessions:
+        if start.attempt_id not in self.node.state.sessions:
             self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
         self.tell(ev.Arrived(start, self._world.now_s))
         self._world.changed(self.id)
 
     def _begin(self, container_id: str) -> None:
-        now_s, entry = self._world.now_s, self.node.entries.get(container_id)
+        now_s, entry = self._world.now_s, self.node.state.containers.get(container_id)
         if entry is None:
             return  # its application is over
         assert container_id not in self.running, f"{container_id} started twice"

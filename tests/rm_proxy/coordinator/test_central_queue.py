@@ -329,7 +329,7 @@ def test_all_of_two_jobs_run_through_few_slots(seed: int) -> None:
                 names = tuple(rng.sample([f"host{n}" for n in range(1, len(run.sites) + 1)], rng.randrange(2)))
                 am.ask(Want(0, 20, names, tuple(f"/r{int(n[-1]) % 2}" for n in names), 1024))
         run.round()
-        busiest = max(len(site.node.entries) for site in run.sites.values())
+        busiest = max(len(site.node.state.containers) for site in run.sites.values())
         assert slots == 0 or busiest <= slots
     run.settle()
     assert fell == []

@@ -52,7 +52,7 @@ class Holding:
         self.held: dict[str, ContainerState] = {}
         self.known: set[str] = set()
 
-    def state(self, container: str) -> ContainerState | None:
+    def held_state(self, container: str) -> ContainerState | None:
         return self.held.get(container)
 
     def held_by(self, attempt: str) -> list[tuple[str, Resources]]:

@@ -50,7 +50,7 @@ def test_what_runs_is_reckoned_with_anew() -> None:
 def test_what_waits_is_reckoned_with_anew() -> None:
     full = busy()
     assert durations(tell(full, 0, (10, 3.0, 1.0))) == {"r": 10.0, "q": 3.0}
-    (waiting,) = full.queue
+    (waiting,) = full.state.queue
     assert (waiting.view.expected_s, waiting.view.spread_s) == (3.0, 1.0)
     assert durations(tell(full, 0, (10, 5.0, 1.0), app_id="application_1_0009")) == {"r": 10.0, "q": 3.0}
 
@@ -75,7 +75,7 @@ def test_forecasts_stay_finite_and_the_queue_whole(news: list[tuple[int, float, 
     full = busy()
     for now_s, one in enumerate(news):
         report = tell(full, now_s, one)
-        assert 0 <= report.queued_s < 1e9 and report.queue_length == len(full.queue) == 1
+        assert 0 <= report.queued_s < 1e9 and report.queue_length == len(full.state.queue) == 1
 
 
 @pytest.mark.parametrize("field", ["expected_s", "spread_s"])

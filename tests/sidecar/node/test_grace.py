@@ -54,7 +54,7 @@ def test_the_next_to_end_is_waited_for_once() -> None:
     full = busy(6.5, 6.0)
     full.handle(arrived("g1", 5, q=False))
     full.handle(arrived("g2", 5.1, q=False))
-    assert {cid: full.entries[cid].awaited_by for cid in ("q1", "q2")} == {"q1": "g2", "q2": "g1"}
+    assert {cid: full.state.containers[cid].awaited_by for cid in ("q1", "q2")} == {"q1": "g2", "q2": "g1"}
     assert Forward("g1") in full.handle(Ended("q2", 6))
     assert Forward("g2") in full.handle(Ended("q1", 6.4))
 
@@ -73,7 +73,7 @@ def test_the_others_are_killed_at_once() -> None:
     play(busy(20.0, 30.0), (arrived("g", 5, q=False), killed(5, "q2", 5, "makes room for g")))
     big = busy(6.0, 20.0, 30.0)
     assert big.handle(arrived("g", 5, q=False, resources=Resources(2048, 2))) == killed(7, "q3", 5, "makes room for g")
-    assert big.entries["q1"].awaited_by == "g"
+    assert big.state.containers["q1"].awaited_by == "g"
     assert Forward("g") not in big.handle(KillOver("q3", True, "", 5.2))
     assert Forward("g") in big.handle(Ended("q1", 6))
 
@@ -86,7 +86,7 @@ def test_who_is_not_waited_for_any_more_runs_on() -> None:
     full = busy(6.0, 20.0)
     full.handle(arrived("g", 5, q=False))
     assert full.handle(Withdrawn("g", 5.5)) == []
-    assert full.entries["q1"].awaited_by == ""
+    assert full.state.containers["q1"].awaited_by == ""
     assert full.handle(Tick(7)) == []
 
 

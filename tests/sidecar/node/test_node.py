@@ -39,6 +39,7 @@ from sidecar.node.events import (
     Withdrawn,
 )
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import containers
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, start, told
@@ -154,9 +155,9 @@ def test_a_kill_that_fails_lets_the_guaranteed_through_and_still_counts_the_vict
     failed.handle(arrived("g", 5, q=False))
     commands = failed.handle(KillOver("q2", False, "no session", 6))
     assert Forward("g") in commands
-    assert failed.used() == Resources(3072, 3)
+    assert failed.state.used() == Resources(3072, 3)
     assert failed.handle(Ended("q2", 9)) == [Unwatch("q2")]
-    assert failed.used() == Resources(2048, 2)
+    assert failed.state.used() == Resources(2048, 2)
 
 
 def test_guaranteed_passes_when_killing_cannot_help() -> None:
@@ -179,8 +180,8 @@ def test_without_vcores_only_memory_counts() -> None:
     roomy = node(4096, 1, count_vcores=False)
     for name in ("g1", "g2", "g3"):
         assert Forward(name) in roomy.handle(arrived(name, 1, q=False))
-    assert roomy.obstacle(Resources(1024, 4), 1) == ""
-    assert roomy.obstacle(Resources(2048, 1), 1) == "waits for memory: 2048 MB wanted, 1024 MB free"
+    assert roomy.room.obstacle(Resources(1024, 4), 1) == ""
+    assert roomy.room.obstacle(Resources(2048, 1), 1) == "waits for memory: 2048 MB wanted, 1024 MB free"
 
 
 def test_kill_while_starting_waits_for_the_answer() -> None:
@@ -251,7 +252,7 @@ def test_a_dropped_announcement_is_not_held() -> None:
     dropped.handle(Dropped(("q8",), "released", 2))
     told_off = told(3, "q8", EventKind.STOPPED, 3, reason="released")
     assert dropped.handle(arrived("q8", 3)) == [Hold("q8"), told_off]
-    assert "q8" not in dropped.entries
+    assert "q8" not in dropped.state.containers
     assert dropped.handle(Tick(4)) == []
 
 
@@ -400,7 +401,7 @@ def test_a_repeated_start_is_answered_as_the_first() -> None:
     assert again.handle(arrived("q8", 3)) == [Hold("q8")]
     assert again.handle(arrived("q1", 3)) == [Forward("q1")]  # the NodeManager says that it runs
     assert again.handle(Answered("q1", *GOOD, 4)) == []
-    assert again.used() == Resources(2048, 2)
+    assert again.state.used() == Resources(2048, 2)
 
 
 def test_master_that_closes_before_its_start_was_decided() -> None:
@@ -467,7 +468,7 @@ def test_adopted_containers_count() -> None:
     before = node()
     assert before.handle(Adopted("x", APP, Resources(512, 1), False, 1)) == [Watch("x", APP)]
     assert before.handle(Adopted("x", APP, Resources(512, 1), False, 2)) == []
-    assert before.used() == Resources(512, 1)
+    assert before.state.used() == Resources(512, 1)
 
 
 def test_announcements_are_bounded_and_forgotten() -> None:
@@ -475,22 +476,23 @@ def test_announcements_are_bounded_and_forgotten() -> None:
     commands = many.handle(Granted((grant("a"), grant("b"), grant("c")), 0))
     assert commands == [Warn("a", "more than 2 announced: the oldest is forgotten")]
     many.handle(Tick(10))
-    assert not many.announced
+    assert not many.state.announced
 
 
 @pytest.mark.parametrize(("phase", "expected"), [("waiting", ContainerState.WAITING), ("running", None)])
 def test_state_for_the_gate(phase: str, expected: ContainerState | None) -> None:
     shown = busy()
     shown.handle(arrived("q8", 2))
-    assert shown.state("q8" if phase == "waiting" else "q1") is expected
-    assert [name for name, _ in shown.held_by(ATTEMPT)] == ["q8"]
+    assert shown.state.held_state("q8" if phase == "waiting" else "q1") is expected
+    assert [name for name, _ in shown.state.held_by(ATTEMPT)] == ["q8"]
 
 
 def test_what_jobs_have_left_is_renewed_while_they_wait() -> None:
     """Under srpt: job b has less left than a by the time that a place is free, though its grant said more."""
     srpt = Policies.load({"order": {"policy": "srpt"}})
     full = Node(
-        Rules(Resources(1024, 1), reserve_mb=0, settle_s=0.0), srpt.order_key, lambda *_: [], None, srpt.bypass_limit_s
+        Rules(Resources(1024, 1), reserve_mb=0, settle_s=0.0),
+        NodePolicies(srpt.order_key, lambda *_: [], srpt.bypass_limit_s),
     )
     other = "application_1_0002", "appattempt_1_0002_000001"
     full.handle(SessionUp(ATTEMPT, 0))

@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
-from sidecar.node.container import Phase
 from sidecar.node.events import (
     Answered,
     Command,
@@ -37,6 +36,7 @@ from sidecar.node.events import (
     Watch,
     Withdrawn,
 )
+from sidecar.node.phases import Phase
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
 
 LAST = {EventKind.ENDED, EventKind.SHED, EventKind.KILLED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST}
@@ -88,7 +88,7 @@ class NodeMachine(RuleBasedStateMachine):
             case Launch(cid, attempt, payload):
                 assert cid in self.held
                 assert (attempt, payload) == (ATTEMPT, b"launch")
-                assert cid == self.forced or self.node.used().fits(CAPACITY), "started without room"
+                assert cid == self.forced or self.node.state.used().fits(CAPACITY), "started without room"
                 self.unanswered.append(cid)
             case Kill(cid, _):
                 assert cid in self.alive, "killed before it was started"
@@ -182,19 +182,19 @@ class NodeMachine(RuleBasedStateMachine):
 
     @invariant()
     def queue_is_bounded_and_true(self) -> None:
-        waiting = {e.id for e in self.node.entries.values() if e.phase is Phase.WAITING}
-        assert waiting == {w.view.id for w in self.node.queue}
+        waiting = {e.id for e in self.node.state.containers.values() if e.phase is Phase.WAITING}
+        assert waiting == {w.view.id for w in self.node.state.queue}
         assert len(waiting) <= 4
-        assert self.node.queue.bytes == 6 * len(waiting) <= 30
+        assert self.node.state.queue.bytes == 6 * len(waiting) <= 30
 
     @invariant()
     def who_uses_the_node_is_watched(self) -> None:
-        assert self.watched == {e.id for e in self.node.using()}
+        assert self.watched == {e.id for e in self.node.state.using()}
 
     @invariant()
     def nothing_fits_that_waits(self) -> None:
-        head = self.node.queue.head(self.now_s)
-        assert head is None or self.node.obstacle(head.view.resources, self.now_s)
+        head = self.node.state.queue.head(self.now_s)
+        assert head is None or self.node.room.obstacle(head.view.resources, self.now_s)
 
     def teardown(self) -> None:
         """Let everything come to its end: then each held container has exactly one last event."""
@@ -219,7 +219,7 @@ class NodeMachine(RuleBasedStateMachine):
         for cid in self.held:
             assert len(LAST & set(self.told[cid])) == 1, (cid, self.told[cid])
         assert self.guaranteed - self.withdrawn <= self.forwarded
-        assert not [e for e in self.node.entries.values() if e.id in self.held or e.id in self.guaranteed]
+        assert not [e for e in self.node.state.containers.values() if e.id in self.held or e.id in self.guaranteed]
         assert not self.watched
         assert self.held <= self.settled | {c for c in self.held if self.told[c] == [EventKind.SHED]}
 
@@ -231,9 +231,9 @@ class PatientMachine(NodeMachine):
 
     @invariant()
     def who_is_waited_for_has_somebody_waiting(self) -> None:
-        for entry in self.node.entries.values():
+        for entry in self.node.state.containers.values():
             if entry.awaited_by:
-                assert self.node.entries[entry.awaited_by].phase is Phase.ROOM
+                assert self.node.state.containers[entry.awaited_by].phase is Phase.GRACE
 
 
 TestPatientNode = PatientMachine.TestCase

@@ -30,6 +30,7 @@ from sidecar.node.events import (
     Watch,
 )
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
 from tests.playbook import play
@@ -94,9 +95,9 @@ def test_the_memory_guard_and_a_drain_leave_it() -> None:
     made.handle(promoted(2, "a"))
     assert made.handle(KillAsked("a", "memory is out", 3)) == []
     assert made.handle(Drain(True, "maintenance", 4)) == []
-    entry = made.entries["a"]
-    assert not made.killable(entry)
-    assert Held("a", entry.kind, 1024, killable=made.killable(entry)).kind == "G"
+    entry = made.state.containers["a"]
+    assert not made.endings.killable(entry)
+    assert Held("a", entry.kind, 1024, killable=made.endings.killable(entry)).kind == "G"
 
 
 def test_what_waits_or_is_being_killed_stays_as_it_is() -> None:
@@ -104,9 +105,9 @@ def test_what_waits_or_is_being_killed_stays_as_it_is() -> None:
     made.handle(Granted((grant("w"),), 2))
     made.handle(arrived("w", 2))
     assert made.handle(promoted(2, "w")) == []
-    assert made.entries["w"].kind == "Q"
+    assert made.state.containers["w"].kind == "Q"
     made.handle(arrived("g", 3, q=False))
-    (dying,) = [e for e in made.entries.values() if e.kill_reason]
+    (dying,) = [e for e in made.state.containers.values() if e.kill_reason]
     assert made.handle(promoted(4, dying.id)) == []
     assert dying.kind == "Q"
 
@@ -126,9 +127,9 @@ def test_its_place_stays_taken_until_it_ends() -> None:
 def test_one_that_was_taken_over_after_a_restart_is_promoted_too() -> None:
     made = node()
     made.handle(Adopted("a", APP, Resources(1024, 1), True, 1))
-    assert made.entries["a"].kind == "O"
+    assert made.state.containers["a"].kind == "O"
     assert made.handle(promoted(2, "a")) == []
-    assert made.entries["a"].kind == "G"
+    assert made.state.containers["a"].kind == "G"
 
 
 # Where containers share the cores
@@ -188,7 +189,11 @@ def test_a_squeeze_does_not_stop_it() -> None:
 def test_the_node_machine_pins_it_and_says_so() -> None:
     settings = LasSettings(quantum_s=10, extra=2)
     rules = Rules(Resources(8192, 1), shares_cpu=True, extra_vcores=2, reserve_mb=0, settle_s=0.0, nm_vcores=100)
-    made = Node(rules, by_arrival, lambda *_: POLICY.decide(*_[:2], settings, _[2]), Sharing(settings, rules))
+    made = Node(
+        rules,
+        NodePolicies(by_arrival, lambda *_: POLICY.decide(*_[:2], settings, _[2])),
+        Sharing(settings, rules),
+    )
     made.handle(SessionUp(ATTEMPT, 0))
     for name in "ab":
         made.handle(Granted((grant(name),), 0))
@@ -196,7 +201,7 @@ def test_the_node_machine_pins_it_and_says_so() -> None:
         made.handle(Answered(name, *GOOD, 0))
     commands = made.handle(promoted(1, "a"))
     assert not [c for c in commands if isinstance(c, Released)], "b needs the session"
-    share = made.sharing.share("a")
-    assert share is not None and share.pinned and made.sharing.way(made.entries["a"]) is Way.NONE
+    share = made.state.sharing.share("a")
+    assert share is not None and share.pinned and made.state.sharing.way(made.state.containers["a"]) is Way.NONE
     shown = container(made, "a", 1)
     assert shown is not None and shown.kind == "G" and shown.cores is None

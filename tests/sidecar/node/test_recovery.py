@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState, EventKind, Report
-from sidecar.node.container import Phase
 from sidecar.node.events import (
     Adopted,
     Answered,
@@ -47,6 +46,7 @@ from sidecar.node.journal_records import (
 )
 from sidecar.node.nm_reconcile import Listed, NmList, compare
 from sidecar.node.node import Node
+from sidecar.node.phases import KEPT, Phase
 from sidecar.node.recovery import Restored
 from sidecar.node.report_view import fill_report
 from tests.playbook import play
@@ -65,7 +65,7 @@ class Lives:
 
     def handle(self, event: Any) -> Sequence[Command]:
         commands = self.node.handle(event)
-        self.lines += [line_of(self.node, cid) for cid in self.node.take_changed()]
+        self.lines += [line_of(self.node.state, cid) for cid in self.node.state.take_changed()]
         self.lines += [event_line(c.event) for c in commands if isinstance(c, Tell)]
         return commands
 
@@ -112,10 +112,10 @@ def test_a_grant_is_known_again() -> None:
 
 def test_a_held_start_is_lost_and_a_repeated_one_is_answered() -> None:
     lives = lived(*held("a", "b", "c"))
-    assert lives.node.state("c") is ContainerState.WAITING
+    assert lives.node.state.held_state("c") is ContainerState.WAITING
     lost = lives.die(5)
     assert told(3 + LIFE + 1, "c", EventKind.LOST, 5, waited_s=4, reason="the sidecar restarted") in lost
-    assert "c" not in lives.node.entries
+    assert "c" not in lives.node.state.containers
     play(lives, (arrived("c", 6), [Hold("c")]), (Granted((grant("c"),), 7), []), (arrived("c", 8), [Hold("c")]))
     again = lives.die(9)
     assert not [c for c in again if isinstance(c, Tell)]
@@ -126,7 +126,7 @@ def test_what_was_lost_is_forgotten_with_its_token() -> None:
     lives = lived(*held("a", "b", "c"))
     lives.die(5)
     lives.handle(Tick(905.5))
-    assert not lives.node.over
+    assert not lives.node.state.over
     assert not lives.memory().over
 
 
@@ -138,7 +138,7 @@ def test_a_running_one_is_taken_over_with_its_times() -> None:
     lives = lived(*started("q"))
     play(lives)
     assert lives.die(10) == [Watch("q", APP)]
-    assert lives.node.used("Q") == Resources(1024, 1)
+    assert lives.node.state.used("Q") == Resources(1024, 1)
     play(
         lives,
         (
@@ -156,16 +156,17 @@ def test_a_running_one_is_taken_over_with_its_times() -> None:
 @pytest.mark.parametrize("there", [True, False])
 def test_a_start_without_an_answer_is_looked_up(there: bool) -> None:
     lives = lived(*held("q"))
-    assert lives.node.entries["q"].phase is Phase.STARTING
+    assert lives.node.state.containers["q"].phase is Phase.STARTING
     assert lives.die(5) == [Watch("q", APP)]
+    assert lives.node.state.containers["q"].phase is Phase.DOUBTFUL
     listed = (Listed(id="q", state="RUNNING"),) if there else ()
-    early = compare(NmList(listed, 6.0), lives.node.entries, (), (), 6.1)
+    early = compare(NmList(listed, 6.0), lives.node.state.containers, (), (), 6.1)
     assert early == ([Doubtful("q", True, 6.1)] if there else [])
-    assert compare(NmList(listed, 8.5), lives.node.entries, (), (), 8.6) == [Doubtful("q", there, 8.6)]
+    assert compare(NmList(listed, 8.5), lives.node.state.containers, (), (), 8.6) == [Doubtful("q", there, 8.6)]
     told_now = [c.event.kind for c in lives.handle(Doubtful("q", there, 8.6)) if isinstance(c, Tell)]
     assert told_now == [EventKind.STARTED if there else EventKind.LOST]
-    assert ("q" in lives.node.entries) is there
-    assert ("q" in lives.node.over) is not there
+    assert ("q" in lives.node.state.containers) is there
+    assert ("q" in lives.node.state.over) is not there
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "without an answer"])
@@ -174,17 +175,17 @@ def test_what_a_nodemanager_lost_that_died_with_the_sidecar_is_told(answered: bo
     lives.die(5)
     listed = NmList((Listed(id="q", state="SCHEDULED"),), 8.5, 6.0)
     for now_s in (8.5, 9.5, 19.4, 19.5):
-        for event in compare(listed, lives.node.entries, (), (), now_s):
+        for event in compare(listed, lives.node.state.containers, (), (), now_s):
             lives.handle(event)
     kinds = [event.kind for event in lives.memory().events.values()]
     assert kinds == [EventKind.HELD, EventKind.STARTED, EventKind.LOST]
-    assert "q" in lives.node.entries, "the NodeManager has it still"
+    assert "q" in lives.node.state.containers, "the NodeManager has it still"
 
 
 def test_a_repeated_guaranteed_start_goes_to_the_nodemanager_again() -> None:
     lives = lived(arrived("g", 1, q=False))
     lives.die(5)
-    assert lives.node.was_answered("g")
+    assert lives.node.state.was_answered("g")
     play(
         lives,
         (arrived("g", 6, q=False), [Forward("g")]),
@@ -210,19 +211,20 @@ def killed(*more: Any) -> Lives:
 
 def test_a_kill_whose_stop_may_not_have_gone_out_is_the_proxy_s_to_release() -> None:
     lives = killed()
-    victim = next(e.id for e in lives.node.entries.values() if e.phase is Phase.KILLING)
+    victim = next(e.id for e in lives.node.state.containers.values() if e.phase is Phase.KILLING)
     commands = lives.die(7)
+    assert lives.node.state.containers[victim].phase is Phase.STRANDED
     assert not [c for c in commands if isinstance(c, Tell)], "the kill was told before"
     assert [e.kind for e in lives.memory().events.values() if e.container_id == victim][-1] is EventKind.KILLED
-    assert list(lives.node.to_release()) == [victim]
-    assert lives.node.used("Q") == Resources(2048, 2), "it counts until it is gone"
+    assert list(lives.node.state.to_release()) == [victim]
+    assert lives.node.state.used("Q") == Resources(2048, 2), "it counts until it is gone"
     play(
         lives,
         (SessionUp(ATTEMPT, 8), [Kill(victim, ATTEMPT)]),
         (KillOver(victim, False, "no", 8.5), [*_warned(victim)]),
         (Ended(victim, 9), [Unwatch(victim)]),
     )
-    assert list(lives.node.to_release()) == []
+    assert list(lives.node.state.to_release()) == []
 
 
 def _warned(cid: str) -> list[Any]:
@@ -250,8 +252,8 @@ def test_what_the_nodemanager_started_without_the_sidecar_is_the_proxy_s_if_it_w
     lives.die(5)
     adopted = lives.handle(Adopted("q", APP, Resources(1024, 1), True, 6))
     assert [c.event.kind for c in adopted if isinstance(c, Tell)] == [EventKind.STARTED]
-    assert lives.node.entries["q"].kind == "Q"
-    assert not lives.node.announced
+    assert lives.node.state.containers["q"].kind == "Q"
+    assert not lives.node.state.announced
 
 
 def test_events_are_told_until_they_are_acknowledged() -> None:
@@ -266,7 +268,7 @@ def test_events_are_told_until_they_are_acknowledged() -> None:
 def test_a_line_that_was_not_finished_says_nothing() -> None:
     lives = lived(Granted((grant("p"), grant("q")), 0))
     lives.die(5, cut=3)
-    assert list(lives.node.announced) == ["p"]
+    assert list(lives.node.state.announced) == ["p"]
 
 
 @pytest.mark.parametrize(
@@ -297,14 +299,14 @@ def test_two_lives_know_what_one_would(steps: list[str], which: int) -> None:
     lives, now_s, number = Lives(memory_mb=4096, vcores=4), 1.0, 0
     for step in steps:
         now_s += 1.0
-        ids = sorted(lives.node.entries)
+        ids = sorted(lives.node.state.containers)
         pick = ids[which % len(ids)] if ids else "none"
         match step:
             case "grant":
                 number += 1
                 lives.handle(Granted((grant(f"q{number}"),), now_s))
-            case "arrive" if lives.node.announced:
-                lives.handle(arrived(next(iter(lives.node.announced)), now_s))
+            case "arrive" if lives.node.state.announced:
+                lives.handle(arrived(next(iter(lives.node.state.announced)), now_s))
             case "start":
                 lives.handle(Answered(pick, Outcome.STARTED, "", now_s))
             case "end":
@@ -323,17 +325,15 @@ def test_two_lives_know_what_one_would(steps: list[str], which: int) -> None:
             case "die":
                 before, untold = lives.node, set(lives.memory().events)
                 lives.die(now_s)
-                assert lives.node.used() == before.used()
-                assert list(lives.node.announced) == list(before.announced)
-                assert not len(lives.node.queue)
+                assert lives.node.state.used() == before.state.used()
+                assert list(lives.node.state.announced) == list(before.state.announced)
+                assert not len(lives.node.state.queue)
                 assert untold <= set(lives.memory().events)
     memory, of = lives.memory(), lives.node
-    anew = read("".join(f"{line}\n" for line in all_lines(of, "n:1", "boot", memory.events.values())))
+    anew = read("".join(f"{line}\n" for line in all_lines(of.state, "n:1", "boot", memory.events.values())))
     assert (anew.entries, anew.announced, anew.over) == (memory.entries, memory.announced, memory.over)
     assert anew.events == memory.events
-    assert set(memory.entries) == {
-        e.id for e in of.entries.values() if e.phase in ("waiting", "starting", "running", "killing")
-    }
+    assert set(memory.entries) == {e.id for e in of.state.containers.values() if e.phase in KEPT}
 
 
 def test_every_event_is_told_once_over_all_lives() -> None:

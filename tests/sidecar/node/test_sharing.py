@@ -31,6 +31,7 @@ from sidecar.node.events import (
     Watch,
 )
 from sidecar.node.node import Node
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
 from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, told
@@ -44,7 +45,9 @@ def shared(memory_mb: int = 8192, cores: int = 2, extra: float = 2, **more: Any)
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0, "nm_vcores": 100}
     rules = Rules(Resources(memory_mb, cores), shares_cpu=True, extra_vcores=extra, **(base | more))
     return Node(
-        rules, by_arrival, lambda need, run, at: POLICY.decide(need, run, settings, at), Sharing(settings, rules)
+        rules,
+        NodePolicies(by_arrival, lambda need, run, at: POLICY.decide(need, run, settings, at)),
+        Sharing(settings, rules),
     )
 
 
@@ -69,11 +72,11 @@ def full(**more: Any) -> Node:
 
 def test_more_start_than_there_are_cores_and_the_next_waits() -> None:
     node = full()
-    assert {e.id for e in node.using()} == {"a", "b", "c", "d"}
+    assert {e.id for e in node.state.using()} == {"a", "b", "c", "d"}
     node.handle(Granted((grant("e"),), 5))
     commands = node.handle(arrived("e", 5))
     assert not [c for c in commands if isinstance(c, Launch)]
-    assert node.obstacle(Resources(1024, 1), 5).startswith("waits for vcores")
+    assert node.room.obstacle(Resources(1024, 1), 5).startswith("waits for vcores")
     assert [c for c in node.handle(Ended("d", 6)) if isinstance(c, Launch)] == [Launch("e", ATTEMPT, b"launch")]
 
 
@@ -88,12 +91,12 @@ def test_a_newcomer_preempts_who_has_attained_most_and_a_freed_core_goes_to_the_
         Unwatch,
         Restore,
     ]
-    assert node.sharing.shares()["a"].times_shrunk == 1
+    assert node.state.sharing.shares()["a"].times_shrunk == 1
 
 
 def test_a_guaranteed_start_shrinks_at_once_and_kills_nobody() -> None:
     node = full()
-    running = {cid for cid, share in node.sharing.shares().items() if share.running}
+    running = {cid for cid, share in node.state.sharing.shares().items() if share.running}
     assert len(running) == 2
     commands = node.handle(arrived("g", 10, q=False))
     assert not [c for c in commands if isinstance(c, Kill)]
@@ -109,7 +112,7 @@ def test_a_guaranteed_start_kills_only_for_memory_who_attained_least() -> None:
     assert [c.container_id for c in commands if isinstance(c, Kill)] == ["b"]
     assert Forward("g") not in commands
     assert LetGo("b") in commands and commands.index(LetGo("b")) < commands.index(Kill("b", ATTEMPT))
-    assert "b" not in node.sharing.shares()
+    assert "b" not in node.state.sharing.shares()
 
 
 def test_beyond_what_the_nodemanager_believes_the_sidecar_chooses_who_is_killed() -> None:
@@ -129,9 +132,9 @@ def test_queueable_ones_stay_within_what_the_nodemanager_believes() -> None:
 
 def test_a_dying_container_is_let_go_so_that_it_can_end() -> None:
     node = full()
-    small = next(iter(node.sharing.las.shrunk())) if node.sharing.las else ""
+    small = next(iter(node.state.sharing.las.shrunk())) if node.state.sharing.las else ""
     commands = node.handle(Dying(small, 10))
-    assert LetGo(small) in commands and small not in node.sharing.shares()
+    assert LetGo(small) in commands and small not in node.state.sharing.shares()
     assert node.handle(Dying(small, 11)) == [], "once"
 
 
@@ -141,7 +144,7 @@ def test_memory_that_runs_short_stops_starts_and_a_chosen_one_is_killed() -> Non
     node.handle(Squeezed(True, "100 MB free", 1))
     node.handle(Granted((grant("b"),), 1))
     assert not [c for c in node.handle(arrived("b", 1)) if isinstance(c, Launch)]
-    assert node.obstacle(Resources(1024, 1), 1) == "waits for physical memory: 100 MB free"
+    assert node.room.obstacle(Resources(1024, 1), 1) == "waits for physical memory: 100 MB free"
     commands = node.handle(KillAsked("a", "memory runs out", 2))
     assert Kill("a", ATTEMPT) in commands and LetGo("a") in commands
     assert node.handle(KillAsked("a", "again", 3)) == [] and node.handle(KillAsked("x", "unknown", 3)) == []
@@ -153,33 +156,33 @@ def test_application_masters_and_types_that_are_left_alone_are_never_shrunk() ->
     node.handle(arrived("am", 0, q=False, am=True))
     run(node, "s", 1, app_type="spark")
     run(node, "q", 2)
-    ways = {cid: (share.way, share.vcores) for cid, share in node.sharing.shares().items()}
+    ways = {cid: (share.way, share.vcores) for cid, share in node.state.sharing.shares().items()}
     assert ways == {"am": (Way.NONE, 0.5), "s": (Way.NONE, 1), "q": (Way.SHRINK, 1)}
-    share = node.sharing.shares()["q"]
+    share = node.state.sharing.shares()["q"]
     assert share.cores == pytest.approx(0.5), "what the others left"
 
 
 def test_opportunistic_ones_of_before_are_shared_too() -> None:
     node = shared()
     commands = node.handle(Adopted("old", APP, Resources(1024, 1), True, 0))
-    assert Watch("old", APP) in commands and node.sharing.shares()["old"].way is Way.SHRINK
+    assert Watch("old", APP) in commands and node.state.sharing.shares()["old"].way is Way.SHRINK
     node.handle(Adopted("g", APP, Resources(1024, 1), False, 0))
-    assert node.sharing.shares()["g"].way is Way.NONE
+    assert node.state.sharing.shares()["g"].way is Way.NONE
 
 
 def test_time_is_wanted_for_the_quantum() -> None:
     node = full()
     at_s = node.deadline_s()
     assert at_s is not None and at_s <= 13
-    before = node.sharing.las.shrunk() if node.sharing.las else set()
+    before = node.state.sharing.las.shrunk() if node.state.sharing.las else set()
     commands = node.handle(Tick(at_s + 10))
     assert [type(c) for c in commands].count(Restore) >= 1 and before
 
 
 def test_what_people_see_of_a_shrunk_container() -> None:
     node = full()
-    assert node.sharing.las is not None
-    small = sorted(node.sharing.las.shrunk())[0]
+    assert node.state.sharing.las is not None
+    small = sorted(node.state.sharing.las.shrunk())[0]
     seen = container(node, small, 10)
     assert seen is not None and seen.state is ContainerState.SHRUNK
     assert (seen.cores, seen.times_shrunk, seen.shrunk_by != "", seen.why != "") == (0.05, 1, True, True)
@@ -198,15 +201,15 @@ def test_freezing_is_a_command_of_its_own() -> None:
 
 def test_without_a_shrinking_policy_nothing_is_shared() -> None:
     rules = Rules(Resources(8192, 2), reserve_mb=0, settle_s=0.0)
-    node = Node(rules, by_arrival, lambda need, run, at: [])
-    assert run(node, "a", 0) == [] and node.sharing.shares() == {} and node.sharing.spread_s() == 0
-    assert node.sharing.deadline_s() is None
+    node = Node(rules, NodePolicies(by_arrival, lambda need, run, at: []))
+    assert run(node, "a", 0) == [] and node.state.sharing.shares() == {} and node.state.sharing.spread_s() == 0
+    assert node.state.sharing.deadline_s() is None
 
 
 def test_the_end_of_a_container_tells_what_shrinking_saved_and_for_whom() -> None:
     node = full()
     node.handle(Served({"a": 7.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
-    by = node.sharing.shares()["a"].last_by
+    by = node.state.sharing.shares()["a"].last_by
     (end,) = [c.event for c in node.handle(Ended("a", 12)) if isinstance(c, Tell)]
     assert (end.kind, end.times_shrunk, end.cause) == (EventKind.ENDED, 1, by) and by in ("c", "d")
     assert end.saved_s == node_share_saved(full(), "a") and 0 < end.saved_s < 7.0
@@ -214,7 +217,7 @@ def test_the_end_of_a_container_tells_what_shrinking_saved_and_for_whom() -> Non
 
 
 def node_share_saved(node: Node, name: str) -> float:
-    return round(node.sharing.shares()[name].saved_s, 3)
+    return round(node.state.sharing.shares()[name].saved_s, 3)
 
 
 def test_a_kill_saves_nothing_and_names_its_cause() -> None:

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from policies.model import ContainerView, Kind, Resources
 from quicksilver.common.messages import EventKind, Report, Targets
 from sidecar.metrics import SidecarMetrics
-from sidecar.node.container import Phase
 from sidecar.node.events import (
     Answered,
     Command,
@@ -28,6 +27,7 @@ from sidecar.node.events import (
 )
 from sidecar.node.events import Tick as TickEvent
 from sidecar.node.node import Node
+from sidecar.node.phases import Phase
 from sidecar.node.report_view import containers, fill_report
 from sidecar.node.shedding import excess
 from sidecar.node.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
@@ -121,11 +121,11 @@ def test_limits_hold_as_long_as_the_proxy_is_heard() -> None:
     full.handle(targeted(0, max_wait_s=100))
     assert full.deadline_s() == 10
     full.handle(targeted(5, max_wait_s=100))
-    assert full.handle(TickEvent(14.9)) == [] and full.targets is not None
-    assert full.handle(Targeted(None, (), (), 14.9)) == [] and full.targets is not None
+    assert full.handle(TickEvent(14.9)) == [] and full.state.targets is not None
+    assert full.handle(Targeted(None, (), (), 14.9)) == [] and full.state.targets is not None
     gone = full.handle(TickEvent(15))
-    assert gone == [Warn("", "the proxy has said nothing for too long: its limits hold no more")]
-    assert full.targets is None and full.deadline_s() == 100
+    assert gone == [Warn("", "nothing from the proxy for 10 s: its limits hold no more")]
+    assert full.state.targets is None and full.deadline_s() == 100
 
 
 def limited(limit_mb: int, now_s: float = 0, vcores: float | None = 9, **rules: Any) -> tuple[Node, list[Command]]:
@@ -145,7 +145,7 @@ def started(commands: list[Command]) -> list[str]:
 def test_queueables_start_only_within_their_share() -> None:
     four, out = limited(2048)
     assert started(out) == ["q1", "q2"]
-    assert four.obstacle(Resources(1024, 1), 0) == (
+    assert four.room.obstacle(Resources(1024, 1), 0) == (
         "waits for the share left to queueables: 1024 MB, 1 vcores wanted, 0 MB, 7 vcores left (memory_limit: 50%)"
     )
     four.handle(Answered("q1", *GOOD, 1))
@@ -173,7 +173,7 @@ def test_vcores_are_limited_too_but_not_where_containers_share_them() -> None:
 def test_guaranteed_ones_are_never_limited_and_running_ones_never_killed() -> None:
     four, _ = limited(3072)
     assert four.handle(targeted(1, limit_q_mb=0, limit_q_vcores=0)) == []
-    assert [e.phase for e in four.entries.values()] == [Phase.STARTING] * 3
+    assert [e.phase for e in four.state.containers.values()] == [Phase.STARTING] * 3
     assert [type(c).__name__ for c in four.handle(arrived("g1", 2, q=False))] == ["Forward", "Watch"]
 
 

@@ -81,7 +81,7 @@ def test_one_that_cannot_be_used_is_set_aside_with_one_line(tmp_path: Path, text
 def test_a_full_disk_stops_nobody_and_everything_is_written_anew_afterwards(tmp_path: Path) -> None:
     of = node()
     of.handle(arrived("g", 1, q=False))
-    lines = [line_of(of, "g")]
+    lines = [line_of(of.state, "g")]
     kept = journal(tmp_path / "j", *lines)
     kept.write(lines)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

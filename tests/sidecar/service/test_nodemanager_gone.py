@@ -60,7 +60,7 @@ def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
         (NodeManagerState(DOWN, 1), []),
         (arrived("a", 2), [Hold("a"), told(1, "a", EventKind.HELD, 2)]),
     )
-    assert one.obstacle(Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
+    assert one.room.obstacle(Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
     report = fill_report(Report(node_id="n", boot="b", seq=1, sidecar_url="", memory_mb=1, vcores=1), one, 3)
     assert report.nm_down == DOWN
     play(
@@ -76,7 +76,7 @@ def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
             ],
         ),
     )
-    assert one.used() == Resources()
+    assert one.state.used() == Resources()
 
 
 def test_a_kill_that_found_no_session_is_tried_again_with_the_next_one() -> None:
@@ -90,17 +90,17 @@ def test_a_kill_that_found_no_session_is_tried_again_with_the_next_one() -> None
         (SessionUp(ATTEMPT, 9.1), []),  # one kill at a time
         (KillOver("q2", True, "", 9.5), [Unwatch("q2")]),
     )
-    assert full.used() == Resources(2048, 2)
+    assert full.state.used() == Resources(2048, 2)
 
 
 def test_what_runs_goes_on_without_its_session_and_is_counted_until_it_ends() -> None:
     full = busy()
     full.handle(SessionLost(ATTEMPT, 5))
     full.handle(NodeManagerState(DOWN, 5))
-    assert full.used() == Resources(2048, 2)
+    assert full.state.used() == Resources(2048, 2)
     assert full.handle(Ended("q1", 7))[0] == told(5, "q1", EventKind.ENDED, 7, ran_s=6)
     full.handle(NodeManagerState("", 8))
-    assert full.used() == Resources(1024, 1)
+    assert full.state.used() == Resources(1024, 1)
 
 
 def launching() -> Node:
@@ -127,7 +127,7 @@ def listed(state: str, began_s: float) -> NmList:
 
 def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> None:
     one = launching()
-    seen = compare(listed("SCHEDULED", 10.0), one.entries, (), (), 20)
+    seen = compare(listed("SCHEDULED", 10.0), one.state.containers, (), (), 20)
     assert seen == [Unlaunched(each, 20) for each in ("am", "g", "q", "o")]
     for event in seen:
         assert one.handle(event) == []  # it may be about to be launched
@@ -143,25 +143,27 @@ def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> Non
         (Unlaunched("o", 60), []),  # it may wait for its turn in the NodeManager's own queue
         (Unlaunched("am", 60), []),  # nobody could release it
     )
-    assert compare(listed("KILLING", 10.0), one.entries, (), (), 61) == [Dying(i, 61) for i in ("am", "o", "g", "q")]
-    assert compare(listed("SCHEDULED", 10.0), one.entries, (), ("am", "o"), 61) == []  # told once
-    assert one.used() == Resources(4096, 4)  # as the NodeManager counts
-    assert not any(one.killable(entry) for entry in one.using())
+    assert compare(listed("KILLING", 10.0), one.state.containers, (), (), 61) == [
+        Dying(i, 61) for i in ("am", "o", "g", "q")
+    ]
+    assert compare(listed("SCHEDULED", 10.0), one.state.containers, (), ("am", "o"), 61) == []  # told once
+    assert one.state.used() == Resources(4096, 4)  # as the NodeManager counts
+    assert not any(one.endings.killable(entry) for entry in one.state.using())
     one.handle(Ended("q", 62))
     assert one.handle(arrived("q", 63)) == [Hold("q")]  # its end was told
-    assert one.used() == Resources(3072, 3)
+    assert one.state.used() == Resources(3072, 3)
 
 
 def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
     full = busy()
     full.handle(arrived("g", 5, q=False))
-    victim = next(entry for entry in full.using() if entry.kill_reason)
+    victim = next(entry for entry in full.state.using() if entry.kill_reason)
     assert full.handle(Unlaunched(victim.id, 5)) == []
     commands = full.handle(Unlaunched(victim.id, 15))
     assert told(6, victim.id, EventKind.LOST, 15, reason=UNLAUNCHED) in commands
     assert Forward("g") in commands
     assert full.handle(KillOver(victim.id, False, "it is not gone after 10 s", 75)) == []
-    assert not list(full.to_release())
+    assert not list(full.state.to_release())
 
 
 @pytest.mark.parametrize(
@@ -175,7 +177,7 @@ def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
     ],
 )
 def test_what_runs_or_may_run_is_not_taken_for_lost(state: str, began_s: float, pidfds: tuple[str, ...]) -> None:
-    assert compare(listed(state, began_s), launching().entries, (), pidfds, 20) == []
+    assert compare(listed(state, began_s), launching().state.containers, (), pidfds, 20) == []
 
 
 def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
@@ -203,7 +205,7 @@ def test_a_start_that_comes_after_its_container_was_dropped_never_starts() -> No
         (Tick(102), [Forward("c"), Watch("c", APP)]),
         (arrived("b", 103), []),
     )
-    assert not one.unwanted
+    assert not one.state.unwanted
 
 
 def test_the_room_of_a_dead_master_goes_to_none_of_its_own_starts() -> None:
@@ -228,7 +230,7 @@ def test_the_room_of_a_dead_master_goes_to_none_of_its_own_starts() -> None:
             ],
         ),
     )
-    assert [entry.id for entry in one.entries.values()] == ["a"]  # it may outlive its master
+    assert [entry.id for entry in one.state.containers.values()] == ["a"]  # it may outlive its master
 
 
 @pytest.mark.parametrize(
@@ -249,7 +251,7 @@ def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
     drained = busy()
     drained.handle(Drain(True, "disks are changed", 2))
     drained.handle(Drain(True, "YARN: its state is DECOMMISSIONING", 3, "yarn"))
-    assert drained.draining == "disks are changed"
+    assert drained.state.draining == "disks are changed"
     drained.handle(Drain(False, "", 4))
     shed = told(5, "q9", EventKind.SHED, 5, reason="YARN: its state is DECOMMISSIONING", cause="drain")
     play(
@@ -258,7 +260,7 @@ def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
         (Drain(False, "", 6, "yarn"), []),
         (arrived("q8", 7), [Hold("q8"), told(6, "q8", EventKind.HELD, 7)]),
     )
-    assert [entry.id for entry in drained.using()] == ["q1", "q2"]  # what ran goes on
+    assert [entry.id for entry in drained.state.using()] == ["q1", "q2"]  # what ran goes on
 
 
 def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_path: Path) -> None:
@@ -275,7 +277,7 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
             assert time.monotonic() - died_s < 1
             await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
             assert w.nm.started() == [cid(2), cid(3)]
-            assert w.sidecar.node.used() == Resources(2048, 2)  # they run on
+            assert w.sidecar.node.state.used() == Resources(2048, 2)  # they run on
             waiting = asyncio.create_task(FakeAm.connect(w.port))
             assert w.sidecar.health().status == "degraded"
             await w.nm.start()
@@ -284,7 +286,7 @@ def test_a_nodemanager_that_dies_is_reported_at_once_and_loses_what_waits(tmp_pa
             again = await waiting
             stop = y.StopContainersRequestProto(container_id=[container_proto(cid(2))])
             await again.call("stopContainers", stop)
-            await until(lambda: not list(w.sidecar.node.using()), 8)
+            await until(lambda: not list(w.sidecar.node.state.using()), 8)
             await again.close()
             await am.close()
 
@@ -310,9 +312,9 @@ def test_the_proxy_hears_of_what_a_nodemanager_lost_in_its_own_restart(
             await w.nm.start()
             await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started", "lost"], 8)
             await until(lambda: w.proxy.kinds(cid(3)) == ["started", "lost"], 8)
-            assert w.sidecar.node.used() == Resources(2048, 2)
+            assert w.sidecar.node.state.used() == Resources(2048, 2)
             w.nm.running.clear()  # the ResourceManager had them ended
-            await until(lambda: not list(w.sidecar.node.using()), 8)
+            await until(lambda: not list(w.sidecar.node.state.using()), 8)
             await am.close()
 
     run(story)
@@ -326,7 +328,7 @@ def test_a_start_that_the_nodemanager_did_not_answer_is_no_success(tmp_path: Pat
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await am.start(start_request(cid(9), opportunistic=False))
             assert w.proxy.kinds(cid(9)) == []
-            assert not w.sidecar.node.entries
+            assert not w.sidecar.node.state.containers
             await w.nm.start()
             am.writer.close()
 
@@ -356,7 +358,7 @@ def test_a_nodemanager_that_is_not_ready_refuses_and_nothing_is_counted(tmp_path
             am = await FakeAm.connect(w.port)
             answer = await am.start(start_request(cid(9), opportunistic=False))
             assert [failed.exception.message for failed in answer.failed_requests] == [words]
-            assert not w.sidecar.node.entries
+            assert not w.sidecar.node.state.containers
             del w.nm.refuse[cid(9)]
             await am.start(start_request(cid(9), opportunistic=False))
             await until(lambda: w.nm.running == {cid(9)})
@@ -392,6 +394,6 @@ def test_a_nodemanager_whose_rest_stands_still_is_taken_for_dead_and_one_that_ne
         async with world(tmp_path, web=False) as w:
             failures = w.sidecar.metrics.nm_errors._value.get
             await until(lambda: failures() > 4, 10)
-            assert not w.sidecar.node.nm_down
+            assert not w.sidecar.node.state.nm_down
 
     run(story)

@@ -35,7 +35,7 @@ def of(preempt: str, **settings: object) -> Policies:
     ],
 )
 def test_what_a_running_sidecar_can_take_over(old: str, new: str, hands: bool, kept: str) -> None:
-    sharing = shared().sharing if hands else Sharing()
+    sharing = shared().state.sharing if hands else Sharing()
     now, named = takeable(of(new), of(old), sharing)
     assert now.chosen("preempt") == (old if kept else new)
     assert len(named) == bool(kept) and all(one.startswith(kept) for one in named)
@@ -44,11 +44,11 @@ def test_what_a_running_sidecar_can_take_over(old: str, new: str, hands: bool, k
 def test_settings_of_least_attained_service_change_live() -> None:
     node = shared(cores=1, extra=0)
     come(node, "a", 0)
-    assert not [c for c in come(node, "b", 1) if isinstance(c, Launch)] and len(node.queue) == 1
+    assert not [c for c in come(node, "b", 1) if isinstance(c, Launch)] and len(node.state.queue) == 1
     started = node.handle(Retuned(LasSettings(quantum_s=5, extra=1), 2))
     assert [c.container_id for c in started if isinstance(c, Launch)] == ["b"]
-    assert node.sharing.las is not None and node.sharing.las.rules.quantum_s == 5
-    assert node.rules.extra_vcores == 1
+    assert node.state.sharing.las is not None and node.state.sharing.las.rules.quantum_s == 5
+    assert node.state.rules.extra_vcores == 1
     assert not [c for c in started if isinstance(c, Shrink)], "nobody gives way before the newcomer is in hand"
 
 

@@ -140,11 +140,11 @@ def test_guaranteed_passes_and_its_end_is_seen_by_its_process(tmp_path: Path) ->
             process = await asyncio.create_subprocess_exec("sleep", "60")
             w.pid_file(2, process.pid)
             await until(lambda: w.sidecar.dispatcher.watcher.pid(cid(2)) == process.pid)
-            assert w.sidecar.node.used("G") == Resources(1024, 1)
+            assert w.sidecar.node.state.used("G") == Resources(1024, 1)
             process.kill()
             await process.wait()
             await until(lambda: w.proxy.kinds(cid(2)) == ["started", "ended"])
-            assert w.sidecar.node.used() == Resources(0, 0)
+            assert w.sidecar.node.state.used() == Resources(0, 0)
             await am.close()
 
     run(story)
@@ -333,7 +333,7 @@ def test_grant_that_comes_after_its_start(tmp_path: Path) -> None:
         async with world(tmp_path) as w:
             am = await FakeAm.connect(w.port)
             starting = asyncio.create_task(am.start(start_request(cid(2), opportunistic=True)))
-            await until(lambda: cid(2) in w.sidecar.node.entries)
+            await until(lambda: cid(2) in w.sidecar.node.state.containers)
             await w.grant(2)
             await starting
             await until(lambda: w.proxy.kinds(cid(2)) == ["held", "started"])
@@ -366,8 +366,8 @@ def test_containers_of_before_are_adopted(tmp_path: Path) -> None:
     async def story() -> None:
         row = {"id": cid(7), "state": "RUNNING", "totalMemoryNeededMB": 512, "totalVCoresNeeded": 1, "more": 1}
         async with world(tmp_path, extra=[row]) as w:
-            await until(lambda: cid(7) in w.sidecar.node.entries)
-            assert w.sidecar.node.used("G") == Resources(512, 1)
+            await until(lambda: cid(7) in w.sidecar.node.state.containers)
+            assert w.sidecar.node.state.used("G") == Resources(512, 1)
             assert w.proxy.kinds(cid(7)) == []
 
     run(story)
@@ -495,7 +495,7 @@ def test_the_proxy_may_be_away(tmp_path: Path) -> None:
                 await am.start(start_request(cid(serial), opportunistic=False))
                 w.nm.end(cid(serial))
             await until(lambda: w.sidecar.dispatcher.reporter.reachable is False)
-            await until(lambda: not list(w.sidecar.node.using()))
+            await until(lambda: not list(w.sidecar.node.state.using()))
             assert len(w.proxy.events) < 10
             w.proxy.away = False
             await until(lambda: len({event.seq for event in w.proxy.events}) >= 100)
@@ -527,7 +527,7 @@ def test_a_second_life_tells_what_the_first_one_held_and_takes_over_what_runs(tm
             running = asyncio.create_task(second.run())
             await until(lambda: w.proxy.kinds(cid(4)) == ["held", "lost"])
             assert second.identity.boot == first.identity.boot
-            assert set(second.node.entries) == {cid(2), cid(3)}
+            assert set(second.node.state.containers) == {cid(2), cid(3)}
             am = await FakeAm.connect(w.port)
             for serial in (3, 4):  # both were answered before; whoever repeats them is told the same
                 answer = await am.start(start_request(cid(serial), opportunistic=True))

@@ -1,0 +1,24 @@
+"""What the node machine asks the policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from policies.model import ContainerView, Resources
+from sidecar.node.waiting_queue import BypassLimit, OrderKey, Steady
+
+Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
+"""What must come free, the running queueable containers, and the time to the ids of those to be killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePolicies:
+    """The policies of one node; steady: see `WaitingQueue`."""
+
+    order_key: OrderKey
+    victims: Victims
+    bypass_limit: BypassLimit | None = None
+    steady: Steady = lambda: None
+    grace_s: Callable[[], float] = lambda: 0.0
+    """How long a guaranteed start waits for queueable containers that are about to end."""
