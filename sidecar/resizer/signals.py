@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from sidecar.resizer.attached import AttachedTable, detach_all
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
 from sidecar.resizer.processes import PROC, TICKS, Process, anonymous_mb, family, look, scan
 
@@ -42,7 +43,7 @@ class Signals(Resizer):
 
     def __init__(self, proc: Path = PROC) -> None:
         self._proc = proc
-        self._held: dict[str, _Held] = {}
+        self._held = AttachedTable[_Held](self.name)
 
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)
@@ -64,7 +65,7 @@ class Signals(Resizer):
         self.freeze(container_id)
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         held.still = True
         until = time.monotonic() + _WITHIN_S
         try:
@@ -80,7 +81,7 @@ class Signals(Resizer):
             raise
 
     def restore(self, container_id: str) -> None:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         if held.still:
             go_on(container_id, held.leader, held.stopped, self._proc)
             held.still = False
@@ -94,7 +95,7 @@ class Signals(Resizer):
         return not self._moving(held)
 
     def reassert(self, container_id: str) -> None:  # noqa: D102
-        if self._get(container_id).still:
+        if self._held[container_id].still:
             self.freeze(container_id)
 
     def usage(self, container_id: str) -> Usage:  # noqa: D102
@@ -111,7 +112,7 @@ class Signals(Resizer):
             del self._held[container_id]
 
     def undo(self, container_id: str) -> Undo:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         numbers = [number for pair in sorted(held.stopped) for number in pair]
         record: Undo = {"resizer": self.name, "container": container_id, "pid": held.leader.pid}
         return record | {"began_s": held.leader.began_s, "stopped": numbers}
@@ -122,20 +123,7 @@ class Signals(Resizer):
 
     def close(self) -> None:
         """Let everything go on. Raises the last ResizeRefusedError."""
-        last: ResizeRefusedError | None = None
-        for container_id in list(self._held):
-            try:
-                self.detach(container_id)
-            except ResizeRefusedError as error:
-                last = error
-        if last is not None:
-            raise last
-
-    def _get(self, container_id: str) -> _Held:
-        try:
-            return self._held[container_id]
-        except KeyError:
-            raise ResizeRefusedError(container_id, self.name, "it is not attached", gone=True) from None
+        detach_all(self, self._held)
 
     def _living(self, leader: Leader) -> dict[int, Process]:
         members = family(leader, scan(self._proc), self._proc)

@@ -22,7 +22,8 @@ from quicksilver.bench.resize.stand_ins import BenchError, StandIn, name, sleepi
 from quicksilver.bench.stats import percentile
 from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd, running_dockerd
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError
-from sidecar.resizer.cgroup.v1 import PERIOD_US, Cgroup1
+from sidecar.resizer.cgroup.v1 import Cgroup1
+from sidecar.resizer.cgroup.v1_groups import PERIOD_US
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.cgroup.v2 import Cgroup2
 from sidecar.resizer.cgroup.v2_mount import unified

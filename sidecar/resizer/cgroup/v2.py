@@ -12,43 +12,27 @@ import errno
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from sidecar.resizer.attached import AttachedTable, detach_all
 from sidecar.resizer.base import Leader, Resizer, ResizeRefusedError, Usage
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_restore import ATTEMPT, Undo
+from sidecar.resizer.cgroup.v2_members import Attached, Members
 from sidecar.resizer.cgroup.v2_mount import below, make_parent, unified
-from sidecar.resizer.cgroup.v2_restore import FULL, Taken, give_back, origin_of, undo_cgroup2
-from sidecar.resizer.processes import PROC, anonymous_mb, family, groups_of, look, scan
+from sidecar.resizer.cgroup.v2_restore import FULL, Taken, give_back, undo_cgroup2
+from sidecar.resizer.processes import PROC, anonymous_mb, look
 
 __all__ = ["Cgroup2", "undo_cgroup2"]
 
 QUOTA_MIN_US: Final = 1000
 _PERIOD_US: Final = 100_000
 _WEIGHT_MIN, _WEIGHT, _WEIGHT_MAX = 1, 100, 10_000
-_ROUNDS: Final = 100
 _FROZEN_WITHIN_S: Final = 0.5
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
-_ALONE: Final = "containers that run a container engine or systemd-run inside are to be left out (by_type: none)"
 _CPU_OFF: Final = "set yarn.nodemanager.resource.cpu.enabled, and let +cpu reach the NodeManager's hierarchy"
-
-
-@dataclass(slots=True)
-class _Held:
-    leader: Leader
-    taken: Taken
-    cpu_before_s: float
-    limits: dict[str, str] = field(default_factory=dict)
-    """Control file to the value that was set last."""
-    known: set[int] = field(default_factory=set)
-    """Processes that were seen in the group."""
-    frozen: bool = False
-
-    @property
-    def group(self) -> Path:
-        return self.taken.group
 
 
 class Cgroup2(Resizer):
@@ -79,11 +63,12 @@ class Cgroup2(Resizer):
         self.parent = below(self.mount, parent)
         levels = [self.parent, *self.parent.parents][: len(self.parent.relative_to(self.mount).parts)]
         self._ours = [level for level in levels if not parent.startswith("/") or not level.exists()]
+        self._members = Members(self._where, self.parent, proc)
         self.high_ratio, self.reclaim_ratio = high_ratio, reclaim_ratio
         self.slow = bool(high_ratio or reclaim_ratio)
         self.without_memory = ""
         """Why memory is not accounted by group, "" when it is."""
-        self._held: dict[str, _Held] = {}
+        self._held = AttachedTable[Attached](self.name)
 
     def attempt(self) -> None:
         """Make a group, write a quota, remove it. Raises ResizeRefusedError when something of it is refused."""
@@ -103,18 +88,18 @@ class Cgroup2(Resizer):
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)
         if held is not None and held.leader == leader:
-            self._catch(container_id, held)
+            self._members.catch(container_id, held)
             return
         held = self._of_nm(container_id, leader) if self.nm_hierarchy else self._of_ours(container_id, leader)
         try:
-            self._catch(container_id, held)
+            self._members.catch(container_id, held)
         except ResizeRefusedError:
             give_back(held.taken)
             raise
         self._held[container_id] = held
 
     def shrink(self, container_id: str, cores: float) -> None:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         period_us = int(held.taken.limits["cpu.max"].split()[1])
         limits = {"cpu.max": f"{max(QUOTA_MIN_US, round(cores * period_us))} {period_us}"}
         if "cpu.weight" in held.taken.limits:
@@ -128,7 +113,7 @@ class Cgroup2(Resizer):
             self._reclaim(container_id, held, round(used * self.reclaim_ratio))
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         files.write(held.group / "cgroup.freeze", "1", container_id)
         held.frozen = True
         until = time.monotonic() + _FROZEN_WITHIN_S
@@ -140,7 +125,7 @@ class Cgroup2(Resizer):
             time.sleep(0.001)
 
     def restore(self, container_id: str) -> None:  # noqa: D102
-        held = self._get(container_id)
+        held = self._held[container_id]
         self._limit(container_id, held, held.taken.limits)
         self._thaw(container_id, held)
 
@@ -150,19 +135,19 @@ class Cgroup2(Resizer):
             return False
         now = {name: files.read_or_none(held.group / name) for name in held.limits}
         frozen = files.read_or_none(held.group / "cgroup.freeze") == "1"
-        return now == held.limits and frozen == held.frozen and not self._escaped(held)
+        return now == held.limits and frozen == held.frozen and not self._members.escaped(held)
 
     def reassert(self, container_id: str) -> None:
         """Write the limits that were set here last again, and catch what escaped.
 
         What the NodeManager wrote into its own group is what the container gets back later.
         """
-        held = self._get(container_id)
+        held = self._held[container_id]
         if held.taken.origin is None:
             now = {name: files.read(held.group / name, container_id) for name in held.limits}
             anew = {name: text for name, text in now.items() if text != held.limits[name]}
             held.taken = replace(held.taken, limits={**held.taken.limits, **anew})
-        self._catch(container_id, held)
+        self._members.catch(container_id, held)
         self._limit(container_id, held, held.limits)
         if held.frozen:
             self.freeze(container_id)
@@ -200,7 +185,7 @@ class Cgroup2(Resizer):
             del self._held[container_id]
 
     def undo(self, container_id: str) -> Undo:  # noqa: D102
-        return self._get(container_id).taken.undo()
+        return self._held[container_id].taken.undo()
 
     def parents(self) -> list[str]:
         """Return the parent groups that are ours, the innermost first; `sidecar.service.guardian` removes them too."""
@@ -208,23 +193,12 @@ class Cgroup2(Resizer):
 
     def close(self) -> None:
         """Let go of everything; parent groups go when they are empty. Raises the last ResizeRefusedError."""
-        last: ResizeRefusedError | None = None
-        for container_id in list(self._held):
-            try:
-                self.detach(container_id)
-            except ResizeRefusedError as error:
-                last = error
-        files.remove_empty(Path(group) for group in self.parents())
-        if last is not None:
-            raise last
-
-    def _get(self, container_id: str) -> _Held:
         try:
-            return self._held[container_id]
-        except KeyError:
-            raise ResizeRefusedError(container_id, self.name, "it is not attached", gone=True) from None
+            detach_all(self, self._held)
+        finally:
+            files.remove_empty(Path(group) for group in self.parents())
 
-    def _of_nm(self, container_id: str, leader: Leader) -> _Held:
+    def _of_nm(self, container_id: str, leader: Leader) -> Attached:
         group = below(self.mount, self.nm_hierarchy or "") / container_id
         ended = look(leader.pid, self._proc) is None
         if not group.is_dir():
@@ -236,43 +210,22 @@ class Cgroup2(Resizer):
         if not self.high_ratio:
             limits.pop("memory.high", None)
         was = Taken(container_id, self.mount, group, None, limits, 0)
-        return _Held(leader, was, self._cpu_s(group) or 0.0, limits=dict(limits))
+        return Attached(leader, was, self._cpu_s(group) or 0.0, limits=dict(limits))
 
-    def _of_ours(self, container_id: str, leader: Leader) -> _Held:
-        origin = self._origin(container_id, leader.pid)
+    def _of_ours(self, container_id: str, leader: Leader) -> Attached:
+        origin = self._members.origin(container_id, leader.pid)
         group = self.parent / container_id
         self._make(group, container_id)
         limits = {name: text for name, text in FULL.items() if (group / name).exists()}
         limits["cpu.max"] = f"max {_PERIOD_US}"
         was = Taken(container_id, self.mount, group, origin, limits, len(self._ours))
-        held = _Held(leader, was, self._cpu_s(group) or 0.0)
+        held = Attached(leader, was, self._cpu_s(group) or 0.0)
         try:
             self._limit(container_id, held, limits)
         except ResizeRefusedError:
             give_back(was)
             raise
         return held
-
-    def _origin(self, container_id: str, pid: int) -> Path:
-        """Return the group of a container, or the NodeManager's when an earlier life of the sidecar took it."""
-        at = self._at(container_id, pid)
-        if at is None:
-            raise ResizeRefusedError(container_id, f"pid {pid}", "the process is gone", gone=True)
-        if at != self.parent and self.parent not in at.parents:
-            return at
-        return origin_of(pid, self._where, self.parent, self._proc) or self.mount
-
-    def _at(self, container_id: str, pid: int) -> Path | None:
-        """Return the group of a process, None when it is gone. Raises ResizeRefusedError when it cannot be seen."""
-        groups = groups_of(pid, self._proc)
-        if groups is None:
-            return None
-        at = self._where.folder(groups.get("", "/"))
-        if at is None or ".." in at.parts:
-            why = f"its group {groups.get('')} is outside of what is mounted here"
-            remedy = "run the sidecar in the host's cgroup namespace"
-            raise ResizeRefusedError(container_id, f"pid {pid}", why, remedy=remedy)
-        return at
 
     def _make(self, group: Path, container_id: str) -> None:
         for again in (True, False):
@@ -285,43 +238,7 @@ class Cgroup2(Resizer):
                     files.remove_empty(self._ours)
                     raise
 
-    def _catch(self, container_id: str, held: _Held) -> None:
-        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
-        if held.taken.origin is None:
-            return
-        tried: set[int] = set()
-        outside: set[int] = set()
-        for _ in range(_ROUNDS):
-            members = family(held.leader, scan(self._proc), self._proc)
-            if all(process.over for process in members.values()):
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
-            if os.getpid() in members:
-                why = "the sidecar itself is among the container's processes"
-                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
-            outside = members.keys() - set(files.pids(held.group))
-            outside -= {pid for pid in outside & tried if members[pid].over}  # a zombie may have living threads
-            if not outside:
-                held.known = set(files.pids(held.group))
-                return
-            for pid in sorted(outside):
-                self._move(container_id, held, pid, sure=pid in tried)
-            tried |= outside
-        why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
-        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
-
-    def _move(self, container_id: str, held: _Held, pid: int, sure: bool) -> None:
-        """Move a process in; a zombie may show a group that is deleted, and is seen again only if it lives."""
-        at = self._at(container_id, pid)
-        if at is None or at == held.group:
-            return
-        if pid not in held.known and at != held.taken.origin:
-            if not sure:
-                return
-            why = f"process {pid} is in a group of its own, {at}"
-            raise ResizeRefusedError(container_id, str(held.group), why, remedy=_ALONE)
-        files.move(held.group, pid, container_id)
-
-    def _limit(self, container_id: str, held: _Held, limits: Mapping[str, str]) -> None:
+    def _limit(self, container_id: str, held: Attached, limits: Mapping[str, str]) -> None:
         """Write all of `limits`; when one is refused, those before it get their old values back."""
         before: dict[str, str] = {}
         try:
@@ -334,23 +251,10 @@ class Cgroup2(Resizer):
             raise
         held.limits.update(limits)
 
-    def _thaw(self, container_id: str, held: _Held) -> None:
+    def _thaw(self, container_id: str, held: Attached) -> None:
         if held.frozen:
             files.write(held.group / "cgroup.freeze", "0", container_id)
             held.frozen = False
-
-    def _escaped(self, held: _Held) -> bool:
-        """Tell whether somebody moved a process out; remembers who is inside."""
-        if held.taken.origin is None:
-            return False
-        inside = set(files.pids(held.group))
-        missing, held.known = held.known - inside, held.known | inside
-        for pid in missing:
-            process = look(pid, self._proc)
-            if process is not None and not process.over:
-                return True
-            held.known.discard(pid)
-        return False
 
     @staticmethod
     def _cpu_s(group: Path) -> float | None:
@@ -358,11 +262,11 @@ class Cgroup2(Resizer):
         return files.keyed(text)["usage_usec"] / 1e6 if text else None
 
     @staticmethod
-    def _bytes(held: _Held) -> int:
+    def _bytes(held: Attached) -> int:
         return int(files.read_or_none(held.group / "memory.current") or 0)
 
     @staticmethod
-    def _reclaim(container_id: str, held: _Held, wanted: int) -> None:
+    def _reclaim(container_id: str, held: Attached, wanted: int) -> None:
         """Ask the kernel for memory back; that it finds less, or is older than 5.19 and has no such file, is fine."""
         try:
             files.write(held.group / "memory.reclaim", str(wanted), container_id)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
-from sidecar.resizer.cgroup import v1
+from sidecar.resizer.cgroup import v1_members
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.processes import groups_of, leader_of
 from tests.sidecar.resizer.containers import (
@@ -311,7 +311,7 @@ def test_a_process_that_shows_another_group_for_a_moment_is_caught(
                 return dict.fromkeys(found, "/elsewhere")
             return found
 
-        monkeypatch.setattr(v1, "groups_of", shown)
+        monkeypatch.setattr(v1_members, "groups_of", shown)
         resizer.attach(NAME, leader)
         assert next(looks, None) is None, "it was looked at as often as it takes"
         assert all((groups_of(pid) or {"cpu": NAME})["cpu"].endswith(NAME) for pid in session(leader.pid))

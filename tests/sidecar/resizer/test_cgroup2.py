@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
-from sidecar.resizer.cgroup import v2, v2_restore
+from sidecar.resizer.cgroup import v2_members, v2_restore
 from sidecar.resizer.cgroup.v2 import Cgroup2, undo_cgroup2
 from sidecar.resizer.cgroup.v2_cleanup import clean_cgroup2
 from tests.sidecar.resizer.kernel2 import Kernel2
@@ -236,7 +236,7 @@ def test_endless_forking_is_refused_and_given_back(
 ) -> None:
     before = kernel.groups()
     pids = iter(range(1000, 9999))
-    monkeypatch.setattr(v2, "_ROUNDS", 5)
+    monkeypatch.setattr(v2_members, "_ROUNDS", 5)
     ours = resizer(kernel)
     forked: set[int] = set()
 

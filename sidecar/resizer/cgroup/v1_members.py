@@ -1,0 +1,86 @@
+"""The processes of a container under cgroup v1: all of its family are moved into its groups, and kept there."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from sidecar.resizer.base import ResizeRefusedError
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_groups import Attached
+from sidecar.resizer.cgroup.v1_mounts import Hierarchy
+from sidecar.resizer.processes import being_killed, family, groups_of, look, scan
+
+_ROUNDS: Final = 100
+_SURE_AFTER: Final = 5
+"""Looks at a process that is in a group of its own before it is taken for one that stays there."""
+_ENDING_S: Final = 0.002
+ALONE: Final = "containers that run a container engine or systemd-run inside are to be left out (by_type: none)"
+
+
+class Members:
+    """Moves processes into groups of the mounted hierarchies; `proc`: where processes are seen."""
+
+    def __init__(self, mounts: Mapping[str, Hierarchy], proc: Path) -> None:
+        self._mounts, self._proc = mounts, proc
+
+    def catch(self, container_id: str, held: Attached) -> None:
+        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
+        if not held.own:
+            held.known.update(held.pids())
+            return
+        looks = Counter[int]()
+        for _ in range(_ROUNDS):
+            members = family(held.leader, scan(self._proc), self._proc)
+            if not members or all(p.over for p in members.values()):
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
+            if os.getpid() in members:
+                why = "the sidecar itself is among the container's processes"
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+            outside = {pid for group in held.taken.back for pid in members.keys() - set(files.pids(group))}
+            outside -= {pid for pid in outside & looks.keys() if members[pid].over}  # a zombie may have living threads
+            if not outside:
+                held.known = set(held.pids())
+                return
+            if outside & looks.keys():
+                time.sleep(_ENDING_S)  # what ends is between its group and its end for as long as it is not scheduled
+            for pid in sorted(outside):
+                self._move(container_id, held, pid, sure=looks[pid] >= _SURE_AFTER)
+            looks.update(outside)
+        why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
+        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+
+    def _move(self, container_id: str, held: Attached, pid: int, sure: bool) -> None:
+        """Move a process in; one that ends shows another group for a moment, and is seen again only if it lives."""
+        groups = groups_of(pid, self._proc)
+        for name, group in held.taken.groups.items():
+            if groups is None:
+                return
+            at = self._mounts[name].folder(groups.get(name, "/"))
+            if at == group:
+                continue
+            if pid not in held.known and at != held.taken.back[group]:
+                if not sure:
+                    return
+                why = f"process {pid} is in a group of its own, {groups.get(name)}"
+                raise ResizeRefusedError(container_id, str(group), why, remedy=ALONE)
+            if not files.move(group, pid, container_id):
+                return
+
+    def escaped(self, held: Attached, inside: set[int]) -> bool:
+        """Return whether somebody moved a process out; stores which processes are inside."""
+        missing, held.known = held.known - inside, held.known | inside
+        for pid in missing:
+            process = look(pid, self._proc)
+            if process is not None and not process.over and held.own:
+                return True
+            held.known.discard(pid)
+        return False
+
+    def being_killed(self, held: Attached, inside: set[int]) -> bool:
+        """Return whether a frozen container is being killed: it could not die."""
+        return held.frozen and any(being_killed(pid, self._proc) for pid in inside)

@@ -1,0 +1,113 @@
+"""The processes of a container under cgroup v2: all of its family are moved into its group, and kept there."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from sidecar.resizer.base import Leader, ResizeRefusedError
+from sidecar.resizer.cgroup import files
+from sidecar.resizer.cgroup.v1_members import ALONE
+from sidecar.resizer.cgroup.v1_mounts import Hierarchy
+from sidecar.resizer.cgroup.v2_restore import Taken, origin_of
+from sidecar.resizer.processes import family, groups_of, look, scan
+
+_ROUNDS: Final = 100
+
+
+@dataclass(slots=True)
+class Attached:
+    """A container that is attached, with what was taken from it."""
+
+    leader: Leader
+    taken: Taken
+    cpu_before_s: float
+    limits: dict[str, str] = field(default_factory=dict)
+    """Control file to the value that was set last."""
+    known: set[int] = field(default_factory=set)
+    """Processes that were seen in the group."""
+    frozen: bool = False
+
+    @property
+    def group(self) -> Path:
+        """The container's group while it is attached."""
+        return self.taken.group
+
+
+class Members:
+    """Moves processes into groups below `parent` of the one hierarchy; `proc`: where processes are seen."""
+
+    def __init__(self, where: Hierarchy, parent: Path, proc: Path) -> None:
+        self._where, self._parent, self._proc = where, parent, proc
+
+    def origin(self, container_id: str, pid: int) -> Path:
+        """Return the group of a container, or the NodeManager's when an earlier life of the sidecar took it."""
+        at = self._at(container_id, pid)
+        if at is None:
+            raise ResizeRefusedError(container_id, f"pid {pid}", "the process is gone", gone=True)
+        if at != self._parent and self._parent not in at.parents:
+            return at
+        return origin_of(pid, self._where, self._parent, self._proc) or self._where.mount
+
+    def _at(self, container_id: str, pid: int) -> Path | None:
+        """Return the group of a process, None when it is gone. Raises ResizeRefusedError when it cannot be seen."""
+        groups = groups_of(pid, self._proc)
+        if groups is None:
+            return None
+        at = self._where.folder(groups.get("", "/"))
+        if at is None or ".." in at.parts:
+            why = f"its group {groups.get('')} is outside of what is mounted here"
+            remedy = "run the sidecar in the host's cgroup namespace"
+            raise ResizeRefusedError(container_id, f"pid {pid}", why, remedy=remedy)
+        return at
+
+    def catch(self, container_id: str, held: Attached) -> None:
+        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
+        if held.taken.origin is None:
+            return
+        tried: set[int] = set()
+        outside: set[int] = set()
+        for _ in range(_ROUNDS):
+            members = family(held.leader, scan(self._proc), self._proc)
+            if all(process.over for process in members.values()):
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", "its processes are gone", gone=True)
+            if os.getpid() in members:
+                why = "the sidecar itself is among the container's processes"
+                raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+            outside = members.keys() - set(files.pids(held.group))
+            outside -= {pid for pid in outside & tried if members[pid].over}  # a zombie may have living threads
+            if not outside:
+                held.known = set(files.pids(held.group))
+                return
+            for pid in sorted(outside):
+                self._move(container_id, held, pid, sure=pid in tried)
+            tried |= outside
+        why = f"its processes fork faster than they are moved ({len(outside)} are outside)"
+        raise ResizeRefusedError(container_id, f"pid {held.leader.pid}", why)
+
+    def _move(self, container_id: str, held: Attached, pid: int, sure: bool) -> None:
+        """Move a process in; a zombie may show a group that is deleted, and is seen again only if it lives."""
+        at = self._at(container_id, pid)
+        if at is None or at == held.group:
+            return
+        if pid not in held.known and at != held.taken.origin:
+            if not sure:
+                return
+            why = f"process {pid} is in a group of its own, {at}"
+            raise ResizeRefusedError(container_id, str(held.group), why, remedy=ALONE)
+        files.move(held.group, pid, container_id)
+
+    def escaped(self, held: Attached) -> bool:
+        """Return whether somebody moved a process out; stores which processes are inside."""
+        if held.taken.origin is None:
+            return False
+        inside = set(files.pids(held.group))
+        missing, held.known = held.known - inside, held.known | inside
+        for pid in missing:
+            process = look(pid, self._proc)
+            if process is not None and not process.over:
+                return True
+            held.known.discard(pid)
+        return False
