@@ -9,7 +9,6 @@ not passed on would be lost with this one, and Hadoop's clients do not repeat a 
 from __future__ import annotations
 
 import asyncio
-import errno
 import itertools
 import os
 import socket
@@ -20,7 +19,8 @@ from quicksilver.common.process import fdstore
 from quicksilver.common.process.dial import dial
 from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
-from sidecar.connections.connection import ClientSide, Connection
+from quicksilver.common.process.socket_pair import accepted
+from sidecar.connections.connection import Connection
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.connections.handshake_handover import forget
 from sidecar.gate.events import ClientClosed, UpstreamClosed
@@ -28,9 +28,6 @@ from sidecar.gate.events import ClientClosed, UpstreamClosed
 log = get_logger(__name__)
 _seldom = Seldom()
 _PREFIX: Final = "sidecar-early-"
-_SHORT_OF: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-_SHORT_S: Final = 1.0
-"""How long nothing is accepted when the process or the machine is short of descriptors or memory."""
 _GOING: Final = {7, 8}
 """TCP_CLOSE and TCP_CLOSE_WAIT (Linux, net/tcp_states.h), first byte of TCP_INFO: the peer has hung up."""
 
@@ -45,17 +42,8 @@ class Acceptor:
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept until cancelled; the listener is closed then."""
-        loop = asyncio.get_running_loop()
-        with listener:
-            while True:
-                try:
-                    sock, _ = await loop.sock_accept(listener)
-                except OSError as error:  # who came is gone already, or nobody can be let in now
-                    if error.errno in _SHORT_OF:
-                        _seldom.warning("nothing is accepted for a moment", why=str(error))
-                        await asyncio.sleep(_SHORT_S)
-                    continue
-                self.enter(sock)
+        async for sock in accepted(listener):
+            self.enter(sock)
 
     def take_over(self) -> None:
         """Begin anew with those for which the life before had not reached the NodeManager."""
@@ -109,7 +97,7 @@ class Acceptor:
             if wanted and connection.early is not None:
                 self._refused = False
                 connection.early = None
-                await asyncio.get_running_loop().connect_accepted_socket(lambda: ClientSide(connection), sock)
+                await asyncio.get_running_loop().connect_accepted_socket(lambda: connection.client, sock)
                 return
         except OSError as error:
             gates.metrics.connections_refused.labels("upstream").inc()
@@ -148,7 +136,7 @@ class Acceptor:
 
 
 def _hung_up(sock: socket.socket) -> bool:
-    """Tell whether a client that is not read has gone."""
+    """Return whether a client that is not read has gone."""
     try:
         return sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _GOING
     except OSError:

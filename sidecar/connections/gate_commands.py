@@ -74,20 +74,20 @@ class GateCommands:
     # Sockets
 
     def _to_client(self, connection: Connection, command: ToClient) -> None:
-        if connection.client is not None:
-            connection.client.write(command.data)
+        transport = connection.client.transport
+        if transport is not None:
+            transport.write(command.data)
 
     def _to_upstream(self, connection: Connection, command: ToUpstream) -> None:
-        if connection.upstream is not None:
-            connection.upstream.write(command.data)
+        transport = connection.upstream.transport
+        if transport is not None:
+            transport.write(command.data)
 
     def _close_client(self, connection: Connection, command: CloseClient) -> None:
-        if connection.client is not None:
-            connection.client.close()
+        connection.client.close()
 
     def _close_upstream(self, connection: Connection, command: CloseUpstream) -> None:
-        if connection.upstream is not None:
-            connection.upstream.close()
+        connection.upstream.close()
 
     # Starts and stops
 

@@ -102,7 +102,7 @@ class GateRunner:
         """Close the NodeManager's side of a connection without a client that nobody needs; forget closed ones."""
         gate = connection.gate
         connection.cancel_handshake_timer()
-        if gate.upstream_open and not gate.busy and not self._is_needed(connection) and connection.upstream is not None:
+        if gate.upstream_open and not gate.busy and not self._is_needed(connection):
             connection.upstream.close()
         if not gate.upstream_open:
             self.connections.discard(connection)

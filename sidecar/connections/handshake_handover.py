@@ -16,13 +16,13 @@ from typing import Final
 
 from quicksilver.common.process import fdstore
 from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.socket_pair import Forwarder, SocketPair
 from sidecar.connections.connection import Connection
 
 log = get_logger(__name__)
 _PREFIX: Final = "sidecar-handshake-"
-_CHUNK_BYTES: Final = 1 << 16
 SILENT_S: Final = 10.0
-"""A connection that was taken over is closed when it is silent for so long: bytes of it may have died on their way."""
+"""A connection that was taken over is closed after this silence: bytes of it may have been lost with the process."""
 
 
 class HandshakeHandover:
@@ -34,10 +34,11 @@ class HandshakeHandover:
 
     def begin(self, connection: Connection) -> None:
         """Have the sockets of a connection kept, where there is a keeper."""
-        if connection.client is None or connection.upstream is None or connection.gate.opened:
+        if connection.gate.opened:
             return
-        sockets = [transport.get_extra_info("socket") for transport in (connection.client, connection.upstream)]
-        if None in sockets:  # one of them is closed already
+        sides = (connection.client, connection.upstream)
+        sockets = [side.transport.get_extra_info("socket") for side in sides if side.transport is not None]
+        if len(sockets) < len(sides) or None in sockets:  # one of them is closed already
             return
         name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
@@ -78,30 +79,31 @@ def taken() -> list[tuple[str, socket.socket, socket.socket]]:
     return found
 
 
+class _TimedForwarder(Forwarder):
+    """Forwards, and postpones the end that silence brings."""
+
+    def __init__(self, ended: asyncio.Future[None], silence: asyncio.Timeout) -> None:
+        super().__init__(ended)
+        self._silence = silence
+
+    def data_received(self, data: bytes) -> None:
+        """Pass bytes on."""
+        self._silence.reschedule(asyncio.get_running_loop().time() + SILENT_S)
+        super().data_received(data)
+
+
 async def pass_on(name: str, client: socket.socket, upstream: socket.socket) -> None:
-    """Relay a connection that was taken over until either side closes it, or both are silent."""
-    writers: list[asyncio.StreamWriter] = []
+    """Relay a connection that was taken over until both sides end it, or both are silent."""
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
     try:
-        from_client, to_client = await asyncio.open_connection(sock=client, limit=_CHUNK_BYTES)
-        writers.append(to_client)
-        from_upstream, to_upstream = await asyncio.open_connection(sock=upstream, limit=_CHUNK_BYTES)
-        writers.append(to_upstream)
         async with asyncio.timeout(SILENT_S) as silence:
-            pipes = (_pipe(from_client, to_upstream, silence), _pipe(from_upstream, to_client, silence))
-            await asyncio.gather(*pipes)
+            pair = SocketPair(_TimedForwarder(ended, silence), _TimedForwarder(ended, silence), ended)
+            await loop.create_connection(lambda: pair.dialed, sock=upstream)
+            await pair.relay(client)
     except TimeoutError:
         log.info("a connection of before is closed: nothing came any more", name=name)
     except OSError as error:
         log.info("a connection of before is over", name=name, why=str(error))
     finally:
-        for writer in writers:
-            writer.transport.abort()
         forget(name)
-
-
-async def _pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence: asyncio.Timeout) -> None:
-    while data := await reader.read(_CHUNK_BYTES):
-        silence.reschedule(asyncio.get_running_loop().time() + SILENT_S)
-        writer.write(data)
-        await writer.drain()
-    writer.write_eof()

@@ -1,22 +1,23 @@
-"""The worker of the resource-tracker relay: sockets around `TrackerRelay`, and log lines for what it tells."""
+"""The worker of the resource-tracker relay: sockets around `TrackerRelay`, and log lines for its events."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
 from quicksilver.common.address import Address
+from quicksilver.common.process.background_tasks import BackgroundTasks
 from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.socket_pair import PairedSocket, SocketPair, accepted, settle
 from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.config import Ends, TrackerPlace, TrackerSettings
 from sidecar.tracker.relay import FromNode, FromRm, Registered, Resized, ToNode, ToRm, TrackerCommand, TrackerRelay
 
 log = get_logger(__name__)
-_CHUNK_BYTES: Final = 1 << 16
 _MB: Final = 2**20
 _SIGN_S: Final = 1.0
 
@@ -26,7 +27,7 @@ class TrackerWorker:
 
     def __init__(self, settings: TrackerSettings, place: TrackerPlace) -> None:
         self.settings, self.place = settings, place
-        self._open: set[asyncio.Task[None]] = set()
+        self._open = BackgroundTasks("a connection's task failed")
         self._refused: set[Address] = set()
         """ResourceManagers that did not answer when they were last tried."""
         self._stop = asyncio.Event()
@@ -37,116 +38,104 @@ class TrackerWorker:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         keeper.setblocking(False)
-        loop.add_reader(keeper, self._stop.set)  # it never says anything: this is its end
-        servers = [await self._listen(ends, sock) for ends, sock in zip(self.place.ends, sockets, strict=True)]
-        alive = asyncio.create_task(_show_life(keeper))
+        loop.add_reader(keeper, self._stop.set)  # it never sends anything: readable means that it has ended
+        jobs = [self._listen(ends, sock) for ends, sock in zip(self.place.ends, sockets, strict=True)]
+        tasks = [asyncio.create_task(job) for job in (*jobs, _show_life(keeper))]
         await self._stop.wait()
-        alive.cancel()
-        loop.remove_reader(keeper)
-        for server in servers:
-            server.close()
-        for task in self._open:
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(alive, *self._open, return_exceptions=True)
+        loop.remove_reader(keeper)
+        await self._open.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _listen(self, ends: Ends, sock: socket.socket) -> asyncio.Server:
-        def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            peer = str(Address(*(writer.get_extra_info("peername") or ("unknown", 0))[:2]))
-            if self._stop.is_set() or len(self._open) >= self.settings.max_connections:
-                log.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
-                writer.transport.abort()
-                return
-            task = asyncio.ensure_future(self._serve(ends, peer, reader, writer))
-            self._open.add(task)
-            task.add_done_callback(self._done)
-
-        return await asyncio.start_server(accepted, sock=sock, limit=_CHUNK_BYTES)
-
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._open.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a connection's task failed", exc_info=task.exception())
-
-    async def _serve(self, ends: Ends, peer: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Relay one connection; when the ResourceManager does not answer it is closed, as if nobody listened."""
-        try:
+    async def _listen(self, ends: Ends, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        async for sock in accepted(listener):
             try:
-                async with asyncio.timeout(self.settings.connect_timeout_s):
-                    rm_reader, rm_writer = await asyncio.open_connection(*ends.upstream, limit=_CHUNK_BYTES)
-            except (OSError, TimeoutError) as error:
-                if ends.upstream not in self._refused:
-                    log.warning("the ResourceManager does not answer", upstream=str(ends.upstream), why=str(error))
-                self._refused.add(ends.upstream)
-                return
-            self._refused.discard(ends.upstream)
-            relay = TrackerRelay(self.place.extra, self.settings.mark_guaranteed, self.settings.max_frame_mb * _MB)
-            link = _Link(relay, peer, writer, rm_writer, self.settings)
-            await link.run(reader, rm_reader)
-        finally:
-            writer.close()
+                peer = str(Address(*sock.getpeername()[:2]))
+            except OSError:  # it was reset before it was accepted
+                sock.close()
+                continue
+            if len(self._open) >= self.settings.max_connections:
+                log.warning("connection closed: too many", peer=peer, limit=self.settings.max_connections)
+                sock.close()
+            else:
+                self._open.spawn(self._serve(ends, peer, sock))
 
-
-class _Link:
-    """One relayed connection."""
-
-    def __init__(
-        self,
-        relay: TrackerRelay,
-        peer: str,
-        node: asyncio.StreamWriter,
-        rm: asyncio.StreamWriter,
-        settings: TrackerSettings,
-    ) -> None:
-        self.relay, self.node, self.rm = relay, node, rm
-        self._handshake_s = settings.handshake_timeout_s
-        self._log = log.bind(peer=peer)
-        self._broken = False
-        for writer in (node, rm):
-            writer.transport.set_write_buffer_limits(high=settings.buffer_mb * _MB)
-
-    async def run(self, node_reader: asyncio.StreamReader, rm_reader: asyncio.StreamReader) -> None:
-        """Relay until one side closes."""
-        timer = asyncio.get_running_loop().call_later(self._handshake_s, self._handshake_late)
-        pumps = [
-            asyncio.create_task(self._pump(node_reader, FromNode, self.rm)),
-            asyncio.create_task(self._pump(rm_reader, FromRm, self.node)),
-        ]
+    async def _serve(self, ends: Ends, peer: str, sock: socket.socket) -> None:
+        """Relay one connection; when the ResourceManager does not answer it is closed, as if nobody listened."""
+        machine = TrackerRelay(self.place.extra, self.settings.mark_guaranteed, self.settings.max_frame_mb * _MB)
+        connection = TrackerConnection(machine, peer, self.settings)
+        if not await self._dial(connection.pair, ends.upstream, sock):
+            return
         try:
-            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+            await connection.run(sock)
+        except OSError as error:
+            log.debug("connection reset", peer=peer, why=str(error))
+
+    async def _dial(self, pair: SocketPair, upstream: Address, sock: socket.socket) -> bool:
+        """Connect to the ResourceManager; close the NodeManager's socket and return False when it does not answer."""
+        connected = False
+        try:
+            async with asyncio.timeout(self.settings.connect_timeout_s):
+                await pair.dial(*upstream)
+            connected = True
+            self._refused.discard(upstream)
+        except (OSError, TimeoutError) as error:
+            if upstream not in self._refused:
+                log.warning("the ResourceManager does not answer", upstream=str(upstream), why=str(error))
+            self._refused.add(upstream)
+        finally:
+            if not connected:
+                sock.close()
+        return connected
+
+
+class TrackerConnection:
+    """One relayed connection: the machine with its two sockets. To be made in a running loop."""
+
+    def __init__(self, relay: TrackerRelay, peer: str, settings: TrackerSettings) -> None:
+        ended = asyncio.get_running_loop().create_future()
+        buffer_bytes = settings.buffer_mb * _MB
+        self.relay = relay
+        self.node = _Side(self.handle, FromNode, ended, buffer_bytes)
+        self.rm = _Side(self.handle, FromRm, ended, buffer_bytes)
+        self.pair = SocketPair(self.node, self.rm, ended)
+        self._ended, self._handshake_s = ended, settings.handshake_timeout_s
+        self._log = log.bind(peer=peer)
+
+    async def run(self, sock: socket.socket) -> None:
+        """Relay until one side closes. Raises what broke the connection."""
+        timer = asyncio.get_running_loop().call_later(self._handshake_s, self._handshake_late)
+        try:
+            await self.pair.relay(sock)
         finally:
             timer.cancel()
-            for pump in pumps:
-                pump.cancel()
-            ended = await asyncio.gather(*pumps, return_exceptions=True)
-            self.rm.close()
-        for error in ended:
-            if isinstance(error, OSError):
-                self._log.debug("connection reset", why=str(error))
-            elif isinstance(error, Exception):
-                raise error
 
-    async def _pump(
-        self, reader: asyncio.StreamReader, event: type[FromNode] | type[FromRm], target: asyncio.StreamWriter
-    ) -> None:
-        while not self._broken and (data := await reader.read(_CHUNK_BYTES)):
-            for command in self.relay.handle(event(data)):
-                self._obey(command)
-            await target.drain()
+    def handle(self, event: FromNode | FromRm) -> None:
+        """Pass bytes to the machine and execute its commands."""
+        if self._ended.done():
+            return
+        try:
+            for command in self.relay.handle(event):
+                self._execute(command)
+        except Exception as error:  # noqa: BLE001 - it ends this connection, and the task that waits for it raises it
+            settle(self._ended, error)
 
     def _handshake_late(self) -> None:
         if not self.relay.opened:
             self._log.warning("connection closed: no handshake in time")
-            self.node.transport.abort()
+            self.node.abort()
 
-    def _obey(self, command: TrackerCommand) -> None:
+    def _execute(self, command: TrackerCommand) -> None:
         match command:
             case ToNode():
                 self.node.write(command.data)
             case ToRm():
                 self.rm.write(command.data)
             case Garbage():
-                self._broken = True
                 self._log.warning(f"connection closed: the {command.side} broke the protocol", why=command.text)
+                settle(self._ended)
             case PassesThrough():
                 if command.encrypted:
                     text = "a connection passes unread: the ResourceManager plans with all that the NodeManager has"
@@ -154,18 +143,39 @@ class _Link:
                     text = "a connection passes unread"
                 self._log.warning(text, why=command.reason)
             case Registered() | Resized():
-                self._note(command)
+                self._log_size(command)
 
-    def _note(self, told: Registered | Resized) -> None:
-        sizes = {"nodemanager": str(told.nodemanager), "resourcemanager": str(told.resourcemanager)}
-        if isinstance(told, Resized):
+    def _log_size(self, event: Registered | Resized) -> None:
+        sizes = {"nodemanager": str(event.nodemanager), "resourcemanager": str(event.resourcemanager)}
+        if isinstance(event, Resized):
             self._log.info("the ResourceManager resized the node", **sizes)
-            if told.held:
+            if event.held:
                 self._log.warning("the node keeps what its containers hold until it is resized again", **sizes)
             return
-        self._log.info("a NodeManager registers", node=told.node_id, **sizes)
-        if told.clamped:
-            self._log.error("the NodeManager has no more than is hidden: correct its size or `tracker:`", **sizes)
+        self._log.info("a NodeManager registers", node=event.node_id, **sizes)
+        if event.clamped:
+            text = "`tracker:` hides more than this NodeManager has; lower it, or raise the NodeManager's size"
+            self._log.error(text, **sizes)
+
+
+class _Side(PairedSocket):
+    """One socket of a relayed connection; its end is the connection's."""
+
+    def __init__(
+        self,
+        handle: Callable[[FromNode | FromRm], None],
+        event: type[FromNode] | type[FromRm],
+        ended: asyncio.Future[None],
+        buffer_bytes: int,
+    ) -> None:
+        super().__init__(buffer_bytes)
+        self._handle, self._event, self._ended = handle, event, ended
+
+    def data_received(self, data: bytes) -> None:
+        self._handle(self._event(data))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        settle(self._ended, exc)
 
 
 async def _show_life(keeper: socket.socket) -> None:

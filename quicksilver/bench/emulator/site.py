@@ -25,7 +25,7 @@ from quicksilver.common.address import Address
 from quicksilver.common.messages import ContainerEvent, Draining, Grants, Report
 from sidecar.config import SidecarSettings
 from sidecar.connections.acceptor import Acceptor
-from sidecar.connections.connection import ClientSide, Connection, UpstreamSide
+from sidecar.connections.connection import Connection
 from sidecar.connections.event_queue import EventQueue
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.metrics import SidecarMetrics
@@ -196,7 +196,7 @@ class _Client(asyncio.Protocol):
             cast(asyncio.Transport, transport).abort()
             return
         self._reach(connection)
-        client = ClientSide(connection)
+        client = connection.client
         cast(asyncio.Transport, transport).set_protocol(client)
         client.connection_made(transport)
 
@@ -271,7 +271,7 @@ class Site:
         return _Client(self.acceptor, self._join)
 
     def _join(self, connection: Connection) -> None:
-        join(UpstreamSide(connection), self._processes.connected())
+        join(connection.upstream, self._processes.connected())
 
     async def _connect(self, connection: Connection) -> None:
         self._join(connection)

@@ -29,7 +29,7 @@ class Transport:
 def session(sessions: Sessions) -> Connection:
     """Return a connection whose client is gone, entered as a session of the attempt."""
     connection = Connection(Gate(node(), ServicesMeta()), lambda connection, event: None, 1024)
-    connection.upstream = cast(asyncio.Transport, Transport())
+    connection.upstream.transport = cast(asyncio.Transport, Transport())
     connection.gate.attempt_id = ATTEMPT
     connection.gate.handle(ClientClosed())
     sessions.add(ATTEMPT, connection)
