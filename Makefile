@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator-validation bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -17,7 +17,7 @@ demo: setup ## the same MapReduce job on plain YARN and through quicksilver, com
 test: setup-test ## the tests, on a real Hadoop cluster where they need one
 	@scripts/test "not long"
 
-test-all: setup-test ## with those too that show what the short campaign of faults or a neighbour shows as well, and whole benchmarks
+test-all: setup-test ## all tests, with the long ones: whole campaigns of faults and whole benchmarks
 	@scripts/test
 
 test-fast: setup-test ## the tests that start neither Hadoop nor a database
@@ -29,7 +29,7 @@ check: setup-test ## lint, types and import contracts
 	.venv/bin/mypy
 	.venv/bin/lint-imports
 
-mutants: setup-test ## a sample of mutations of policies/, and which of them no test notices
+mutants: setup-test ## a sample of mutations of policies/, and those that no test detects
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@$(PYTHON) scripts/mutants $(ARGS)
 
@@ -70,10 +70,10 @@ bench-policies: setup-test ## each policy alone and all together: under a virtua
 bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
 	@$(PYTHON) -m quicksilver.bench.reloads $(ARGS)
 
-bench-recovery: setup ## how long a SIGKILL of the proxy or of a sidecar is felt
+bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or of a sidecar
 	@$(PYTHON) -m quicksilver.bench.recovery $(ARGS)
 
-bench-emulator-validation: setup ## the same jobs on real and on emulated NodeManagers
+bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)
 
 bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridMix runs
@@ -82,7 +82,7 @@ bench-upgrades: setup ## proxy and sidecars upgraded again and again while GridM
 faults: setup-test setup-spark ## daemons killed, connections cut and slowed while real jobs run
 	@$(PYTHON) -m quicksilver.workloads.faults $(ARGS)
 
-fuzz: setup ## bytes out of form for the wire, both relays and the tracker's
+fuzz: setup ## malformed bytes for the wire protocol, both relays and the tracker's
 	@$(PYTHON) -m quicksilver.bench.fuzz $(ARGS)
 
 bench-sim: setup-test ## the simulator beside Eagle's public one on one trace: make bench-sim PEER=path/to/eagle_simulation.py

@@ -12,7 +12,7 @@ from rich.table import Table
 
 
 class Command(NamedTuple):
-    """Where a command is, and the line that `--help` and `list` show for it."""
+    """The place of a command, and its line in `--help` and `list`."""
 
     place: str
     what: str
@@ -31,7 +31,7 @@ BENCHMARKS: Final = {
     "trace": Command(
         "quicksilver.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
     ),
-    "emulator_validation": Command(
+    "emulator": Command(
         "quicksilver.bench.emulator_validation.run:emulator_validation",
         "The same jobs on a real and on an emulated cluster.",
     ),
@@ -41,13 +41,13 @@ BENCHMARKS: Final = {
         "quicksilver.bench.upgrades:main", "Proxy and sidecars upgraded again and again while GridMix runs."
     ),
     "overload": Command("quicksilver.bench.overload:overload", "Thousands of idle connections at the proxy."),
-    "fuzz": Command("quicksilver.bench.fuzz.__main__:main", "Bytes out of form for the wire and the relays."),
+    "fuzz": Command("quicksilver.bench.fuzz.__main__:main", "Malformed bytes for the wire protocol and the relays."),
 }
 _COMMANDS: Final = BENCHMARKS | {"page": Command("quicksilver.bench.page.__main__:main", "A result as one HTML page.")}
 
 
 class Benchmarks(click.Group):
-    """Finds its commands in BENCHMARKS, beside those that it was given."""
+    """Finds its commands in BENCHMARKS; others can be added to it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of BENCHMARKS."""
@@ -72,13 +72,13 @@ class Benchmarks(click.Group):
 
 @click.group(cls=Benchmarks)
 def bench() -> None:
-    """Measurements; each prints one JSON object as its last line and keeps it in bench/results."""
+    """Measurements; each prints one JSON object as its last line and writes it to ./bench/results."""
 
 
 @bench.command("list")
-@click.option("--json", "as_json", is_flag=True, help="As JSON: what is measured, by name.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: what is measured, by name.")
 def list_command(as_json: bool) -> None:
-    """What can be measured."""
+    """List the benchmarks."""
     if as_json:
         click.echo(json.dumps({name: found.what for name, found in BENCHMARKS.items()}))
         return

@@ -163,7 +163,9 @@ def _masters(_context: click.Context, _parameter: click.Parameter, value: str) -
 @click.option("--rounds", default=5, show_default=True, type=click.IntRange(1), help="Rounds of each measurement.")
 @click.option("--seconds", default=3.0, show_default=True, type=click.FloatRange(0.5), help="Of one closed-loop round.")
 @click.option("--dir", "workdir", default="run/bench-relay", show_default=True, type=click.Path(path_type=Path))
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 @click.option("--base-port", default=26000, show_default=True, help="First port of the cluster.")
 def relay(masters: tuple[int, ...], rounds: int, seconds: float, workdir: Path, folder: Path, base_port: int) -> None:
     """Empty allocates direct and through the proxy.

@@ -1,4 +1,4 @@
-"""Where results go: one JSON file per run, with what is needed to read it later."""
+"""Files of results: one JSON file for each run, with all that is needed to read it later."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, Final
 import psutil
 
 RESULTS: Final = Path("bench/results")
+"""Relative to the working directory."""
 
 
 def machine() -> dict[str, Any]:

@@ -140,7 +140,9 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 )
 @click.option("--dir", "workdir", default="run/bench-trace", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port.")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def trace(
     file: Path,
     competitors: list[str],

@@ -1,4 +1,4 @@
-"""`make bench-emulator-validation`: the same jobs on a real local cluster and on the emulated one, stock and not."""
+"""`make bench-emulator`: the same jobs on a real local cluster and on the emulated one, stock and not."""
 
 from __future__ import annotations
 
@@ -111,7 +111,9 @@ def _modes(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--modes", default=",".join(_MODES), show_default=True, callback=_modes, help="What to compare.")
 @click.option("--dir", "workdir", default="run/emulator-validation", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the clusters.")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base_port: int, folder: Path) -> None:
     """Whether the emulated cluster agrees with a real one: makespan and queueing time of the same jobs.
 
@@ -127,9 +129,9 @@ def emulator_validation(rounds: int, modes: tuple[str, ...], workdir: Path, base
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, ValueError, KeyboardInterrupt) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {found.broken}")
-    result = {"benchmark": "emulator_validation", **summed_up(found), "broken": found.broken, **about}
+    result = {"benchmark": "emulator", **summed_up(found), "broken": found.broken, **about}
     raw = {"runs": [asdict(r) for r in found.runs], "probes": [asdict(p) for p in found.probes]}
-    path = results.write("emulator_validation", result, raw, folder)
+    path = results.write("emulator", result, raw, folder)
     progress(f"written to {path}")
     click.echo(json.dumps(result))
     progress(f"page: {beside(path)}")

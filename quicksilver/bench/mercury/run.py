@@ -77,7 +77,9 @@ def _parts(quick: bool, workloads: list[str], competitors: list[str], rounds: in
 @click.option("--lanes", default=2, show_default=True, type=click.IntRange(1, 8), help="Runs at a time.")
 @click.option("--dir", "workdir", default="run/bench-mercury", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the first lane.")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def mercury(
     quick: bool,
     workloads: list[str],

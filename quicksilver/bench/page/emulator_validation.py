@@ -1,4 +1,4 @@
-"""bench-emulator-validation's result as a page: the real and the emulated cluster beside each other."""
+"""bench-emulator's result as a page: the real and the emulated cluster beside each other."""
 
 from __future__ import annotations
 
@@ -52,4 +52,4 @@ def read(result: Mapping[str, Any]) -> Page:
         plots += _plots(mode, result.get("raw", {}).get("runs", []))
     table = Table(["mode", "figure", "real", "emulated", "emulated / real"], rows)
     sections = [Section("Real and emulated", [table, *plots]), *summary.sections]
-    return Page("bench-emulator-validation", summary.facts, sections)
+    return Page("bench-emulator", summary.facts, sections)

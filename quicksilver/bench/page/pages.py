@@ -12,7 +12,7 @@ from quicksilver.report import files
 from quicksilver.report.model import Page
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
-    "emulator_validation": emulator_validation.read,
+    "emulator": emulator_validation.read,
     "mercury": mercury.read,
     "scale": scale.read,
     "trace": trace.read,

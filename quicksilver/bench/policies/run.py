@@ -92,7 +92,9 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--real-seeds", type=click.IntRange(2), help="Runs of each on the cluster.  [default: 3; quick: 2]")
 @click.option("--dir", "workdir", default="run/bench-policies", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the cluster.")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def policies(
     quick: bool,
     names: str,

@@ -194,7 +194,9 @@ def _parts(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--quick", is_flag=True, help="Few samples: to see that everything works.")
 @click.option("--containers", type=click.IntRange(2), help="In the sidecar's hand.  [default: 200; quick: 20]")
 @click.option("--vcores", type=click.IntRange(1), help="So many of them run.  [default: half of them]")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def resize(
     parts: tuple[str, ...], with_vm: bool, quick: bool, containers: int | None, vcores: int | None, folder: Path
 ) -> None:

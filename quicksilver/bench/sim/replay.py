@@ -275,7 +275,9 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option("--kept", "again", is_flag=True, help="No real runs: simulate those that --dir has.")
 @click.option("--dir", "workdir", default="run/bench-replay", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the cluster.")
-@click.option("--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Where to keep it.")
+@click.option(
+    "--results", "folder", default=results.RESULTS, type=click.Path(path_type=Path), help="Folder of the result file."
+)
 def main(
     kinds: tuple[str, ...],
     rounds: int,

@@ -1,4 +1,4 @@
-"""What `make bench-emulator-validation` makes of its runs."""
+"""What `make bench-emulator` makes of its runs."""
 
 from __future__ import annotations
 

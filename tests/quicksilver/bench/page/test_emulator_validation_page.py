@@ -19,7 +19,7 @@ def test_each_mode_has_its_figures_and_both_distributions() -> None:
     makespan = {"real": 10.0, "emulated": 9.5, "ratio": 0.95}
     page = page_of(
         {
-            "benchmark": "emulator_validation",
+            "benchmark": "emulator",
             "stock": {"runs": 2, "makespan_s": makespan, "goal_met": True},
             "lost_tasks": 0,
             "raw": {"runs": [run("real", False, 2.0), run("emulated", False, 1.0), run("real", True, 0.5)]},
@@ -41,4 +41,4 @@ def test_each_mode_has_its_figures_and_both_distributions() -> None:
 
 
 def test_without_runs_there_is_the_table_alone() -> None:
-    assert page_of({"benchmark": "emulator_validation"}).plots() == []
+    assert page_of({"benchmark": "emulator"}).plots() == []
