@@ -30,7 +30,7 @@ folder = click.option(
     show_default=True,
     help="Where the CA and the certificates lie.",
 )
-renew = click.option("--renew", is_flag=True, help="Replace the one that is there; without NAMES keep its names.")
+renew = click.option("--renew", is_flag=True, help="Replace the existing one; without NAMES its names stay.")
 
 
 @click.group()
@@ -65,7 +65,7 @@ def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool) -> Non
 @renew
 @folder
 def node(host: str, names: tuple[str, ...], folder: Path, days: float, renew: bool) -> None:
-    """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES what else its sidecar's REST is reached by."""
+    """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES are its sidecar's further addresses."""
     wanted = () if renew and not names else (host, *names)
     _made(make_certificate(folder, host, wanted, days=days, renew=renew))
 

@@ -31,7 +31,7 @@ class RefusedFileError(QuicksilverError):
 @click.option("--file", default="", help="Another file in the directory of the one in use, as the daemon sees it.")
 @reading
 def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
-    """Have the running proxy read quicksilver.yaml anew; --url may name a sidecar's REST instead.
+    """Make the running proxy reload quicksilver.yaml; --url may name a sidecar's REST instead.
 
     A file with a mistake changes nothing; all mistakes are printed, and the exit code is 1. So it is when a sidecar did
     not follow.

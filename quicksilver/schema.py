@@ -1,4 +1,4 @@
-"""The JSON schema of quicksilver.yaml, made of the settings' models: editors check and complete by it.
+"""The JSON schema of quicksilver.yaml, generated from the settings' models for editors.
 
 Each policy's settings hang on its name; descriptions end in unit and source. Values that hang together are checked by
 `quicksilver policy check` alone.

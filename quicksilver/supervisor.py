@@ -140,7 +140,7 @@ class Supervisor:
         waker.setblocking(False)
         signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
         for number in _SIGNALS:
-            signal.signal(number, lambda *_: None)  # the wakeup descriptor says which
+            signal.signal(number, lambda *_: None)  # the wakeup descriptor has the number
 
     def _signalled(self, number: int) -> None:
         if number in _FORWARDED:
@@ -171,7 +171,7 @@ class Supervisor:
     # The command
 
     def _fork(self, environment: Callable[[], dict[str, str]]) -> int:
-        """Start the command; returns its pid. The environment is made in the new process."""
+        """Start the command; return its pid. The environment is built in the new process."""
         supervisor = os.getpid()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -344,7 +344,9 @@ def _close(numbers: Sequence[int]) -> None:
 
 
 @click.command("supervise", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.option("--standby/--no-standby", default=True, show_default=True, help="Keep a loaded process ready.")
+@click.option(
+    "--standby/--no-standby", default=True, show_default=True, help="Have a second process loaded for the next start."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def supervise(command: tuple[str, ...], standby: bool) -> None:
     """Run COMMAND (after `--`) of quicksilver, hold its sockets, and restart it when it ends.

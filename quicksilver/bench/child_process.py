@@ -80,7 +80,7 @@ async def _answer_all(pipe: Connection, make: Callable[[], Served]) -> None:
                 return
             try:
                 result = await getattr(served, name)(*arguments)
-            except Exception as error:  # noqa: BLE001 - it is told to the process that asked
+            except Exception as error:  # noqa: BLE001 - it is sent to the parent process
                 pipe.send(f"{type(error).__name__}: {error}")
             else:
                 pipe.send((result,))

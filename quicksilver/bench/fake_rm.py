@@ -58,7 +58,7 @@ def _sasl_answer(frame: SaslFrame) -> RpcSaslProto:
 
 
 class Master:
-    """An application master that logs in, and heartbeats when it is told to."""
+    """An application master that logs in, and heartbeats on request."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer

@@ -1,4 +1,4 @@
-"""Empty heartbeats as bytes, made and checked with next to no work, so that the load generator costs little.
+"""Empty heartbeats as bytes, built and checked with very little work, so that the load generator costs little.
 
 Call id and response id of an application master rise together, so every frame of one id is the same but for the 16
 bytes of the client id.
@@ -41,7 +41,7 @@ def beat(number: int) -> Beat:
 
 
 def is_plain_answer(data: bytes, expected: Beat) -> bool:
-    """Tell whether `data` is one whole frame with a successful answer to `expected` that carries the next id.
+    """Return whether `data` is one whole frame with a successful answer to `expected` that carries the next id.
 
     False only means that a closer look is needed: the frame is unfinished, has another field first, or is a failure.
     """

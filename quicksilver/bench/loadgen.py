@@ -40,7 +40,7 @@ class Phase:
     interval_s: float = 0.0
 
     def proxied(self, number: int) -> bool:
-        """Tell whether a master goes through the proxy in this phase."""
+        """Return whether a master goes through the proxy in this phase."""
         return bool(self.share) if self.share < 2 else (number + self.share) % 2 == 1
 
 

@@ -66,7 +66,7 @@ class Link(asyncio.Protocol):
         return response.body
 
     def beat(self, answered: Answered) -> None:
-        """Send the master's next heartbeat; `answered` is told of the answer."""
+        """Send the master's next heartbeat; `answered` gets the answer."""
         expected = beat(self.master.response_id)
         self._expected, self._answered = expected, answered
         transport = self._transport

@@ -66,7 +66,7 @@ class Running:
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines)
 
     def ended(self) -> bool:
-        """Tell whether it is over."""
+        """Return whether it is over."""
         return self.process.poll() is not None
 
     def stop(self) -> None:
@@ -93,7 +93,7 @@ async def until(true: Any, seconds: float, what: str) -> None:
 
 
 def listens(port: int) -> bool:
-    """Tell whether somebody listens."""
+    """Return whether somebody listens."""
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
     except OSError:

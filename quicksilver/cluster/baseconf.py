@@ -21,7 +21,7 @@ _OPENED = (
 
 
 def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
-    """Return the options of every JVM here: small, quick to start, IPv4, and no name is ever looked up by DNS.
+    """Return the options of every JVM here: small, quick to start, IPv4, without DNS.
 
     Java 8 ignores --add-opens and the hosts file.
     """
@@ -114,12 +114,12 @@ def ha(spec: ClusterSpec) -> Properties:
 
 
 def rm_state_dir(spec: ClusterSpec) -> Path:
-    """Return where an RM without ZooKeeper keeps its state."""
+    """Return where an RM without ZooKeeper stores its state."""
     return spec.workdir / "rm-state"
 
 
 def zookeeper_dir(spec: ClusterSpec) -> Path:
-    """Return where ZooKeeper keeps its data."""
+    """Return where ZooKeeper stores its data."""
     return spec.workdir / "zookeeper"
 
 

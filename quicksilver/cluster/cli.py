@@ -24,7 +24,7 @@ _dir = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("run/cluster"),
     show_default=True,
-    help="The folder in which the cluster keeps its files.",
+    help="The folder of the cluster's files.",
 )
 
 

@@ -46,7 +46,7 @@ class DaemonStatus:
 
 @dataclass(frozen=True, slots=True)
 class ClusterStatus:
-    """A cluster as it is now; `node_states` as the RM tells them, by NodeId."""
+    """The present state of a cluster; `node_states` as the RM reports them, by NodeId."""
 
     spec: ClusterSpec
     daemons: tuple[DaemonStatus, ...]
@@ -128,7 +128,7 @@ class Cluster:
         return self.spec.workdir / "local" / self.spec.node_addresses[node].name
 
     def start(self, progress: Progress = _silent) -> None:
-        """Start everything and return when it is up; HDFS keeps what an earlier start in this folder left.
+        """Start everything and return when it is up; HDFS has the files of earlier starts in this folder.
 
         Raises MissingToolError, DownloadError, PortInUseError, StateError; DaemonFailedError, all being stopped then.
         """

@@ -143,7 +143,7 @@ def _resourcemanager(spec: ClusterSpec, rm: RmAddresses, folder: Path) -> Daemon
 
 
 def ha_state(rm: RmAddresses, auth: AuthBase | None = None) -> str:
-    """Return ACTIVE, STANDBY or INITIALIZING as an RM says, "" when it does not answer."""
+    """Return ACTIVE, STANDBY or INITIALIZING as an RM reports it, "" when it does not answer."""
     info = get_json(f"{rm.web.url}/ws/v1/cluster/info", auth).get("clusterInfo") or {}
     return str(info.get("haState", ""))
 

@@ -1,4 +1,4 @@
-"""What can go wrong with a local cluster; every text says what, where and what to do."""
+"""Errors of a local cluster; every text names the problem, its place and a remedy."""
 
 from quicksilver.common.errors import QuicksilverError
 
@@ -8,11 +8,11 @@ class ClusterError(QuicksilverError):
 
 
 class MissingToolError(ClusterError):
-    """Java or Maven is not there, or of no use for Hadoop."""
+    """Java or Maven is missing, or unsuitable for Hadoop."""
 
 
 class DownloadError(ClusterError):
-    """Maven could not bring Hadoop's jars."""
+    """Maven could not download Hadoop's jars."""
 
 
 class SiteFileError(ClusterError):

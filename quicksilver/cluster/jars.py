@@ -27,7 +27,7 @@ class Jars:
 
     lib: Path
     archive: Path | None = None
-    """Their classes parsed and checked already (quicksilver/cluster/archive.py), when somebody made it for this Java.
+    """Their classes parsed and checked already (quicksilver/cluster/archive.py), when it exists for this Java.
     """
 
     @property
@@ -56,7 +56,7 @@ class Jars:
 
 
 def cache_dir() -> Path:
-    """Return where the jars are kept: QUICKSILVER_CACHE, or ~/.cache/quicksilver, and the version below it."""
+    """Return the folder of the jars: QUICKSILVER_CACHE, or ~/.cache/quicksilver, and the version below it."""
     root = os.environ.get("QUICKSILVER_CACHE")
     return (Path(root) if root else Path.home() / ".cache" / "quicksilver").absolute() / f"hadoop-{HADOOP_VERSION}"
 

@@ -80,7 +80,7 @@ class Kerberos:
         secret.chmod(0o600)
 
     def tickets(self, user: str) -> Path:
-        """Return a fresh credential cache of a user, who becomes known to the realm when he is not yet.
+        """Return a fresh credential cache of a user, who is added to the realm if necessary.
 
         Raises KerberosSetupError.
         """
@@ -92,11 +92,11 @@ class Kerberos:
         return cache
 
     def client_env(self, user: str | None) -> dict[str, str]:
-        """Return the environment that has a user's fresh tickets; None: of whoever runs this."""
+        """Return an environment with new tickets of a user; None: of the user who runs this."""
         return {**self.env, "KRB5CCNAME": f"FILE:{self.tickets(user or getpass.getuser())}"}
 
     def is_up(self) -> bool:
-        """Tell whether the KDC takes connections."""
+        """Return whether the KDC takes connections."""
         try:
             socket.create_connection(self.spec.kdc, timeout=1.0).close()
         except OSError:
@@ -152,7 +152,7 @@ def tool(name: str) -> str:
 
 
 def _krb5_conf(spec: ClusterSpec) -> str:
-    """No name is looked up by DNS, and all goes by TCP, so that a full buffer loses nothing."""
+    """No DNS; TCP for everything, so that a full buffer loses nothing."""
     return f"""\
 [libdefaults]
   default_realm = {REALM}

@@ -36,7 +36,7 @@ ALL_QUEUEABLE: Final[Mapping[str, Any]] = {"queues": "*", "routes": [{"policy": 
 
 
 class LocalDaemonsError(QuicksilverError):
-    """Proxy or a sidecar did not come up."""
+    """The proxy or a sidecar did not start."""
 
 
 class LocalDaemons:
@@ -101,7 +101,7 @@ class LocalDaemons:
         return self.folder / f"{name}.log"
 
     def start(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Start all and return when the proxy has a fresh report of every node.
+        """Start all and return when the proxy has a report of every node.
 
         Raises LocalDaemonsError naming the log of what failed; the others are stopped then.
         """
@@ -196,7 +196,7 @@ class LocalDaemons:
         return self._signal(name, signal.SIGKILL, timeout_s)
 
     def upgrade(self, name: str, timeout_s: float = READY_S) -> int:
-        """Have the proxy or a node's sidecar end in order, for a new process to take over; as `kill` else."""
+        """Have the proxy or a node's sidecar end in order, for a new process to take over; otherwise as `kill`."""
         return self._signal(name, signal.SIGUSR2, timeout_s)
 
     def _signal(self, name: str, number: signal.Signals, timeout_s: float) -> int:
@@ -219,7 +219,7 @@ class LocalDaemons:
                     raise LocalDaemonsError(f"ended with {process.returncode}", place=name, remedy=self._tail(name))
             if time.monotonic() > deadline:
                 raise LocalDaemonsError(
-                    f"no fresh report of {', '.join(sorted(missing))} within {timeout_s:.0f} s",
+                    f"no report of {', '.join(sorted(missing))} within {timeout_s:.0f} s",
                     place="proxy",
                     remedy=f"read the logs in {self.folder}",
                 )

@@ -1,4 +1,4 @@
-"""What makes the REST of a local cluster's proxy and sidecars secure: certificates of a CA of its own, and tokens."""
+"""TLS and tokens for the REST of a local cluster's proxy and sidecars: certificates of a CA of its own."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _PROXY: Final = "proxy"
 
 
 class LocalSecurity:
-    """The files, in a folder of their own; made when they are missing."""
+    """The files, in a folder of their own; created when they are missing."""
 
     def __init__(self, folder: Path) -> None:
-        from quicksilver.common.http.certs import (  # needs cryptography, which plain stacks do without
+        from quicksilver.common.http.certs import (  # imports cryptography, which is slow
             make_ca,
             make_certificate,
         )
@@ -33,13 +33,13 @@ class LocalSecurity:
         return self._section(_PROXY)
 
     def node(self, node: NodeAddresses) -> dict[str, str]:
-        """Return that of a node's sidecar."""
+        """Return the section `security` of a node's sidecar."""
         if not (self.folder / f"{node.name}.crt").exists():
             self._make(self.folder, node.name, list(dict.fromkeys((node.rpc.host, node.host, node.name))))
         return self._section(node.name)
 
     def headers(self, role: Role) -> dict[str, str]:
-        """Return what a caller with a token of `role` sends."""
+        """Return the headers of a caller with a token of `role`."""
         return {"Authorization": f"Bearer {read_tokens(self.token_file, 'tokens').first([role])}"}
 
     def _section(self, stem: str) -> dict[str, str]:

@@ -40,7 +40,7 @@ def spawn(argv: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path) -> 
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Tell whether it still runs; one that ended but was not waited for does not, and is waited for here."""
+    """Return whether it still runs; one that ended but was not waited for does not, and is waited for here."""
     if process.boot_id != _boot_id():
         return False
     try:
@@ -58,7 +58,7 @@ def is_alive(process: ProcessId) -> bool:
 
 
 def _has_threads(pid: int) -> bool:
-    """Tell whether more than the first thread of a process is left."""
+    """Return whether more than the first thread of a process is left."""
     try:
         return len(list(Path(f"/proc/{pid}/task").iterdir())) > 1
     except (FileNotFoundError, ProcessLookupError):

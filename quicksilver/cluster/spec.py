@@ -1,4 +1,4 @@
-"""What a local cluster looks like: its size, and every address, which all derive from one base port."""
+"""The specification of a local cluster: its size, and all addresses, which derive from one base port."""
 
 from pathlib import Path
 from typing import Literal, NamedTuple, Self
@@ -85,18 +85,18 @@ class ClusterSpec(BaseModel):
     base_port: int = Field(18000, ge=1024)
     nodes: int = Field(3, ge=1, le=100)
     rm_only: bool = False
-    """The ResourceManager alone: no NodeManager, HDFS or JobHistoryServer is started, whatever `nodes` says."""
+    """The ResourceManager alone: no NodeManager, HDFS or JobHistoryServer is started, whatever `nodes` is."""
     overlay: bool = True
     """Merge hadoop-conf/ into the plain configuration; jobs then need the proxy and the sidecars to run."""
     tracker_relay: bool = False
     """Merge hadoop-conf/tracker too: each NodeManager registers at a relay of its own, at the node's `tracker`, which
     has to run for the cluster to come up. node_vcores and node_memory_mb are then what the NodeManagers believe."""
     rm_recovery: bool = False
-    """Have the RM keep its state and go on with the running containers after a restart (work-preserving recovery)."""
+    """Whether the RM stores its state and restarts with the running containers (work-preserving recovery)."""
     nm_recovery: bool = False
     """Have NodeManagers go on with their containers after a restart (yarn.nodemanager.recovery, supervised)."""
     ha: bool = False
-    """Two RMs, rm1 and rm2, and the ZooKeeper that elects the active one and keeps their state; implies rm_recovery."""
+    """Two RMs, rm1 and rm2, and the ZooKeeper that elects the active one and has their state; implies rm_recovery."""
     zk_timeout_ms: int = Field(4000, ge=2000)
     """With `ha`: how long ZooKeeper misses an active RM that died before the other one takes over; Hadoop's own default
     is 10,000."""

@@ -49,7 +49,7 @@ def save(state: State) -> None:
 
 @contextmanager
 def exclusive(workdir: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Keep a second start, stop or restart in the same folder out.
+    """Exclude a second start, stop or restart in the same folder.
 
     Raises StateError when one is under way, and still is after `wait_s`.
     """

@@ -49,11 +49,11 @@ NODE_MEMORY_MB: Final = 2048
 
 
 class DemoError(QuicksilverError):
-    """What the two ways should have in common differs."""
+    """The two runs differ in what should be equal."""
 
 
 class Steps:
-    """Says what is going on, with the seconds since the start."""
+    """Prints the steps of the demo, with the seconds since the start."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._start_s = console, time.monotonic()
@@ -68,7 +68,7 @@ class Steps:
 
     @contextmanager
     def waiting(self, text: str) -> Iterator[Callable[[], None]]:
-        """Show that something takes its time; yields a function for others' polling loops."""
+        """Show progress during a long step; yields a function for polling loops."""
         self.say(text)
         with self._console.status(text):
             yield lambda: None

@@ -172,7 +172,7 @@ def _words(site: Site, name: str, default: str = "authentication") -> list[str]:
 
 
 def _offered(site: Site, port: int) -> list[str]:
-    """Return what a server offers at a port: by port with Hadoop's resolver for that, else what it speaks itself."""
+    """Return what a server offers at a port: for that port with Hadoop's resolver, otherwise its own setting."""
     if site.text(_RESOLVER) == _BY_PORT and str(port) in site.conf.names(_PORTS):
         return _words(site, f"ingress.port.sasl.prop.{port}", "privacy")
     return _words(site, _PROTECTION)

@@ -1,4 +1,4 @@
-"""What the running daemons tell: values that are not in force yet, clocks, versions, who stands where."""
+"""Checks of the running daemons: values that are not in force yet, clocks, versions, and what listens where."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OURS: Final = re.compile(
     r"|nodemanager\.(opportunistic|bind-host|address|webapp\.address|localizer|collector|resource\.|hostname"
     r"|elastic|linux-container-executor\.cgroups\.strict))|hadoop\.rpc\.protection|ingress\.port"
 )
-"""Properties on which quicksilver depends; others that differ are told as notes."""
+"""Properties on which quicksilver depends; others that differ are notes."""
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def _version(daemon: Daemon) -> Iterator[Finding]:
         why = "its central allocator of OPPORTUNISTIC containers is another one"
         yield finding("hadoop-old", place, found, "3.3 or later", why, Remedy("upgrade Hadoop"))
     elif daemon.role == RM and version[:2] < _LEAK_MENDED:
-        why = "the proxy sends no zero rows and reuses its ids, so that what is kept stays small"
+        why = "the proxy sends no zero rows and reuses its ids, so that its records stay small"
         yield finding("hadoop-leak", place, found, "3.5.0 or later", why, Remedy("nothing to do"))
 
 
@@ -141,15 +141,15 @@ def _proxy(proxy: Proxy, facts: Facts) -> Iterator[Finding]:
     place = Place("proxy", "proxy", None, proxy.url)
     if proxy.error:
         why = "application masters are refused as long as it does not run"
-        remedy = Remedy("start it: quicksilver proxy run; or say where its REST is: --url")
+        remedy = Remedy("start it: quicksilver proxy run; or give the address of its REST: --url")
         if proxy.ha_id:
             why = "after a failover to that ResourceManager application masters are refused"
         code, found = ("proxy-missing", f"{proxy.ha_id}: {proxy.error}") if proxy.ha_id else ("proxy-down", proxy.error)
         yield finding(code, place, found, "an answer", why, remedy)
         return
     for problem in proxy.problems:
-        why = "it says so itself (quicksilver health)"
-        yield finding("proxy-degraded", place, problem, "no problem", why, Remedy("do what it says"))
+        why = "the proxy reports it itself (quicksilver health)"
+        yield finding("proxy-degraded", place, problem, "no problem", why, Remedy("follow the text of the problem"))
     upstream, wanted = _reach(proxy.upstream), {_reach(str(_scheduler(rm))) for rm in facts.rms if _scheduler(rm)}
     if upstream and wanted and upstream not in wanted:
         why = "its ResourceManager is not where it relays to"
@@ -184,11 +184,11 @@ def _node(node: Node, live: Live) -> Iterator[Finding]:
         return
     if node.usable is False:
         why = "the proxy places nothing there; guaranteed containers start only through the node's sidecar"
-        remedy = Remedy("look at the sidecar there: quicksilver doctor --node")
+        remedy = Remedy("check the sidecar there: quicksilver doctor --node")
         found = node.why_unusable or "no queueable containers are placed there"
-        yield finding("node-without-sidecar", place, found, "a fresh report of its sidecar", why, remedy)
+        yield finding("node-without-sidecar", place, found, "a recent report of its sidecar", why, remedy)
     if node.passes is False:
-        why = "containers start around the sidecar: nothing waits, and no room is made"
+        why = "containers start without the sidecar: none is queued, and no room is made"
         remedy = Remedy("let the NodeManager listen on loopback (nm-bind-host), restart it, then the sidecar")
         found = f"a connection to {node.id} did not come to the sidecar"
         yield finding("around-sidecar", place, found, "the sidecar listens there", why, remedy)
@@ -204,7 +204,7 @@ def _jobs(facts: Facts, live: Live) -> Iterator[Finding]:
     for job in live.jobs:
         if wanted is None or not job.scheduler or _reach(job.scheduler) == _reach(str(wanted)):
             continue
-        why = "the address is kept in the job's configuration; its application master goes around the proxy"
+        why = "the job's configuration has the address; its application master bypasses the proxy"
         found = f"{job.id} has yarn.resourcemanager.scheduler.address={job.scheduler}"
         remedy = Remedy("take the address out of what submits it (Oozie, Hive, a gateway's own files)")
         yield finding("job-address", Place(job.id), found, str(wanted), why, remedy)

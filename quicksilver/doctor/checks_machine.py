@@ -54,7 +54,7 @@ def _store(machine: Machine) -> Iterator[Finding]:
         return
     place = Place(machine.host, "", None, str(machine.store_dir))
     if machine.store_writable is False:
-        why = "after a restart of the proxy its applications stay guaranteed: nothing was kept"
+        why = "after a restart of the proxy its applications stay guaranteed: their state was not stored"
         remedy = Remedy(f"mkdir -p {machine.store_dir}; chown its user; chmod 0700")
         yield finding("store-rights", place, "cannot be written by the proxy's user", "its own", why, remedy)
     elif machine.store_mode is not None and machine.store_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -119,13 +119,13 @@ def _resizing(machine: Machine, facts: Facts) -> Iterator[Finding]:
         remedy = Remedy("run the sidecar as root, with the cpu controller writable; or preempt: kill_newest")
         yield finding("no-resizer", place, found, "cgroup2, cgroup1 or signals", why, remedy)
     if not machine.root:
-        why = "looked at as another user than root, so the sidecar's rights may be others"
+        why = "checked as another user than root, so the sidecar's rights may differ"
         remedy = Remedy("run this as the sidecar's user, which has to be root or own a delegated group")
         yield finding("not-root", place, "this user is not root", "root", why, remedy)
 
 
 def _keeps_groups(site: Site) -> bool:
-    """Tell whether a NodeManager keeps control groups of its own."""
+    """Return whether a NodeManager keeps control groups of its own."""
     if not site.text("yarn.nodemanager.container-executor.class").endswith("LinuxContainerExecutor"):
         return False
     handler = site.text("yarn.nodemanager.linux-container-executor.resources-handler.class").lower()
@@ -133,7 +133,7 @@ def _keeps_groups(site: Site) -> bool:
 
 
 def _before_v2(facts: Facts) -> bool:
-    """Tell whether the NodeManagers' Hadoop knows control groups v1 only; an unknown version counts as such."""
+    """Return whether the NodeManagers' Hadoop knows control groups v1 only; an unknown version counts as such."""
     known = [numbers(daemon.version)[:2] for daemon in facts.live.nms if daemon.version] if facts.live else []
     return not known or min(known) < _CGROUP2
 

@@ -1,4 +1,4 @@
-"""What NodeManagers have to be told: reached through the sidecar only, and big enough never to decide alone."""
+"""Checks of NodeManagers: reachable through the sidecar only, and large enough that they never refuse a start."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine only."""
+    """Return whether a host is this machine only."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -113,7 +113,7 @@ def _raw(site: Site, name: str) -> str:
 def _behind(site: Site) -> Iterator[Finding]:
     bind = site.text(BIND)
     if not is_loopback(bind):
-        why = "application masters reach the NodeManager itself: nothing waits, and no room is made"
+        why = "application masters reach the NodeManager itself: no container is queued, and no room is made"
         wanted = f"{BIND}={LOOPBACK}, and the sidecar on the node's own address"
         yield must_be(site, "nm-bind-host", BIND, LOOPBACK, why, wanted=wanted)
     address = _address(site, _LOCALIZER)
@@ -151,7 +151,7 @@ def _size(site: Site, facts: Facts) -> Iterator[Finding]:
 
 
 def _by_memory(site: Site, facts: Facts, vcores: int, memory_mb: int) -> Iterator[Finding]:
-    """Judge a node whose scheduler looks at memory alone."""
+    """Check a node whose scheduler considers memory alone."""
     rm = next(iter(facts.rms), None)
     if rm is None or rm.text(CALCULATOR).endswith("DominantResourceCalculator"):
         return

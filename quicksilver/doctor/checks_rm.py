@@ -1,4 +1,4 @@
-"""What a ResourceManager has to be told, and what of its settings does not go with quicksilver."""
+"""Checks of ResourceManagers: required settings, and settings that are incompatible with quicksilver."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _opportunistic(site: Site) -> Iterator[Finding]:
         )
         yield must_be(site, "nodes-used", f"{_O}.nodes-used", "0", why)
     if site.text(_COMPARATOR, "QUEUE_LENGTH") != "QUEUE_WAIT_TIME":
-        why = "ClusterNode.compareAndIncrement refuses a full node, and QueueLimitCalculator tells nodes to shed"
+        why = "ClusterNode.compareAndIncrement refuses a full node, and QueueLimitCalculator makes nodes shed"
         yield must_be(site, "load-comparator", _COMPARATOR, "QUEUE_WAIT_TIME", why)
     if site.number(_RATE, -1) >= 0:
         why = "grants beyond that wait for the application's next heartbeat, and may come for an ask that is over"
@@ -100,7 +100,7 @@ def _every(policies: Policies | None) -> tuple[Policies, ...]:
 
 
 def promotes(settings: Settings) -> bool:
-    """Tell whether any of the policies makes queueable containers guaranteed."""
+    """Return whether any of the policies makes queueable containers guaranteed."""
     return any(each.section.promote.policy != "none" for each in _every(settings.policies))
 
 
@@ -152,7 +152,7 @@ def _preemption_name(pattern: str) -> str:
 
 
 def _disabled(site: Site, name: str) -> bool:
-    """Tell whether preemption is disabled by the queue's own property, or else by that of a queue above it."""
+    """Return whether preemption is disabled by the queue's own property, or otherwise by that of a queue above it."""
     path = name.removeprefix("yarn.scheduler.capacity.").removesuffix(".disable_preemption")
     while path:
         own = f"yarn.scheduler.capacity.{path}.disable_preemption"
@@ -195,6 +195,6 @@ def _surroundings(site: Site) -> Iterator[Finding]:
         yield finding("federation", site.place(name), f"{name}=true", "no federation", why, remedy, name=name)
     if site.flag("yarn.node-labels.enabled"):
         name = "yarn.node-labels.enabled"
-        why = "the proxy applies them itself, as the ResourceManager's REST tells them"
+        why = "the proxy applies them itself, as the ResourceManager's REST reports them"
         remedy = Remedy("nothing to do")
         yield finding("labels", site.place(name), f"{name}=true", "as you like", why, remedy, name=name)

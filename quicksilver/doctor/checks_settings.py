@@ -1,4 +1,4 @@
-"""What quicksilver.yaml says: its mistakes, and what hardly is meant."""
+"""Checks of quicksilver.yaml: mistakes, and settings that are probably unintended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def check(facts: Facts) -> Iterator[Finding]:
         yield finding("settings", where, what, "no mistake", why, setting("correct this line"))
     for note in settings.notes:
         why = "it is allowed"
-        yield finding("settings-note", settings.place, note, "as you like", why, setting("look whether it is meant"))
+        yield finding(
+            "settings-note", settings.place, note, "as you like", why, setting("check whether it is intended")
+        )
     if settings.proxied and settings.proxy.upstream is None and settings.proxy.rm_conf_dir is None:
         why = "the proxy does not start: it does not know where the ResourceManager's scheduler was moved"
         remedy = setting("set proxy.upstream, e.g. rmhost:18030", "proxy")

@@ -1,4 +1,4 @@
-"""`quicksilver doctor`: what in this cluster would break quicksilver, and what to do."""
+"""`quicksilver doctor`: finds what would break quicksilver in this cluster, and how to correct it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DIR: Final = click.Path(path_type=Path)
 @click.option("--conf-dir", type=_DIR, help="The clients' site files; default: hadoop_conf_dir, $HADOOP_CONF_DIR.")
 @click.option("--rm-conf-dir", "rm_conf_dirs", type=_DIR, multiple=True, help="A ResourceManager's; may be repeated.")
 @click.option("--nm-conf-dir", "nm_conf_dirs", type=_DIR, multiple=True, help="A NodeManager's; may be repeated.")
-@click.option("--config", type=_DIR, help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says.")
+@click.option("--config", type=_DIR, help="quicksilver.yaml; default: $QUICKSILVER_CONFIG.")
 @click.option("--url", "urls", multiple=True, envvar="QUICKSILVER_URL", help="A proxy's REST; may be repeated.")
-@click.option("--offline", is_flag=True, help="Read files only, ask no daemon.")
-@click.option("--node", is_flag=True, help="Look at this node too: its --conf-dir is the NodeManager's.")
+@click.option("--offline", is_flag=True, help="Read files only, call no daemon.")
+@click.option("--node", is_flag=True, help="Check this node too: its --conf-dir is the NodeManager's.")
 @click.option("--strict", is_flag=True, help="Exit code 1 for warnings too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def doctor(

@@ -1,4 +1,4 @@
-"""Reads what files say: quicksilver.yaml, and the site files of clients, ResourceManager and NodeManagers."""
+"""Reads quicksilver.yaml and the site files of clients, ResourceManager and NodeManagers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEDULER_FILES: Final = ("capacity-scheduler.xml",)
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Where to look. None: the default place, or not given."""
+    """The places of all files. None: the default place, or not given."""
 
     config: Path | None = None
     conf_dir: Path | None = None
@@ -39,7 +39,7 @@ class Where:
 
 
 def read_files(where: Where) -> Facts:
-    """Return what files say.
+    """Return the facts from files.
 
     Raises SettingsError when a directory that was named has no site files, or one of them is no XML.
     """
@@ -73,7 +73,7 @@ def _named_dir(config: Path | None) -> Path | None:
     try:
         return load_settings(config).hadoop_conf_dir
     except SettingsFileError:
-        return None  # told as a finding
+        return None  # reported as a finding
 
 
 def _settings(config: Path | None) -> Settings:
@@ -122,7 +122,7 @@ def _rms(directory: Path) -> tuple[Site, ...]:
 
 
 def _nm(directory: Path) -> Site:
-    """Return a NodeManager's configuration; its host is the one that it would register under, else this machine."""
+    """Return a NodeManager's configuration; its host is the one under which it would register, or this machine."""
     conf = load_hadoop_conf(directory)
     host = ""
     for name in ("yarn.nodemanager.address", "yarn.nodemanager.hostname", "yarn.nodemanager.webapp.address"):
@@ -141,7 +141,7 @@ def _site(role: Role, conf: HadoopConf, host: str) -> Site:
 
 
 def from_daemon(role: Role, host: str, url: str, conf: Mapping[str, str], ha_id: str | None = None) -> Site:
-    """Return the configuration that a running daemon tells of itself, where its files cannot be read."""
+    """Return the configuration that a running daemon reports, where its files cannot be read."""
     source = Path(url)
     properties = {name: Property(name, value, False, source, 0) for name, value in conf.items()}
     return Site(role, host, HadoopConf(source, properties, dict(os.environ)), url, ha_id)

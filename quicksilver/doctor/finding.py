@@ -1,4 +1,4 @@
-"""Making findings, so that checks stay short."""
+"""Helpers that build findings, so that checks stay short."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def finding(
 
 
 def said(site: Site, name: str) -> str:
-    """Say what a property is: `name=value`, or that it is not set and what that means."""
+    """Return a property as text: `name=value`, or that it is not set and what that means."""
     value = site.conf.text(name)
     if name in site.conf.properties:
         return f"{name}={value}"

@@ -51,7 +51,7 @@ def install(directory: Path, role: Role, overlays: Path, extras: Sequence[str] =
     """Return what installing changes in a configuration directory; an older installation is replaced.
 
     overlays: hadoop-conf/; extras: of EXTRAS; host: the node's own name, where the NodeManager's files name none.
-    Raises SettingsError naming file and property for what keeps it from working.
+    Raises SettingsError naming the file and the property that prevent it.
     """
     bare = uninstall(directory)
     conf = _before(directory, bare)
@@ -182,13 +182,13 @@ def _moved(own: dict[str, str], conf: HadoopConf) -> dict[str, str]:
         raise SettingsError(
             f"the scheduler is at port {public.port} already",
             place=conf.place(_SCHEDULER),
-            remedy="give the proxy's port to clients, and let the ResourceManager's own files say another one",
+            remedy="give the proxy's port to clients, and another one to the ResourceManager's own files",
         )
     return own
 
 
 def _host(conf: HadoopConf, rm_id: str | None) -> str:
-    """Return what names a ResourceManager's host: the host name's property, else the host of its scheduler."""
+    """Return a ResourceManager's host: the host name's property, otherwise the host of its scheduler."""
     name = f"{_RM_HOST}.{rm_id}" if rm_id else _RM_HOST
     if (conf.text(name) or "") not in _ANY:
         return f"${{{name}}}"
@@ -202,7 +202,7 @@ def _host(conf: HadoopConf, rm_id: str | None) -> str:
 
 
 def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf) -> bytes | None:
-    """Return a file with those of our properties that it does not say already."""
+    """Return a file with those of our properties that it does not have yet."""
     text = EMPTY if plain is None else plain
     there = layout(text, file).effective()
     wanted = {name: value for name, value in own.items() if _said(conf, there, name) != value}
@@ -226,7 +226,7 @@ def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: H
 
 
 def _said(conf: HadoopConf, there: Mapping[str, object], name: str) -> str | None:
-    """Return what is said now, without substitution; a capacity-scheduler.xml is no part of `conf`."""
+    """Return the present values, without substitution; a capacity-scheduler.xml is no part of `conf`."""
     found = conf.properties.get(name) or there.get(name)
     value = getattr(found, "value", None)
     return value.strip() if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""`quicksilver install` and `quicksilver uninstall`: hadoop-conf/ merged into site files, and taken out again."""
+"""`quicksilver install` and `quicksilver uninstall`: merge hadoop-conf/ into site files, and remove it again."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def _options(command: Command) -> Command:
     options = (
         click.option("--conf-dir", type=directory, required=True, help="Hadoop's configuration directory."),
         click.option("--dry-run", is_flag=True, help="Print what would change, as a diff; change nothing."),
-        click.option("--out", type=directory, help="Change a copy of the directory, made here."),
-        click.option("--in-place", is_flag=True, help="Change the files themselves; backups are made beside them."),
+        click.option("--out", type=directory, help="Write a changed copy of the directory here."),
+        click.option("--in-place", is_flag=True, help="Change the files themselves; backups are written beside them."),
     )
     for option in reversed(options):
         command = option(command)
@@ -45,7 +45,7 @@ def install_command(
 ) -> None:
     """Put quicksilver's properties into the site files of a role.
 
-    What they say already stays as it is, down to the byte; what is added stands in one marked block.
+    Existing text is preserved, down to the byte; additions are in one marked block.
     """
     chosen = _ROLES[role]
 
@@ -67,7 +67,7 @@ def _carry_out(
     plan: Callable[[Path], list[Change]], conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, after: str
 ) -> None:
     if dry_run + (out is not None) + in_place != 1:
-        raise click.UsageError("say one of --dry-run, --out COPY, --in-place")
+        raise click.UsageError("give one of --dry-run, --out COPY, --in-place")
     changes = plan(conf_dir)
     if not changes:
         click.echo("nothing to change")
@@ -102,7 +102,7 @@ def _copy(conf_dir: Path, out: Path) -> None:
 
 
 def _backup(change: Change) -> str:
-    """Keep the file as it is beside it, and say where."""
+    """Back the file up beside it; return the line that reports it."""
     if change.before is None:
         return ""
     kept = change.file.with_name(f"{change.file.name}.before-quicksilver-{time.strftime('%Y%m%d%H%M%S')}")

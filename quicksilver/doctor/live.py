@@ -1,4 +1,4 @@
-"""Asks the running daemons; what does not answer is told as unchecked."""
+"""Queries the running daemons; those that do not answer are reported as unchecked."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Asker:
-    """Calls REST, and keeps what did not answer.
+    """Calls REST, and records what did not answer.
 
     credentials: what proxy and sidecars are shown; auth: who logs in at Hadoop's web servers.
     """
@@ -87,7 +87,7 @@ class Asker:
             return session.get(url, params=params, headers=headers, timeout=_TIMEOUT_S, allow_redirects=shown is None)
 
     def miss(self, what: str, url: str, error: Exception) -> None:
-        """Keep that something could not be looked at."""
+        """Record that something could not be checked."""
         if what:
             response = error.response if isinstance(error, requests.RequestException) else None
             why = f"answered {response.status_code}" if response is not None else "no usable answer"
@@ -109,7 +109,7 @@ def _skew_s(date: str | None, now_s: float) -> float | None:
 
 
 def ask_daemons(facts: Facts, urls: Sequence[str] = ()) -> Facts:
-    """Return the facts with what runs; configurations that no file told are the daemons' own."""
+    """Return the facts with the running daemons; without a file, a configuration is the daemon's own."""
     asker = _asker(facts)
     rms = _rms(asker, facts)
     first = next((rm for rm in rms if rm.ha_state != "STANDBY"), None)
@@ -234,7 +234,7 @@ def _nm(asker: Asker, node: Node, web: Mapping[str, str], scheme: str) -> Daemon
 
 
 def _proxy_urls(facts: Facts, urls: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Return the proxies' REST: those given, else the settings'; with high availability one beside each RM."""
+    """Return the proxies' REST: those given, otherwise the settings'; with high availability one beside each RM."""
     listen, scheme = facts.settings.proxy.rest_listen, facts.settings.security.scheme
     if urls:
         return [(url.rstrip("/"), None) for url in urls]
@@ -263,7 +263,7 @@ def _proxy(asker: Asker, url: str, rm_id: str | None) -> Proxy:
 
 
 def _with_sidecars(asker: Asker, nodes: list[Node], proxies: list[str]) -> list[Node]:
-    """Return the nodes with what the proxy and their sidecars say."""
+    """Return the nodes with what the proxy and their sidecars report."""
     rows: dict[str, Any] = {}
     for url in proxies:
         offset, more = 0, True
@@ -292,7 +292,7 @@ def _with_sidecar(asker: Asker, node: Node, row: Mapping[str, Any] | None) -> No
 
 
 def _comes_through(asker: Asker, node_id: str, sidecar: str) -> bool | None:
-    """Connect to the node's port, and tell whether its sidecar counted that. None: it could not be tried."""
+    """Connect to the node's port, and return whether its sidecar counted that. None: it could not be tried."""
     before = _opened(asker.text(f"{sidecar}/metrics"))
     if before is None:
         asker.failed.append(Unchecked(f"who listens at {node_id}", f"{sidecar}/metrics: no answer"))

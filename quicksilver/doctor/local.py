@@ -1,4 +1,4 @@
-"""Looks at this machine: what only somebody on it can see."""
+"""Checks this machine: facts that only a process on it can see."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def look_here(facts: Facts, where: Where, offline: bool) -> Facts:
 
 
 def _is_here(facts: Facts) -> bool:
-    """Tell whether a proxy's scheduler address is one of this machine."""
+    """Return whether a proxy's scheduler address is one of this machine."""
     addresses: set[str] = set()
     for public in _public(facts):
         try:
@@ -183,7 +183,7 @@ def _resizer(facts: Facts, site: Site | None, root: bool) -> tuple[str | None, t
 
 
 def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[str, str] | None:
-    """Return who else than a sidecar listens on the NodeManager's ports where other hosts reach it."""
+    """Return the processes other than a sidecar that listen on the NodeManager's ports where other hosts reach it."""
     if intercept == "nftables":
         why = "the NodeManager listens there, and a rule of nftables sends connections to the sidecar"
         unchecked.append(Unchecked("who listens on the NodeManager's ports", why, "without --offline one is tried"))
@@ -210,7 +210,7 @@ def _listeners(site: Site, intercept: str, unchecked: list[Unchecked]) -> dict[s
 
 
 def _owner(pid: int | None) -> str | None:
-    """Return who a process is, None when it is a sidecar, its keeper, or systemd that keeps its sockets."""
+    """Return a process's name; None for a sidecar, its supervisor, or systemd, which holds its sockets."""
     try:
         process = psutil.Process(pid) if pid else None
         line = process.cmdline() if process else []

@@ -1,4 +1,4 @@
-"""What the doctor looks at, and what it says: facts and findings."""
+"""The doctor's facts and findings."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Severity(IntEnum):
     WARNING = 1
     """Works, but worse than it could, or breaks under some load."""
     ERROR = 2
-    """Would break something, or keeps quicksilver from working."""
+    """Would break something, or prevents quicksilver from working."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was found: a host or role, the file and line where it is said, or a URL in place of the file."""
+    """Where something was found: a host or role, and file and line, or a URL in place of the file."""
 
     host: str
     role: str = ""
@@ -117,7 +117,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Unchecked:
-    """Something that could not be looked at."""
+    """Something that could not be checked."""
 
     what: str
     why: str
@@ -129,7 +129,7 @@ class Unchecked:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The configuration of one daemon, or of the clients: its files where they could be read, else what it says."""
+    """The configuration of one daemon, or of the clients: its files where they could be read, otherwise its REST."""
 
     role: Role
     host: str
@@ -141,11 +141,11 @@ class Site:
 
     @property
     def from_files(self) -> bool:
-        """Whether `conf` is what files say."""
+        """Whether `conf` is from files."""
         return not self.url
 
     def text(self, name: str, default: str = "") -> str:
-        """Return a value, `default` where nothing is said."""
+        """Return a value, `default` where none is set."""
         return self.conf.text(name) or default
 
     def flag(self, name: str, default: bool = False) -> bool:
@@ -159,7 +159,7 @@ class Site:
         return int(value) if value.removeprefix("-").isdigit() else default
 
     def place(self, name: str = "") -> Place:
-        """Return where `name` is said, or where the configuration lies."""
+        """Return where `name` is set, or where the configuration is."""
         if not self.from_files:
             return Place(self.host, self.role, None, self.url)
         found = self.conf.properties.get(name)
@@ -168,7 +168,7 @@ class Site:
         return Place(self.host, self.role, found.file.parent, str(found.file), found.line)
 
     def file_of(self, name: str, default: str = YARN_SITE) -> str:
-        """Return the name of the file that says `name` now, else `default`."""
+        """Return the name of the file that sets `name` now, otherwise `default`."""
         found = self.conf.properties.get(name) if self.from_files else None
         return found.file.name if found else default
 
@@ -199,7 +199,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running ResourceManager or NodeManager, as its REST tells."""
+    """A running ResourceManager or NodeManager, according to its REST."""
 
     role: Role
     host: str
@@ -218,7 +218,7 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node of the cluster: as the ResourceManager, the proxy, its sidecar tell of it."""
+    """A node of the cluster, according to the ResourceManager, the proxy and its sidecar."""
 
     id: str
     state: str = "RUNNING"
@@ -262,7 +262,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Live:
-    """What the running daemons tell."""
+    """Facts about the running daemons."""
 
     rms: tuple[Daemon, ...] = ()
     nms: tuple[Daemon, ...] = ()
@@ -285,11 +285,11 @@ class Secret:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """This machine: what only somebody on it can see. None: could not be looked at."""
+    """This machine: facts that only a process on it can see. None: could not be checked."""
 
     host: str
     is_node: bool = False
-    """Whether a NodeManager's side was to be looked at (`--node`)."""
+    """Whether the NodeManager's side was to be checked (`--node`)."""
     is_proxy: bool = False
     """Whether the proxy listens, or would listen, here."""
     root: bool = False
@@ -309,10 +309,10 @@ class Machine:
     """What resizes containers here; "" for nothing, None where it was not tried."""
     resizer_why: tuple[str, ...] = ()
     journal_dir: Path | None = None
-    """Where the sidecar keeps its journal; None where it has no place for it."""
+    """Where the sidecar writes its journal; None where it has no place for it."""
     journal_writable: bool | None = None
     listeners: Mapping[str, str] | None = None
-    """Who listens on the NodeManager's ports on addresses that others reach: `host:port` to a process name."""
+    """Listeners on the NodeManager's ports, on addresses that others reach: `host:port` to a process name."""
 
 
 @dataclass(frozen=True, slots=True)

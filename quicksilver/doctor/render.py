@@ -30,7 +30,7 @@ def _block(found: Finding) -> str:
     if remedy.remove:
         lines.append(f"  do     take out of {remedy.file}: {', '.join(remedy.remove)}")
     if remedy.xml:
-        lines.append(f"  do     put into {remedy.file}, in place of what is said there of the same name:")
+        lines.append(f"  do     put into {remedy.file}, in place of the properties of the same name:")
         lines += [f"{_INDENT}{line}" for line in remedy.xml.splitlines()]
     if remedy.text:
         lines.append(f"  do     {remedy.text}")

@@ -1,7 +1,7 @@
 """Hadoop's site files changed as text: what is not touched stays as it is, byte for byte.
 
 Positions come from the XML parser, never from searching the text; after each change the file is parsed again, and every
-other property must still say what it said.
+other property must still have its value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEXTS: Final = ("name", "value", "final")
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A `<property>` of a file: what it says and where it stands. `start` and `end` are byte offsets."""
+    """A `<property>` of a file: its value and its place. `start` and `end` are byte offsets."""
 
     name: str
     value: str
@@ -58,7 +58,7 @@ class Layout:
         return found
 
     def values(self) -> dict[str, str]:
-        """Return what each name says, without substitution."""
+        """Return the value of each name, without substitution."""
         return {name: element.value for name, element in self.effective().items()}
 
 
@@ -158,7 +158,7 @@ def insert(text: bytes, addition: str, file: Path) -> bytes:
 
 
 def without(text: bytes, names: Iterable[str], file: Path) -> bytes:
-    """Take all properties of these names out, with their lines where nothing else stands in them."""
+    """Remove all properties of these names, with lines that would be left empty."""
     wanted = set(names)
     for element in reversed(layout(text, file).elements):
         if element.name in wanted:

@@ -10,7 +10,7 @@ from typing import Final
 
 MOST_EDITS: Final = 2
 _SHORTEST: Final = 12
-"""Shorter names are told apart by less than two letters."""
+"""Shorter names may differ by fewer than two letters."""
 
 
 @cache

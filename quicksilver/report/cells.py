@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them."""
+"""Cells of tables as text, and their sort keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a page becomes a file."""
+"""Writes a page to a file."""
 
 from __future__ import annotations
 

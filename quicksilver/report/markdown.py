@@ -27,7 +27,7 @@ def table(found: Table) -> str:
 
 
 def markdown(page: Page) -> str:
-    """Return title, facts, and each section's paragraphs and tables; no plots, and no section of nothing else."""
+    """Return title, facts, and each section's paragraphs and tables; no plots, and no section that has only plots."""
     parts = [f"### {page.title}", "; ".join(f"{name}: {value}" for name, value in page.facts) + "."]
     for section in page.sections:
         blocks = [block for block in section.blocks if isinstance(block, (Prose, Table))]

@@ -10,14 +10,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value, and the interval in which it lies (95 % where nothing else is said). Raises ValueError for a bad one."""
+    """A value and its interval (95 % unless stated otherwise). Raises ValueError for one without order."""
 
     value: float
     low: float
     high: float
 
     def __post_init__(self) -> None:
-        """Look at the order."""
+        """Check the order."""
         if not self.low <= self.value <= self.high:
             raise ValueError(f"{self.low} <= {self.value} <= {self.high} does not hold")
 
@@ -28,7 +28,7 @@ Value: TypeAlias = str | int | float | Estimate | None
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis says, its unit included. A logarithmic one leaves out what is not above 0."""
+    """An axis with its title, unit included. A logarithmic one omits values that are not above 0."""
 
     label: str
     log: bool = False
@@ -51,7 +51,7 @@ class Series:
     dashed: bool = False
 
     def __post_init__(self) -> None:
-        """Look at lengths and numbers."""
+        """Check lengths and numbers."""
         lengths = {len(self.x), len(self.y)} | {len(one) for one in (self.low, self.high) if len(one)}
         if len(lengths) != 1 or bool(len(self.low)) != bool(len(self.high)):
             raise ValueError(f"series {self.name!r}: x, y, low and high have not the same length")
@@ -88,7 +88,7 @@ class Bars:
     """An x that is marked: 1.0 for ratios, a goal."""
 
     def __post_init__(self) -> None:
-        """Look at lengths."""
+        """Check the lengths."""
         for name, values in self.series:
             if len(values) != len(self.labels):
                 raise ValueError(f"bars {self.title!r}: {name!r} has {len(values)} values, not {len(self.labels)}")
@@ -103,7 +103,7 @@ class Table:
     title: str = ""
 
     def __post_init__(self) -> None:
-        """Look at lengths."""
+        """Check the lengths."""
         for row in self.rows:
             if len(row) != len(self.columns):
                 raise ValueError(f"table {self.title!r}: a row has {len(row)} cells, not {len(self.columns)}")
@@ -111,7 +111,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A paragraph; what stands between backticks is code."""
+    """A paragraph; text between backticks is code."""
 
     text: str
 
@@ -130,7 +130,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A whole page. facts: machine, commit, command, and what else figures depend on."""
+    """A whole page. facts: machine, commit, command, and other conditions of the figures."""
 
     title: str
     facts: Sequence[tuple[str, str]]

@@ -1,4 +1,4 @@
-"""Samples made into what a plot needs: rates over time, cumulative shares, fitted growth."""
+"""Turns samples into the data of plots: rates over time, cumulative shares, fitted growth."""
 
 from __future__ import annotations
 

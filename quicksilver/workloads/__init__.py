@@ -1,3 +1,3 @@
 """Real workloads on a real local cluster: MapReduce, GridMix, Spark and distributed shell, on plain YARN or through the
-proxy and the sidecars; what ran how is told by the records of YARN itself.
+proxy and the sidecars; YARN's own records show what ran, and how.
 """

@@ -127,12 +127,12 @@ def log_file(cluster: Cluster, name: str) -> Path:
 
 
 def job_id(text: str) -> str:
-    """Return the MapReduce job that a client says it runs. Raises OutputError when it names none."""
+    """Return the MapReduce job that a client reports. Raises OutputError when it names none."""
     return _found(_JOB, text, "job id")
 
 
 def application_id(text: str) -> str:
-    """Return the application that a client says it submitted. Raises OutputError when it names none."""
+    """Return the application that a client reports. Raises OutputError when it names none."""
     return _found(_APPLICATION, text, "application id")
 
 

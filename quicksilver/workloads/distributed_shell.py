@@ -47,13 +47,13 @@ class ShellResult:
     """The execution type that it asked for."""
     containers: int
     reported: frozenset[str]
-    """Containers whose own output says that they ran."""
+    """Containers whose own output shows that they ran."""
     job_s: float
     tally: Tally
 
 
 def shell_arguments(cluster: Cluster, name: str, asked: str, containers: int, sleep_s: int, queue: str) -> list[str]:
-    """Return the command line of distributed shell: containers that tell their id and sleep."""
+    """Return the command line of distributed shell: containers that print their id and sleep."""
     return [
         *("-jar", str(cluster.artifact(JAR))),
         *("-appname", name),
@@ -129,9 +129,9 @@ def run_opportunistic_maps(env: Environment, percent: int, maps: int = 4) -> tup
 
 
 def shell_is_right(env: Environment, where: Where, shell: ShellResult) -> bool:
-    """Tell whether all containers ran, with the type that application and route ask for.
+    """Return whether all containers ran, with the type that application and route ask for.
 
-    What was asked for as OPPORTUNISTIC has to be it. Of the rest, the proxy may keep some guaranteed under any route,
+    What an application requests as OPPORTUNISTIC must be so. The proxy may leave others guaranteed under any route,
     as what is beyond the queue's quota; one that was killed and asked for again may have left a mark.
     """
     tally = shell.tally

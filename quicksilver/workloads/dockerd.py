@@ -30,11 +30,11 @@ _START_S: Final = 30.0
 _STOP_S: Final = 30.0
 _CALL_S: Final = 60.0
 _HARD_CODED: Final = ("/run/containerd/s", "/run/containerd", "/run/docker/plugins", "/run/docker")
-"""Folders that daemons make whatever they are told."""
+"""Folders that daemons create whatever their settings are."""
 
 
 def missing() -> str:
-    """Return what keeps a daemon from running here, "" when nothing does."""
+    """Return why no daemon can run here, "" when one can."""
     if os.geteuid() != 0:
         return "a Docker daemon needs root"
     absent = [program for program in PROGRAMS if shutil.which(program) is None]

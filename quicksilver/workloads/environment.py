@@ -156,7 +156,7 @@ def interruptible() -> Iterator[None]:
 
 
 def _wait_for_interrupt(cluster: Cluster, progress: Progress) -> None:
-    progress(f"kept as it is; RM {cluster.rm_rest}, HADOOP_CONF_DIR={cluster.conf_dir}; Ctrl-C ends it")
+    progress(f"left running; RM {cluster.rm_rest}, HADOOP_CONF_DIR={cluster.conf_dir}; Ctrl-C ends it")
     try:
         while True:
             time.sleep(3600)

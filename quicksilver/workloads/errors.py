@@ -1,4 +1,4 @@
-"""What can go wrong with a workload; every text says what, where and what to do."""
+"""Errors of workloads; every text names the problem, its place and a remedy."""
 
 from quicksilver.common.errors import QuicksilverError
 
@@ -12,4 +12,4 @@ class JobFailedError(WorkloadError):
 
 
 class OutputError(WorkloadError):
-    """A program's output, or a record of YARN, does not say what it always says."""
+    """A program's output, or a record of YARN, lacks what it always has."""

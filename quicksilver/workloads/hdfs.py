@@ -44,7 +44,7 @@ class Hdfs:
         return self._call("GET", path, "OPEN").content
 
     def entries(self, path: str) -> list[dict[str, Any]]:
-        """Return the entries of a folder as WebHDFS tells them (pathSuffix, type, length), by name."""
+        """Return the entries of a folder as WebHDFS lists them (pathSuffix, type, length), by name."""
         found: list[dict[str, Any]] = self._call("GET", path, "LISTSTATUS").json()["FileStatuses"]["FileStatus"]
         return sorted(found, key=lambda entry: str(entry["pathSuffix"]))
 

@@ -1,4 +1,4 @@
-"""Hadoop's own MapReduce examples on a local cluster: input made, jobs run, outputs read back and compared."""
+"""Hadoop's own MapReduce examples on a local cluster: write the input, run the jobs, read and compare the outputs."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class JobResult:
     wall_s: float
     """From the start of the client program to its end."""
     job_s: float
-    """From the submission to the end, as the job's history tells."""
+    """From the submission to the end, according to the job's history."""
     maps: int
     reduces: int
     failed_attempts: int
@@ -107,7 +107,7 @@ def make_text(lines: int, seed: int = 1, words_per_line: int = 8, vocabulary: in
 
 
 def count_words(text: str) -> dict[str, int]:
-    """Return what wordcount must say of `text`."""
+    """Return wordcount's expected result for `text`."""
     return dict(Counter(text.split()))
 
 

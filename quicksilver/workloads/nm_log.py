@@ -1,4 +1,4 @@
-"""What a NodeManager's own log tells of its containers: when each was scheduled, ran, and was over."""
+"""Containers in a NodeManager's own log: when each was scheduled, started and ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OVER: Final = frozenset(
 
 @dataclass(slots=True)
 class Life:
-    """One container at one node; Unix seconds, None where the log does not tell."""
+    """One container at one node; Unix seconds, None where the log lacks it."""
 
     node: str
     running_s: float | None = None

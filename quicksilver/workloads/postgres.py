@@ -1,4 +1,4 @@
-"""A PostgreSQL server of its own for a workload, which may be killed and started again."""
+"""A PostgreSQL server of its own for a workload, which may be killed and restarted."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What YARN itself recorded of containers: the ResourceManager's log and REST, the NodeManagers' REST.
 
-Finished containers leave the NodeManagers' REST, so a `Watch` looks at it all the time that a workload runs.
+Finished containers leave the NodeManagers' REST, so a `Watch` polls it as long as a workload runs.
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ def application_of(container: str) -> str:
 
 
 def is_master(container: str) -> bool:
-    """Tell whether a container is its attempt's first, in which the application master runs."""
+    """Return whether a container is its attempt's first, in which the application master runs."""
     match = _APPLICATION.match(container)
     return match is not None and int(match[4]) == _MASTER_NUMBER
 
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """Containers as the ResourceManager's log tells of them."""
+    """Containers in the ResourceManager's log."""
 
     all: frozenset[str]
     opportunistic: frozenset[str]
 
 
 def grants(log: str) -> Grants:
-    """Return what a ResourceManager's log says it granted."""
+    """Return the grants in a ResourceManager's log."""
     opportunistic = frozenset(found[0] for found in _OPPORTUNISTIC_GRANT.findall(log))
     return Grants(frozenset(_ANY_GRANT.findall(log)) | opportunistic, opportunistic)
 
@@ -68,7 +68,7 @@ class Tally:
     nodes: dict[str, int]
     """Containers that ran, by NodeId."""
     disagreeing: tuple[str, ...]
-    """Containers whose execution type the RM's log and the NM's REST tell differently."""
+    """Containers whose execution type differs between the RM's log and the NM's REST."""
 
     def as_dict(self) -> dict[str, object]:
         """Return it as JSON knows it."""
@@ -93,14 +93,14 @@ class Seen:
 
 @dataclass
 class Watch:
-    """Looks at the NodeManagers' REST on a thread of its own for the time of a with block."""
+    """Polls the NodeManagers' REST on a thread of its own for the time of a with block."""
 
     cluster: Cluster
     seen: dict[str, Seen] = field(default_factory=dict)
     opportunistic_at_rm: int = 0
     """The most OPPORTUNISTIC containers that the RM's REST ever counted as running or queued on its nodes."""
     failures: int = 0
-    """Looks that got no answer, as while a daemon restarts."""
+    """Polls that got no answer, such as during a daemon's restart."""
     _stopped: threading.Event = field(default_factory=threading.Event)
     _log_start: int = 0
 
@@ -148,7 +148,7 @@ class Watch:
         self.opportunistic_at_rm = max(self.opportunistic_at_rm, now)
 
     def granted(self) -> Grants:
-        """Return what the RM's log tells since the begin."""
+        """Return the grants in the RM's log since the begin."""
         with self.rm_log.open("rb") as log:
             log.seek(self._log_start)
             return grants(log.read().decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""Rumen's traces of finished jobs: made from the JobHistoryServer's files, and read."""
+"""Rumen's traces of finished jobs: written from the JobHistoryServer's files, and read."""
 
 from __future__ import annotations
 

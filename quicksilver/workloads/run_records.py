@@ -1,4 +1,4 @@
-"""What one run of a job was like, by the records of YARN, of the job's own application master, and of quicksilver."""
+"""Figures of one run of a job, from the records of YARN, of its application master, and of quicksilver."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Way:
     job_s: float
     output: str
     nodes: dict[str, dict[str, int]]
-    """Containers that ran by NodeId and execution type, as the NodeManagers' REST told."""
+    """Containers that ran by NodeId and execution type, according to the NodeManagers' REST."""
     rm_opportunistic: int
     """Grants that the ResourceManager's log calls opportunistic."""
     nm_opportunistic: int
@@ -75,7 +75,7 @@ class HeldStarts:
     held: int
     """Containers whose start waited at all."""
     confirmed: int
-    """Those whose start the NodeManager logged when the sidecar says that it sent it."""
+    """Those whose start the NodeManager logged at the time at which the sidecar sent it."""
     waited: Percentiles
     proxy_delay_g: dict[str, Any]
     """As the proxy measured: from ask to delivery."""

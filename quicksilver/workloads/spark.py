@@ -167,7 +167,7 @@ def as_result(env: Environment, where: Where, mode: str, outcome: Outcome) -> di
 
 
 def is_right(env: Environment, where: Where, outcome: Outcome, executors: int) -> bool:
-    """Tell whether the result is true and the executors were of the type that the route asks for."""
+    """Return whether the result is true and the executors were of the type that the route asks for."""
     tally = outcome.tally
     expected = {"only_q": tally.ran, "only_g": 0}.get("only_g" if env.stack is None else where.route)
     types_right = expected is None or tally.nm_opportunistic == tally.rm_opportunistic == expected

@@ -20,7 +20,7 @@ PAPER_JOBS: Final = 150
 
 
 def shape(slots: int, paper_jobs: int = PAPER_JOBS) -> tuple[int, int]:
-    """Return how many jobs to keep under way, and the tasks of each, on a cluster of so many slots.
+    """Return how many jobs to run at once, and the tasks of each, on a cluster of so many slots.
 
     The paper's tasks per slot are kept (3.7 with 150 jobs), and so are its jobs for each task of a job: both the number
     of jobs and their width shrink by the root of the ratio of slots. 256 slots: 27 jobs of 35 tasks.
@@ -38,7 +38,7 @@ def replicas(rng: Random, hosts: Sequence[str], count: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scaling:
-    """How the jobs of a trace are fitted: first those that are taken, then what is made of each."""
+    """How the jobs of a trace are fitted: first the selection, then the changes of each."""
 
     first: int | None = None
     """So many jobs, None for all."""
@@ -49,7 +49,7 @@ class Scaling:
     most_tasks: int | None = None
     """A job with more tasks keeps so many, of each stage in proportion and evenly over it; at least one of each."""
     most_s: float | None = None
-    """A task takes so long at most."""
+    """Limit of a task's duration, seconds."""
     memory_mb: int | None = None
     """Of every container; None: as traced."""
     queue: str | None = None

@@ -23,7 +23,7 @@ class Ledger:
         self.strays = 0
         """Words of containers that nobody was given."""
         self.late_begins = 0
-        """Processes that began when their master had been told that their container had ended."""
+        """Processes that began after their master knew that their container had ended."""
         self.late_ends = 0
         """Processes that were done when their master had been told so. Nothing is made of what they did; the task runs
         once more elsewhere."""
@@ -33,11 +33,11 @@ class Ledger:
         self._task_of[container_id] = (job, task)
 
     def given_up(self, container_id: str) -> None:
-        """Note that a master was told of a container's end, or could not start it."""
+        """Record that a master learned of a container's end, or could not start it."""
         self._given_up.add(container_id)
 
     def heard(self, container_id: str, kind: str) -> None:
-        """Note what the process in a container said."""
+        """Record a report of the process in a container."""
         task = self._task_of.get(container_id)
         if task is None:
             self.strays += 1

@@ -1,4 +1,4 @@
-"""What the parts of the emulated cluster tell each other: jobs go in, records come out.
+"""Messages between the parts of the emulated cluster: jobs go in, records come out.
 
 Times are seconds. Moments (`now_s`, `*_s` of records, `at_s`, `began_s`) are readings of time.monotonic(); `arrives_s`
 alone counts from the begin of the run.

@@ -22,7 +22,7 @@ from sidecar.service.reporter import Line, report_path
 
 _BODY_BYTES: Final = 8 * 2**20
 _HEAD_BYTES: Final = 64 * 2**10
-_REMEDY: Final = "does the proxy run? its log says more"
+_REMEDY: Final = "check that the proxy runs, and read its log"
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class _Asked(asyncio.Protocol):
 
 
 class ProxyLine(Line):
-    """A node's way to the proxy: one connection, which is kept."""
+    """A node's way to the proxy: one lasting connection."""
 
     def __init__(self, address: tuple[str, int], timeout_s: float, traffic: Traffic) -> None:
         super().__init__(f"http://{address[0]}:{address[1]}")
@@ -139,7 +139,7 @@ class ProxyLine(Line):
         return Ack.model_validate_json(answer)
 
     async def _ask(self, request: bytes) -> tuple[int, bytes]:
-        """Return status and body; what a kept connection lost unanswered is asked once more on a new one."""
+        """Return status and body; a request that a lasting connection lost is repeated once on a new one."""
         kept = self._connection
         if kept is not None and kept.usable:
             try:

@@ -44,7 +44,7 @@ class RmOptions:
     base_port: int = 19000
     scheduler: Literal["capacity", "fair"] = "capacity"
     heartbeat_s: float = 1.0
-    """What the ResourceManager tells NodeManagers; 1 s is Hadoop's default."""
+    """Interval that the ResourceManager gives NodeManagers; 1 s is Hadoop's default."""
     behind_proxy: bool = False
     """The overlay: the scheduler service listens on `moved_scheduler`, `scheduler` is left to the proxy."""
     yarn: Mapping[str, str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class RmOptions:
     """Leaf queues below root and their capacity in percent."""
     min_allocation_mb: int = 256
     calculator: Literal["default", "dominant"] = "default"
-    """The Capacity Scheduler looks at memory alone as Hadoop ships it: a node's memory is to hold as many containers
+    """The Capacity Scheduler considers memory alone as Hadoop ships it: a node's memory is to hold as many containers
     as it has vcores."""
     java: tuple[str, ...] = RM_OPTIONS
 

@@ -1,6 +1,6 @@
 """One run on the emulated cluster: a fresh ResourceManager, nodes, masters, and the proxy where quicksilver takes part.
 
-The ResourceManager is started anew for each run, so that no competitor finds the caches, the compiled code or the ended
+The ResourceManager is restarted for each run, so that no competitor finds the caches, the compiled code or the ended
 applications of another one; what a cold JVM costs falls into the warm-up, which no figure counts.
 """
 
@@ -25,7 +25,7 @@ from quicksilver.bench.emulator.rm import NodeShape, RmOptions, Running, resourc
 Progress = Callable[[str], None]
 
 _SETTLE_S: Final = 1.5
-"""From the last registration to the first job: every node has told the ResourceManager that it is idle."""
+"""From the last registration to the first job: every node has reported to the ResourceManager that it is idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RunSpec:
     window_s: float = 40.0
     """What ends within it counts; no job is submitted after it."""
     drain_s: float = 60.0
-    """What is not over so long after the window is lost."""
+    """Jobs that are not over within this time after the window count as lost, seconds."""
     policies: Mapping[str, Any] | None = None
     """The section of quicksilver.yaml; None without quicksilver."""
     proxy: Mapping[str, Any] = field(default_factory=dict)
@@ -69,11 +69,11 @@ class _Used:
     rss_mb: dict[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Take in that the window begins."""
+        """Handle the begin of the window."""
         self.began = {name: procstat.cpu_s(pid) for name, pid in self.pids.items()}
 
     def end(self) -> None:
-        """Take in that the window ends."""
+        """Handle the end of the window."""
         self.cpu_s = {name: round(procstat.cpu_s(pid) - self.began[name], 2) for name, pid in self.pids.items()}
         self.rss_mb = {name: procstat.rss_mb(pid) for name, pid in self.pids.items()}
 

@@ -84,12 +84,12 @@ class Slow:
         """What they would use, in cores."""
 
     def size(self, container_id: str, vcores: float) -> None:
-        """Take in how many cores a container keeps busy."""
+        """Record how many cores a container uses."""
         self._wanted[container_id] = vcores
         self._share()
 
     def over(self, container_id: str) -> None:
-        """Take in that a container's process is gone."""
+        """Handle the end of a container's process."""
         self._wanted.pop(container_id, None)
         self._limits.pop(container_id, None)
         self._share()
@@ -168,14 +168,14 @@ class _AtOnce(ResizeExecutor):
 
 
 class _Told(Watcher):
-    """In place of pid files: the NodeManager tells which processes there are."""
+    """In place of pid files: the NodeManager reports its processes."""
 
     def __init__(self) -> None:
         super().__init__((), 1.0, lambda container_id: None)
         self.watched: set[str] = set()
 
     def watch(self, container_id: str, app_id: str) -> None:
-        """Look out for a container's end."""
+        """Watch for a container's end."""
         self.watched.add(container_id)
 
     def unwatch(self, container_id: str) -> None:
@@ -276,16 +276,16 @@ class Site:
     async def _connect(self, connection: Connection) -> None:
         self._join(connection)
 
-    # What the NodeManager tells
+    # Reports of the NodeManager
 
     def began(self, container_id: str, vcores: float) -> None:
-        """Take in that a container's process runs, and keeps so many cores busy."""
+        """Handle the start of a container's process, which uses so many cores."""
         if self.dispatcher.resizing is not None:
             self._resizer.size(container_id, vcores)
             self.dispatcher.resizing.attach(container_id, Leader(0, time.time()))
 
     def ended(self, container_id: str) -> None:
-        """Take in that a container's process is gone."""
+        """Handle the end of a container's process."""
         if self.dispatcher.resizing is not None:
             self._resizer.over(container_id)
         if container_id in self._watcher.watched:
@@ -293,7 +293,7 @@ class Site:
             self._wiring.metrics.ends.labels("process").inc()
             self.dispatcher.put(Ended(container_id, time.time()))
 
-    # What the proxy says and hears
+    # Messages from and to the proxy
 
     def _granted(self, message: Grants) -> None:
         now_s = time.time()

@@ -1,1 +1,1 @@
-"""Whether the emulated cluster tells the truth: one workload on it and on real NodeManagers, side by side."""
+"""Validation of the emulated cluster: one workload on it and on real NodeManagers, side by side."""

@@ -35,7 +35,7 @@ class Plan:
     task_s: tuple[float, float] = (2.0, 4.0)
     """Shortest and longest."""
     limit_s: float = 180.0
-    """A run is given up after so long."""
+    """Time limit of a run, seconds."""
 
     @property
     def apart_s(self) -> float:

@@ -56,7 +56,7 @@ class _Probe:
     ended_s: float = 0.0
 
     def note(self, note: Note) -> None:
-        """Take in what its process says."""
+        """Handle a message of its process."""
         if note.begin:
             self.began_s = note.at_s
             self.began.set()

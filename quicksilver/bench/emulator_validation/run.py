@@ -39,7 +39,7 @@ class Found:
 
     runs: list[Run] = field(default_factory=list)
     probes: list[Probed] = field(default_factory=list)
-    """Of each real cluster; the first one's are told to the emulated nodes."""
+    """Of each real cluster; the emulated nodes get the first one's."""
     broken: str = ""
 
 
@@ -53,7 +53,7 @@ def order(rounds: int, modes: Collection[str] = tuple(_MODES)) -> list[tuple[int
 
 
 def delays(probed: Probed) -> Delays:
-    """Return what the emulated nodes are told to take: the means of what the real ones took."""
+    """Return the emulated nodes' delays: the means of the real ones'."""
     return Delays(fmean(probed.launch_s), fmean(probed.kill_s), fmean(probed.exit_s))
 
 

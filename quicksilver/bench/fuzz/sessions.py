@@ -1,4 +1,4 @@
-"""Conversations to mutate: recorded ones of real daemons, cut into frames, and answers made up to what was asked."""
+"""Conversations to mutate: recorded ones of real daemons, cut into frames, and answers built for the requests."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class NodeGate:
         return [(cid, Resources(1024, 1)) for cid in self.held] if attempt_id == self.gate.attempt_id else []
 
     def was_answered(self, container_id: str) -> bool:
-        """Tell whether a start was answered before; some were."""
+        """Return whether a start was answered before; some were."""
         return container_id.endswith("1")
 
     def feed(self, step: Step) -> str:

@@ -1,4 +1,4 @@
-"""The task: burns CPU for a given time of its own, and tells begin and end through a named pipe.
+"""The task: burns CPU for a given time of its own, and reports begin and end through a named pipe.
 
 Runs by itself, as `python -S -E -I burn.py PIPE NAME CPU_SECONDS`; lines shorter than PIPE_BUF arrive whole.
 """

@@ -25,7 +25,7 @@ def slowdowns(outcomes: Sequence[Outcome], alone_s: Alone) -> list[float]:
 
 
 def mode_figures(run: Run, alone_s: Alone, stock_s: Alone) -> dict[str, Any]:
-    """Return the figures of one mode; a job that did not finish is counted and else left out.
+    """Return the figures of one mode; a job that did not finish is counted and otherwise left out.
 
     alone_s: of the mode itself; stock_s: of stock YARN, against which slowdowns of several modes compare.
     Raises ValueError when no job finished.

@@ -154,7 +154,7 @@ class Starter:
             self._site.umbilical.forget(name)
 
     async def ended(self, container: yarn_pb2.ContainerProto) -> None:
-        """Wait until the ResourceManager says that the container is over."""
+        """Wait until the ResourceManager reports the end of the container."""
         while container_name(container.id) not in self._over:
             await asyncio.sleep(_POLL_S)
             await self._beat([])

@@ -26,7 +26,7 @@ APP_TYPE: Final = "BENCH"
 MEMORY_MB: Final = 256
 _RACK: Final = "/default-rack"
 _KILLED: Final = frozenset({-100, -102, -106, -108})
-"""Exit codes by which the system says that it was not the task's fault."""
+"""Exit codes of ends that were not the task's fault."""
 _MOST_FAILURES: Final = 4
 _TOKEN_S: Final = 600.0
 _UNREGISTER_POLL_S: Final = 0.1
@@ -108,7 +108,7 @@ async def unregister(am: AmClient, status: yarn_pb2.FinalApplicationStatusProto.
 
 
 class Master:
-    """One application; `run` is its life. `tasks` and `counts` may be looked at meanwhile."""
+    """One application; `run` is its life. `tasks` and `counts` may be read meanwhile."""
 
     def __init__(self, site: Site, stages: Sequence[Stage], *, name: str, queue: str = "default") -> None:
         """Prepare; nothing is submitted yet."""
@@ -122,7 +122,7 @@ class Master:
         self._told: dict[int, int] = {}
         self._running: dict[str, Task] = {}
         self._open: set[str] = set()
-        """Containers that were started and whose end YARN has not told yet."""
+        """Containers that were started and whose end YARN has not reported yet."""
         self._release: list[yarn_pb2.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
         self._nodes: dict[tuple[str, int], NmClient] = {}
@@ -188,7 +188,7 @@ class Master:
                 continue  # the next heartbeat is due
 
     async def _linger(self, am: AmClient) -> None:
-        """Wait for YARN to tell the end of containers whose tasks are done."""
+        """Wait for YARN to report the end of containers whose tasks are done."""
         for _ in range(_LINGER_BEATS):
             if not self._open - self._running.keys():
                 return
@@ -272,7 +272,7 @@ class Master:
         self._open.discard(name)
         task = self._running.get(name)
         if task is None:
-            return  # its end was told before, or it was released
+            return  # its end was reported before, or it was released
         why = f"{name} after {self._age(task)}: exit {status.exit_status}: {status.diagnostics.strip()[:300]}"
         self.counts.reasons.append(why)
         if status.exit_status in _KILLED:

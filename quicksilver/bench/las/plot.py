@@ -66,7 +66,7 @@ def title_of(result: Mapping[str, Any]) -> str:
 @click.command()
 @click.argument("result", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def main(result: Path) -> None:
-    """Draw a result anew, beside its file."""
+    """Draw a result again, beside its file."""
     content = json.loads(result.read_text())
     path = result.with_suffix(".png")
     draw(samples_of(content), path, title_of(content))

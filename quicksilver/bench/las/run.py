@@ -100,7 +100,7 @@ class Found:
 
 
 def measure(plan: Plan, found: Found, workdir: Path, base_port: int, progress: Progress) -> None:
-    """Run all parts of the plan. Raises QuicksilverError; `found` keeps what was measured before."""
+    """Run all parts of the plan. Raises QuicksilverError; `found` has what was measured before."""
     if not plan.docker:
         _measure(plan, found, workdir, base_port, progress, lambda mode: mode)
         return

@@ -1,4 +1,4 @@
-"""How tasks tell their master that they began and ended, as MapReduce's do, with next to no work: a named pipe."""
+"""Reports of tasks to their master, as in MapReduce, with very little work: a named pipe."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _READ_BYTES: Final = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a task said. at_s: Unix seconds by the task; value: process id at its begin, CPU seconds at its end."""
+    """A report of a task. at_s: Unix seconds by the task; value: process id at its begin, CPU seconds at its end."""
 
     begin: bool
     at_s: float
@@ -62,7 +62,7 @@ class Umbilical:
         return f"exec {shlex.join(words)} 2>&1"
 
     def listen(self, container: str, listener: Listener) -> None:
-        """Have `listener` called for what a container's task says; call `forget` when it is over."""
+        """Call `listener` for each report of a container's task, until `forget`."""
         self._listeners[container] = listener
 
     def forget(self, container: str) -> None:
@@ -70,7 +70,7 @@ class Umbilical:
         self._listeners.pop(container, None)
 
     def read(self) -> None:
-        """Take in what has come; the event loop calls it."""
+        """Handle arrived reports; the event loop calls it."""
         lines = (self._rest + os.read(self._file, _READ_BYTES)).split(b"\n")
         self._rest = lines.pop()
         for line in lines:

@@ -38,7 +38,7 @@ class Goal:
         return self.metric.endswith("_s") and "per_s" not in self.metric
 
     def met(self, ratio: float) -> bool:
-        """Tell whether a ratio reaches the target."""
+        """Return whether a ratio reaches the target."""
         return ratio <= self.target if self.at_most else ratio >= self.target
 
 

@@ -14,7 +14,7 @@ from quicksilver.bench.policies.effects import share
 from quicksilver.bench.stats import percentile
 
 BLOCK_S: Final = 5.0
-"""Throughput and utilisation are drawn again in blocks of so long: seconds next to each other are alike."""
+"""Throughput and utilisation are drawn again in blocks of this length: neighbouring seconds are alike."""
 DRAWS: Final = 1000
 HIGHER: Final = ("tasks_per_s", "jobs_per_s", "utilisation")
 LOWER: Final = ("latency_p50_s", "latency_p95_s", "latency_mean_s", "wait_p50_s")
@@ -42,7 +42,7 @@ class Window:
         return self.to_s - self.from_s
 
     def has(self, at_s: float | None) -> bool:
-        """Tell whether a moment lies in it; None does not."""
+        """Return whether a moment lies in it; None does not."""
         return at_s is not None and self.from_s <= at_s < self.to_s
 
     def blocks(self) -> list[Window]:

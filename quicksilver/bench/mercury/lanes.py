@@ -33,7 +33,7 @@ class Failed:
 
 
 def _own_group() -> None:
-    """Have a run's process hear of Ctrl-C from its parent alone: a second one would keep it from stopping all."""
+    """Have a run's process hear of Ctrl-C from its parent alone: a second one would prevent an orderly end."""
     os.setpgrp()
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -1,4 +1,4 @@
-"""What is run in which order: the goals' comparisons are repeated, all else is run once."""
+"""The runs and their order: the goals' comparisons are repeated, all others run once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from quicksilver.bench.mercury.competitors import OWN_OPPORTUNISTIC
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A cluster and how long it is looked at. Times in seconds. The jobs' number and width follow (`jobs.shape`)."""
+    """A cluster and how long it is observed. Times in seconds. The jobs' number and width follow (`jobs.shape`)."""
 
     nodes: int = 64
     cores: int = 4
@@ -21,7 +21,7 @@ class Size:
     """Before the window: the masters arrive, the JVM warms up."""
     window_s: float = 25.0
     drain_s: float = 60.0
-    """So long after the window all jobs have to be over."""
+    """Time after the window within which all jobs have to end."""
     longest_s: float = 10.0
     """About how long the drain takes, for the estimate of the whole."""
     heartbeat_s: float = 1.0

@@ -21,7 +21,7 @@ def main(result: Path, output: Path | None, as_markdown: bool) -> None:
         page = page_of(load(result))
     except ValueError as error:
         raise click.ClickException(
-            f"{result}: {error}; give a file that a benchmark wrote to ./bench/results"
+            f"{result}: {error}; take a file that a benchmark wrote to ./bench/results"
         ) from error
     try:
         click.echo(write(page, output or result.with_suffix(".html")), err=as_markdown)

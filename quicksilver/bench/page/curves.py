@@ -15,7 +15,7 @@ _SMOOTH_S: Final = 5
 
 
 def _counts(run: RunResult, at_s: float | None, windowed: bool) -> bool:
-    """Tell whether what ended then counts: what ended at all, or only within the run's window."""
+    """Return whether what ended then counts: what ended at all, or only within the run's window."""
     return at_s is not None and (not windowed or run.began_s <= at_s < run.began_s + run.window_s)
 
 

@@ -39,14 +39,14 @@ def value_of(found: Any) -> Value:
 
 
 def is_figure(found: Any) -> bool:
-    """Tell whether `value_of` has a cell for it, other than by writing out what is in it."""
+    """Return whether `value_of` has a cell for it, other than by writing out what is in it."""
     if isinstance(found, Mapping):
         return any(middle in found for middle, _, _ in _KINDS)
     return not is_rows(found)
 
 
 def is_rows(found: Any) -> bool:
-    """Tell whether it is a list of mappings."""
+    """Return whether it is a list of mappings."""
     return isinstance(found, list) and bool(found) and all(isinstance(one, Mapping) for one in found)
 
 
@@ -63,7 +63,7 @@ def facts(result: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _short(found: Any) -> bool:
-    """Tell whether a setting is one word, or a list of such."""
+    """Return whether a setting is one word, or a list of such."""
     return all(isinstance(one, (str, int, float)) for one in (found if isinstance(found, list) else [found]))
 
 

@@ -45,7 +45,7 @@ def soonest(tasks: Sequence[Preference]) -> float:
 
 
 def _all_have_one(allowed: Sequence[Sequence[str]]) -> bool:
-    """Tell whether each task can have one of its servers, none two."""
+    """Return whether each task can have one of its servers, none two."""
     graph = Graph((task, server) for task, servers in enumerate(allowed) for server in servers)
     tasks = range(len(allowed))
     graph.add_nodes_from(tasks)

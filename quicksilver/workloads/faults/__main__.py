@@ -88,7 +88,7 @@ def _beside(node: NodeAddresses, offset: int) -> HostPort:
 
 
 def node_settings(node: NodeAddresses) -> dict[str, Any]:
-    """Return what a node's sidecar is told so that it stands behind the relays."""
+    """Return the settings of a node's sidecar that put it behind the relays."""
     return {
         "listen": str(_beside(node, _OTHER_SIDECAR)),
         "upstream": f"127.0.0.1:{node.rpc.port + _TOXIC_NM}",
@@ -162,7 +162,7 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         for lane in lanes:
             lane.join(_END_S)
         outcomes = [outcome for lane in lanes for outcome in lane.outcomes]
-        progress("all jobs are over; looking at what is left")
+        progress("all jobs are over; checking what is left")
         left = checks.leftovers(cluster, stack)
         if any(lane.is_alive() for lane in lanes):
             left.append("a job does not end")

@@ -13,11 +13,11 @@ from quicksilver.workloads.faults import plan
 _LOST_IN_LAUNCH: Final = re.compile(r"exit(?:ed with a non-zero exit)? code:? 154\b|exitCode: 154\b", re.IGNORECASE)
 """ExitCode.LOST: a NodeManager that recovers finds a container without a process and without an exit code."""
 _LOST_IN_QUEUE: Final = re.compile(r"Unable to get local resources when Container \S+ is at NEW")
-"""What a NodeManager says of a container that it recovers between its start request and its launch; exit code -1."""
+"""Diagnostics of a container that a NodeManager recovers between start request and launch; exit code -1."""
 _UNREGISTERED: Final = re.compile(r"rejected as it is allocated by a previous RM")
-"""What a NodeManager says of a start that comes before it has registered, or with a token of before it did so again."""
+"""A NodeManager's answer to a start that comes before it has registered, or with a token of before it did so again."""
 _HELD: Final = "Not started by quicksilver: "
-"""How a completion begins that the proxy made; a distributed shell is told ABORTED with it, and asks again."""
+"""Begin of the proxy's own completions; a distributed shell gets ABORTED, and requests another container."""
 _STARTS: Final = re.compile(
     r"^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d+) ERROR .*Failed to start Container (container_\w+)\n"
     r"(?:\S*Exception: *\n)?(.*)",
@@ -31,12 +31,12 @@ _FAILED: Final = re.compile(r"\bfailed = (\d+)")
 _BROKEN: Final = re.compile(
     r"EOFException|SocketException|Connection reset|Connection refused|ClosedChannel|Broken pipe"
 )
-"""What Hadoop's client says of a connection that breaks; in mid-handshake it does not try again."""
+"""The error of Hadoop's client for a connection that breaks; in mid-handshake it does not retry."""
 _LAUNCH: Final = "Container launch failed"
 _RECOVERY_S: Final = 45.0
-"""From the SIGKILL of a NodeManager until it has told the ResourceManager what it recovered."""
+"""From the SIGKILL of a NodeManager until it has reported its recovered containers to the ResourceManager."""
 _BREAK_S: Final = 5.0
-"""From the begin of a cut until the master has told its own log; longer than the cut itself."""
+"""From the begin of a cut until the master has written it to its own log; longer than the cut itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ def shell_as_on_stock(text: str, faults: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _happened(faults: Iterable[Mapping[str, Any]], kinds: set[str], at_s: float, within_s: float) -> bool:
-    """Tell whether a fault of these kinds came at most so long before; at_s is in whole seconds."""
+    """Return whether a fault of these kinds came at most so long before; at_s is in whole seconds."""
     return any(fault["kind"] in kinds and -1.0 <= at_s - fault["at_s"] <= within_s for fault in faults)
 
 
@@ -122,7 +122,7 @@ def failed_starts(log: str) -> str:
 
 
 def explained(failure: Failure, faults: Iterable[Mapping[str, Any]], queued: Container[str]) -> Failure:
-    """Return the failure with what `as_on_stock` says of it."""
+    """Return the failure with the result of `as_on_stock`."""
     return replace(failure, as_stock=as_on_stock(failure, faults, queued))
 
 

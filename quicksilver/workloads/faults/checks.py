@@ -1,4 +1,4 @@
-"""What must hold after a campaign, looked at from outside: logs and REST of RM and NMs, processes, control groups."""
+"""What must hold after a campaign, checked from outside: logs and REST of RM and NMs, processes, control groups."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POLL_S: Final = 1.0
 
 
 def launched_twice(logs: Iterable[Path]) -> list[str]:
-    """Return the containers whose program the NodeManagers' logs say was started more than once."""
+    """Return the containers whose program was started more than once according to the NodeManagers' logs."""
     launches = Counter[str]()
     for log in logs:
         launches.update(_LAUNCH.findall(log.read_text(errors="replace")))
@@ -135,6 +135,6 @@ def _container_groups(name: str) -> list[Path]:
 
 
 def proxy_counts(stack: LocalDaemons) -> dict[str, Any]:
-    """Return what the store says of containers: by kind, events."""
+    """Return the events of containers in the store, by kind."""
     found = stack.get("/v1/summary")
     return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}

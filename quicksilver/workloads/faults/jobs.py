@@ -31,7 +31,7 @@ _SOURCE: Final = "/faults-source/text"
 _LINES: Final = 2000
 _AGGREGATED: Final = "End of LogType:AppMaster.stderr"
 _AGGREGATED_S: Final = 60.0
-"""So long after its end a master's log may take to be aggregated."""
+"""Time until a finished master's log is aggregated, seconds."""
 _QUEUE: Final = "default"
 
 
@@ -54,7 +54,7 @@ class Outcome:
     """Task attempts that MapReduce counted as failed."""
     killed_attempts: int = 0
     failures: list[Failure] = field(default_factory=list)
-    """What MapReduce says of each failed attempt."""
+    """MapReduce's diagnostics of each failed attempt."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON knows it."""
@@ -180,7 +180,7 @@ class Jobs:
 
 
 def started(marks: Path) -> Counter[str]:
-    """Return how often each container of a distributed shell says that it was started."""
+    """Return how often each container of a distributed shell was started, according to its output."""
     return Counter(marks.read_text().split()) if marks.exists() else Counter()
 
 

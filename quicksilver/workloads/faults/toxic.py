@@ -1,4 +1,4 @@
-"""TCP relays between the parts of a cluster that can be told to cut, to hold back and to slow down what passes."""
+"""TCP relays between the parts of a cluster that can cut, delay and slow down their connections."""
 
 from __future__ import annotations
 

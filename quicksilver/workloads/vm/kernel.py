@@ -16,7 +16,7 @@ _DEPENDS: Final = re.compile(rb"\0depends=([^\0]*)\0")
 
 
 class KernelMissingError(Exception):
-    """No kernel can be had here; says why."""
+    """No kernel is available here; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ poweroff -f
 
 
 class MachineError(Exception):
-    """The machine did not run the command to its end; carries what the console said."""
+    """The machine did not run the command to its end; carries the console's output."""
 
 
 @dataclass(frozen=True, slots=True)

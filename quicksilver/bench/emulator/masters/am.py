@@ -135,7 +135,7 @@ class MapReduceAm:
 
     @property
     def open_containers(self) -> int:
-        """Containers that were started, and of whose end YARN has not told."""
+        """Containers that were started, whose end YARN has not reported."""
         return len(self._attempts)
 
     @property
@@ -160,7 +160,7 @@ class MapReduceAm:
         self._to_release = list(self._releasing.values())
 
     def answered(self, answer: y.AllocateResponseProto, now_s: float) -> list[Command]:
-        """Take in an answer; return what is to be started and stopped."""
+        """Handle an answer; return what is to be started and stopped."""
         if answer.HasField("limit"):
             self._headroom = max(0, answer.limit.memory) // self.job.memory_mb
         lost: list[tuple[int, bool]] = []
@@ -176,13 +176,13 @@ class MapReduceAm:
         return commands
 
     def began(self, container_id: str, now_s: float) -> None:
-        """Take in that the process of a container runs."""
+        """Handle the start of a container's process."""
         attempt = self._attempts.get(container_id)
         if attempt is not None and not attempt.done:
             attempt.began_s = self.records[attempt.task].started_s = now_s
 
     def done(self, container_id: str, now_s: float) -> bool:
-        """Take in that a task says it is done; False when nobody waits for it: its attempt was given up."""
+        """Handle the end of a task; False when its attempt was given up before."""
         attempt = self._attempts.get(container_id)
         if attempt is None or attempt.done or attempt.stopping:
             return False
@@ -195,16 +195,16 @@ class MapReduceAm:
         return True
 
     def holds(self, container_id: str) -> bool:
-        """Tell whether a container has a task, and YARN has not told of its end."""
+        """Return whether a container has a task, and YARN has not reported its end."""
         return container_id in self._attempts
 
     def note(self, error: str) -> None:
-        """Keep an error, as long as there are few."""
+        """Record an error, up to a limit."""
         if len(self.errors) < _MOST_ERRORS:
             self.errors.append(error)
 
     def refused(self, container_id: str, why: str, now_s: float) -> None:
-        """Take in that a container could not be started: a failed attempt, and a container given back."""
+        """Handle a container that could not be started: a failed attempt, and a container given back."""
         attempt = self._attempts.pop(container_id, None)
         if attempt is None or attempt.done:
             return

@@ -31,7 +31,7 @@ class Link(asyncio.Protocol):
     """One connection that logs in with a token. Calls may be made at once; they go out when the login is done."""
 
     def __init__(self, protocol: str, token: TokenProto, closed: Callable[[], None] | None = None) -> None:
-        """Prepare. closed: told when the connection is gone, after the last answer."""
+        """Prepare. closed: called when the connection is gone, after the last answer."""
         self.lost: Exception | None = None
         self._protocol = protocol
         self._connection = ClientConnection()
@@ -47,14 +47,14 @@ class Link(asyncio.Protocol):
         return not self._waiting
 
     async def dial(self, address: Address) -> None:
-        """Connect; what goes wrong is told to the calls, and then stands in `lost`."""
+        """Connect; an error goes to the calls, and is then in `lost`."""
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, *address)
         except OSError as error:
             self._fail(error)
 
     def call(self, method: str, parameter: Message, answered: Answered, call_id: int | None = None) -> None:
-        """Make a call; `answered` is told once, at once when the connection is gone."""
+        """Make a call; `answered` is called once, at once when the connection is gone."""
         if call_id is None:
             call_id = self._connection.next_call_id()
         frame = self._connection.call(method, self._protocol, parameter, call_id=call_id)
@@ -67,7 +67,7 @@ class Link(asyncio.Protocol):
         self._send(response_id, "allocate", frame, answered)
 
     def close(self) -> None:
-        """Hang up; calls without an answer are told so."""
+        """Hang up; calls without an answer fail."""
         self._fail(ConnectionResetError("hung up"))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

@@ -24,7 +24,7 @@ from quicksilver.bench.yarn_client import RemoteCallError
 from rm_proxy.domain.ids import container_id_text
 
 ADMIT_S: Final = 120.0
-"""So long a job may wait to be let in."""
+"""Time limit for the submission of a job, seconds."""
 START_AGAIN_S: Final = 1.0
 MOST_STARTS: Final = 5
 """So often a start is tried when the way to the node breaks; then the attempt has failed."""
@@ -43,7 +43,7 @@ class MastersSettings:
 
     am: AmSettings = field(default_factory=AmSettings)
     app_type: str = "MAPREDUCE"
-    """What applications say they are; quicksilver has rules by it."""
+    """Type of the applications, which quicksilver's rules match."""
     heartbeat_s: float = 1.0
     """From an answer to the next heartbeat, and from registration to the first one, as in RMCommunicator."""
     linger_beats: int = 0
@@ -111,7 +111,7 @@ class Masters:
         return len(self._of)
 
     def umbilical(self, container_id: str, kind: Literal["began", "done"], _now_s: float) -> None:
-        """Take in what the process in a container says."""
+        """Handle a report of the process in a container."""
         self.ledger.heard(container_id, kind)
         life = self._of.get(container_id)
         if life is None:

@@ -34,7 +34,7 @@ class Stages:
 
 
 def started(stages: Stages, slow_start: float) -> bool:
-    """Tell whether enough maps are done for reduces to be asked for. slow_start: share of the maps, 0..1."""
+    """Return whether enough maps are done for reduces to be asked for. slow_start: share of the maps, 0..1."""
     return stages.maps_done >= ceil(slow_start * stages.maps)
 
 

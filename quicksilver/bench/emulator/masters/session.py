@@ -1,4 +1,4 @@
-"""One master's conversation with the ResourceManager: it reconnects, and tells when it was forgotten, as AMRMClient."""
+"""One master's conversation with the ResourceManager: it reconnects and registers again, as AMRMClient does."""
 
 from __future__ import annotations
 

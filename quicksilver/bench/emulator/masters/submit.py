@@ -1,4 +1,4 @@
-"""Unmanaged applications, submitted and killed over a few kept connections per user."""
+"""Unmanaged applications, submitted and killed over a few lasting connections per user."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Submitter:
     """Speaks to a ResourceManager's client service as whoever a job belongs to."""
 
     def __init__(self, rm: Address, app_type: str) -> None:
-        """Prepare; connections are made when they are needed. app_type: what applications say they are."""
+        """Prepare; connections are made when they are needed. app_type: type of the applications."""
         self._rm, self._app_type = rm, app_type
         self._free: dict[str, asyncio.Queue[RmClient | None]] = {}
 

@@ -32,7 +32,7 @@ class ContainerService:
     def __init__(
         self, machine: nm.NodeManager, tracker: Tracker, tell: Callable[[ev.Event], None], tally: Tally
     ) -> None:
-        """`tell` hands an event to the machine and carries out its commands."""
+        """`tell` passes an event to the machine and carries out its commands."""
         self._machine, self._tracker, self._tell, self._tally = machine, tracker, tell, tally
 
     @property

@@ -114,7 +114,7 @@ class NodeManager:
     _out: list[Command] = field(default_factory=list)
 
     def handle(self, event: Event) -> list[Command]:
-        """Take in what happened; return what to do, in order."""
+        """Handle an event; return the commands, in order."""
         self._out = []
         match event:
             case Start(asked, now_s):
@@ -148,7 +148,7 @@ class NodeManager:
         return left
 
     def has_room(self, size: Size) -> bool:
-        """Tell whether a container of this size could run beside those that do."""
+        """Return whether a container of this size could run beside those that do."""
         capacity = self.capacity
         return self.used_mb + size.memory_mb <= capacity.memory_mb and self.used_vcores + size.vcores <= capacity.vcores
 

@@ -1,4 +1,4 @@
-"""What the machine of a NodeManager is told, and what it wants done. Times are seconds of one clock, memory is MB."""
+"""Events and commands of the machine of a NodeManager. Times are seconds of one clock, memory is MB."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A container is over, which NodeManagers tell the ResourceManager at once. `ran_s`: how long its process ran."""
+    """A container is over, which NodeManagers report to the ResourceManager at once. `ran_s`: time of its process."""
 
     container_id: str
     exit_status: int

@@ -42,17 +42,17 @@ class Link(Protocol):
     """The way to the ResourceManager."""
 
     def call(self, method: str, request: bytes, answered: Answered) -> None:
-        """Send a call; `answered` is told of its answer."""
+        """Send a call; `answered` gets its answer."""
 
 
 class Observer(Protocol):
-    """Who is told when processes begin and end: a sidecar's site."""
+    """The listener for begins and ends of processes: a sidecar's site."""
 
     def began(self, container_id: str, vcores: float) -> None:
-        """Take in that a container's process runs."""
+        """Handle the start of a container's process."""
 
     def ended(self, container_id: str) -> None:
-        """Take in that it is gone, whatever the reason."""
+        """Handle its end, whatever the reason."""
 
 
 @dataclass(slots=True)
@@ -82,14 +82,14 @@ class EmulatedNode:
         relay: Relay | None = None,
         slow_times: float = 1.0,
     ) -> None:
-        """Prepare. machine: an idle NodeManager. umbilical: told of processes that begin or end by themselves."""
+        """Prepare. machine: an idle NodeManager. umbilical: called for processes that begin or end by themselves."""
         self.id, self.machine = node_id, machine
         self.tracker = Tracker(node_id, machine, _HTTP_PORT, relay)
         self._service = ContainerService(machine, self.tracker, self.tell, tally)
         self.umbilical = umbilical
         self.observer: Observer | None = None
         self.slow_times = slow_times
-        """How many times as long processes run here as they are said to."""
+        """Factor on the duration of processes here."""
         self.sessions: set[Session] = set()
         self.failure: Exception | None = None
         """Why it does not beat any more."""
@@ -127,7 +127,7 @@ class EmulatedNode:
         return RegisterNodeManagerResponseProto.FromString(await waiting)
 
     def stop(self) -> None:
-        """Beat no more, and end every process and session; the ResourceManager is not told."""
+        """Beat no more, and end every process and session; the ResourceManager is not informed."""
         self._stopped = True
         if self._beat_timer is not None:
             self._beat_timer.cancel()
@@ -202,7 +202,7 @@ class EmulatedNode:
     # Containers
 
     def tell(self, event: ev.Event) -> None:
-        """Have the NodeManager take in an event, and do what it says."""
+        """Pass an event to the NodeManager, and execute its commands."""
         for command in self.machine.handle(event):
             self._obey(command)
 
@@ -248,7 +248,7 @@ class EmulatedNode:
             self.tell(ev.Exited(name, now_s))
 
     def _gone(self, name: str) -> None:
-        """Take in that a process is no more; before its NodeManager knows, maybe."""
+        """Handle the end of a process, possibly before its NodeManager knows."""
         process = self._processes.pop(name, None)
         if process is None:
             return

@@ -45,7 +45,7 @@ class Service(Protocol):
         """Have a container killed; return why not, or ""."""
 
     def broken(self, why: str) -> None:
-        """Take in that a session is closed because of what came."""
+        """Handle the end of a session whose bytes were malformed."""
 
     def status(self, name: str) -> ContainerStatusProto | None:
         """Return a container's status, None for one that is not known."""

@@ -33,7 +33,7 @@ class NodeSettings:
     """What nodes are like."""
 
     vcores: int = 4
-    """What the ResourceManager is told."""
+    """The size that the ResourceManager knows."""
     memory_mb: int = 4096
     relay: Relay = field(default_factory=Relay)
     """What quicksilver's tracker relay does; as it is here, nothing."""
@@ -49,7 +49,7 @@ class NodeSettings:
     """Nodes that share a connection to the ResourceManager; NodeManagers have one each."""
 
     def slow(self, number: int) -> bool:
-        """Tell whether node `number` is slow: of any n in a row about n * slow_share are."""
+        """Return whether node `number` is slow: of any n in a row about n * slow_share are."""
         return int((number + 1) * self.slow_share) > int(number * self.slow_share)
 
 

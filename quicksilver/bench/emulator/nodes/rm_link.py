@@ -33,12 +33,12 @@ class RmLink(asyncio.Protocol):
         await asyncio.get_running_loop().create_connection(lambda: self, *address)
 
     def close(self) -> None:
-        """Hang up; calls that wait are told so."""
+        """Hang up; waiting calls fail."""
         if self._transport is not None:
             self._transport.abort()
 
     def call(self, method: str, request: bytes, answered: Answered) -> None:
-        """Send a call; `answered` is told of its answer."""
+        """Send a call; `answered` gets its answer."""
         if self._transport is None:
             answered(ConnectionResetError("the ResourceManager closed the connection"))
             return
@@ -64,7 +64,7 @@ class RmLink(asyncio.Protocol):
             self.connection_lost(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell all who wait."""
+        """Fail all waiting calls."""
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()

@@ -89,7 +89,7 @@ class Relay:
     """What quicksilver's tracker relay changes; as it is here, nothing."""
 
     extra: Size = Size(0, 0)  # noqa: RUF009
-    """What the NodeManager has beyond what the ResourceManager is told."""
+    """The NodeManager's resources that the ResourceManager does not know."""
     mark_guaranteed: bool = False
     """Running opportunistic containers are reported as guaranteed, see `sidecar.tracker.relay`."""
 
@@ -117,14 +117,14 @@ class Tracker:
         self._response_id = 0
         self._token_sequence = 0
         self._ended: dict[str, bytes] = {}
-        """Statuses of ended containers that were not told in a heartbeat that was answered."""
+        """Statuses of ended containers that no answered heartbeat has carried."""
         self._told: set[str] = set()
-        """Ended containers that were told."""
+        """Ended containers that were reported."""
         self._unacknowledged: list[str] = []
         """What the ResourceManager does not want to hear of any more, but has not ended."""
         self._missed = False
         self._statuses: dict[str, tuple[Phase, bool, bytes]] = {}
-        """Of containers that have not ended: the status as it was told last, and of which phase and type."""
+        """Of containers that have not ended: the status last reported, with phase and type."""
 
     # Registration
 
@@ -146,7 +146,7 @@ class Tracker:
         return request
 
     def registered(self, answer: RegisterNodeManagerResponseProto) -> None:
-        """Take in the answer. Raises TurnedAwayError when the ResourceManager wants the node to shut down."""
+        """Handle the answer. Raises TurnedAwayError when the ResourceManager wants the node to shut down."""
         if answer.nodeAction == SHUTDOWN:
             raise TurnedAwayError(f"{self.node_id} is turned away: {answer.diagnostics_message}")
         self.rm_identifier = answer.rm_identifier
@@ -166,11 +166,11 @@ class Tracker:
         return request
 
     def missed(self) -> None:
-        """Take in that a heartbeat got no answer: what it told may not have arrived."""
+        """Handle a heartbeat without an answer: its content may not have arrived."""
         self._missed = True
 
     def answered(self, answer: NodeHeartbeatResponseProto, now_s: float) -> Answer:
-        """Take in the answer to a heartbeat. Raises TurnedAwayError when the node is to shut down."""
+        """Handle the answer to a heartbeat. Raises TurnedAwayError when the node is to shut down."""
         if answer.nodeAction == SHUTDOWN:
             raise TurnedAwayError(f"{self.node_id} is turned away: {answer.diagnostics_message}")
         if answer.HasField("container_token_master_key") or answer.HasField("nm_token_master_key"):
@@ -226,7 +226,7 @@ class Tracker:
         return _entry(status)
 
     def _take_ended(self, name: str, container: Container) -> None:
-        """Have the end of a container told: once, or as long as the heartbeat that told it has no answer."""
+        """Report the end of a container: once, or again until a heartbeat with it is answered."""
         self._statuses.pop(name, None)
         if container.asked.app_id not in self.nm.apps:
             del self.nm.containers[name]
@@ -279,7 +279,7 @@ def _wishes(answer: NodeHeartbeatResponseProto, now_s: float) -> list[Event]:
 
 
 def container_status(name: str, container: Container) -> ContainerStatusProto:
-    """Return a container's status as the ResourceManager and application masters are told it."""
+    """Return a container's status as the ResourceManager and application masters get it."""
     status = ContainerStatusProto(
         container_id=container_proto(name),
         state=C_COMPLETE if container.phase is Phase.DONE else C_RUNNING,
