@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -334,10 +335,17 @@ def _jobs(asker: Asker, rm: str) -> Iterable[Job]:
             yield Job(job, str(scheduler))
 
 
+async def _queue_names(yarn: YarnRest) -> list[str]:
+    try:
+        return [queue.name for queue in await yarn.queues()]
+    finally:
+        await yarn.close()
+
+
 def _queues(asker: Asker, facts: Facts, rm: str) -> list[str]:
     try:
         keytab = facts.settings.proxy.keytab() if asker.auth else None
-        return [queue.name for queue in YarnRest(rm, _TIMEOUT_S, keytab).queues()]
+        return asyncio.run(_queue_names(YarnRest(rm, _TIMEOUT_S, keytab)))
     except QuicksilverError as error:
         asker.failed.append(Unchecked("YARN's queues", str(error)))
         return []

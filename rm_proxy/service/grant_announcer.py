@@ -23,9 +23,9 @@ log = get_logger(__name__)
 
 
 class Sender(Protocol):
-    """The way to all sidecars: `quicksilver.common.http.async_client.Poster`."""
+    """The way to all sidecars: `quicksilver.common.http.async_client.AsyncRestClient`."""
 
-    async def post(self, url: str, body: BaseModel) -> None:
+    async def post(self, url: str, body: BaseModel) -> object:
         """POST a message. Raises QuicksilverError."""
 
     async def close(self) -> None:

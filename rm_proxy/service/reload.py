@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Final
 
 from policies.config.policy_set import Policies
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_client import RestClient
-from quicksilver.common.http.security import OPEN, Credentials, Security
+from quicksilver.common.http.async_client import AsyncRestClient
+from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import NodeReload, ReloadAnswer, ReloadRequest
 from quicksilver.common.settings.reload import Audit, How, Reloader
@@ -25,7 +23,9 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.writer import Writer
 
 _NODE_TIMEOUT_S: Final = 10.0
-_WORKERS: Final = 16
+_MAX_ANSWER: Final = 8 << 20
+_CALLS: Final = 16
+"""Sidecars that are asked at once."""
 
 
 class ProxyReloader:
@@ -89,16 +89,17 @@ class ProxyReloader:
     # Sidecars
 
     async def _nodes(self, who: str, how: How, request: ReloadRequest) -> list[NodeReload]:
-        """Ask every node's sidecar; one that does not answer is told of and hinders nothing."""
+        """Ask every node's sidecar; one that does not answer is in the answer and hinders no other."""
         reports = {node.id: node.report for node in self._coordinator.nodes.values()}
         urls = {node_id: report.sidecar_url for node_id, report in sorted(reports.items()) if report is not None}
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(_WORKERS, "reload") as pool:
-            asked = [
-                loop.run_in_executor(pool, ask_node(node_id, url, who, request, self._credentials))
-                for node_id, url in urls.items()
-            ]
+        body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
+        client = AsyncRestClient(timeout_s=_NODE_TIMEOUT_S, credentials=self._credentials, max_answer=_MAX_ANSWER)
+        calls = asyncio.Semaphore(_CALLS)
+        try:
+            asked = (_ask_node(client, calls, node_id, url, body) for node_id, url in urls.items())
             answers = list(await asyncio.gather(*asked))
+        finally:
+            await client.close()
         silent = [node_id for node_id in sorted(reports) if node_id not in urls]
         answers += [NodeReload(node_id=n, ok=False, error="its sidecar has not reported yet") for n in silent]
         return self._recorded(answers, who, how, time.time())
@@ -110,20 +111,12 @@ class ProxyReloader:
         return answers
 
 
-def ask_node(
-    node_id: str, url: str, who: str, request: ReloadRequest, credentials: Credentials | None = None
-) -> Callable[[], NodeReload]:
-    """Return the call of one sidecar, for a thread."""
-
-    def call() -> NodeReload:
-        client = RestClient(url, timeout_s=_NODE_TIMEOUT_S, pool=1, credentials=credentials)
-        try:
-            body = ReloadRequest(who=who.partition("@")[0], command=request.command, file=request.file)
-            answer = ReloadAnswer.model_validate(client.post("/v1/policies/reload", body))
-        except (QuicksilverError, ValueError) as error:
-            return NodeReload(node_id=node_id, ok=False, error=str(error))
-        finally:
-            client.close()
-        return NodeReload(node_id=node_id, ok=True, version=answer.version, changes=answer.changes, kept=answer.kept)
-
-    return call
+async def _ask_node(
+    client: AsyncRestClient, calls: asyncio.Semaphore, node_id: str, url: str, body: ReloadRequest
+) -> NodeReload:
+    try:
+        async with calls:
+            answer = ReloadAnswer.model_validate(await client.post(f"{url.rstrip('/')}/v1/policies/reload", body))
+    except (QuicksilverError, ValueError) as error:
+        return NodeReload(node_id=node_id, ok=False, error=str(error))
+    return NodeReload(node_id=node_id, ok=True, version=answer.version, changes=answer.changes, kept=answer.kept)

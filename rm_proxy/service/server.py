@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.access import Side, protect
-from quicksilver.common.http.async_client import Poster
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
@@ -106,7 +106,7 @@ class Proxy:
             self.metrics,
             self._url_of,
             self._undelivered,
-            Poster(timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
+            AsyncRestClient(timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
             most=settings.announce_workers,
             limit=settings.announce_queue,
         )
@@ -241,9 +241,8 @@ class Proxy:
         """Stop: no new connections or calls, then REST, clocks, announcements and store."""
         self.upstream.close()
         await self.connections.finish()
-        self.poller.close()
+        await self.poller.close()
         self.bypass.close()
-        self.node_drain.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])

@@ -1,11 +1,10 @@
-"""What the coordinator knows of YARN, read by REST in threads, and its rounds; APScheduler keeps the clock."""
+"""YARN's nodes, applications and queues, read by REST for the coordinator, and its rounds; APScheduler is the clock."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -49,8 +48,6 @@ class YarnPoller:
         self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
         keytab = settings.keytab()
         self._yarn, self._lookup = (YarnRest(rm_web, settings.rm_timeout_s, keytab) for _ in range(2))
-        self._thread = ThreadPoolExecutor(1, "yarn-rest")
-        self._lookup_thread = ThreadPoolExecutor(1, "yarn-lookup")
         self._scheduler = AsyncIOScheduler()
         self._down: dict[str, str] = {}
         self._looking_up: dict[str, asyncio.Task[None]] = {}
@@ -98,14 +95,16 @@ class YarnPoller:
             if not self._closed:
                 raise
 
-    def close(self) -> None:
-        """Stop the clocks and the threads."""
+    async def close(self) -> None:
+        """Stop the clocks, and cut off the calls that are open."""
         self._closed = True
         self._scheduler.shutdown(wait=False)
-        for task in (*self._looking_up.values(), *([self._rereading] if self._rereading else [])):
+        tasks = [*self._looking_up.values(), *([self._rereading] if self._rereading else [])]
+        for task in tasks:
             task.cancel()
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._lookup_thread.shutdown(wait=False, cancel_futures=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._yarn.close()
+        await self._lookup.close()
 
     async def _round(self) -> None:
         try:
@@ -122,7 +121,7 @@ class YarnPoller:
 
     async def nodes(self) -> None:
         """Read the nodes."""
-        nodes = await self._read("nodes", self._thread, self._yarn.nodes)
+        nodes = await self._read("nodes", self._yarn.nodes)
         if nodes is not None:
             now_s = time.time()
             self._coordinator.yarn_nodes(nodes, now_s)
@@ -141,7 +140,7 @@ class YarnPoller:
 
     async def apps(self) -> None:
         """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""
-        apps = await self._read("apps", self._thread, self._yarn.apps)
+        apps = await self._read("apps", self._yarn.apps)
         if apps is None:
             return
         for number, record in enumerate(apps, 1):
@@ -157,7 +156,7 @@ class YarnPoller:
 
     async def queues(self) -> None:
         """Read the queues."""
-        queues = await self._read("scheduler", self._thread, self._yarn.queues)
+        queues = await self._read("scheduler", self._yarn.queues)
         if queues is not None:
             self._coordinator.yarn_queues(queues)
         if wanted(self._coordinator.policies):
@@ -165,7 +164,7 @@ class YarnPoller:
 
     async def _ask_promotion(self) -> None:
         """Find out whether promotion works there; what the proxy's own Hadoop configuration says holds until then."""
-        promotes = await self._read("conf", self._thread, self._yarn.auto_update)
+        promotes = await self._read("conf", self._yarn.auto_update)
         if promotes is not None:
             self._coordinator.promoter.why_off = "" if promotes else f"{AUTO_UPDATE} is not true in the ResourceManager"
 
@@ -177,9 +176,12 @@ class YarnPoller:
             task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
 
     async def _look_up(self, app_id: str) -> None:
-        found = await self._read("apps", self._lookup_thread, lambda: (self._lookup.app(app_id),))
+        found = await self._read("apps", lambda: self._looked_up(app_id))
         if found is not None:
             self._found(app_id, found[0])
+
+    async def _looked_up(self, app_id: str) -> tuple[AppRecord | None]:
+        return (await self._lookup.app(app_id),)
 
     def _found(self, app_id: str, record: AppRecord | None) -> None:
         """Take in what YARN says of an application; one unknown for UNKNOWN_S did not outlive a restart."""
@@ -195,10 +197,10 @@ class YarnPoller:
         if changed is not None:
             self._writer.application(changed)
 
-    async def _read(self, what: str, thread: ThreadPoolExecutor, call: Callable[[], T]) -> T | None:
-        """Call YARN's REST in a thread; a failure is counted, and logged once until it works again."""
+    async def _read(self, what: str, call: Callable[[], Awaitable[T]]) -> T | None:
+        """Call YARN's REST; a failure is counted, and logged once until it works again."""
         try:
-            result = await asyncio.get_running_loop().run_in_executor(thread, call)
+            result = await call()
         except QuicksilverError as error:
             self._metrics.rm_rest_errors.labels(what).inc()
             if what not in self._down:

@@ -5,17 +5,19 @@ Tried with Hadoop 3.4.2 (Capacity, Fair and FIFO scheduler); fields that we do n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from pydantic import BaseModel, ValidationError
 
 from policies.model import Resources
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.async_client import AsyncRestClient, json_of
 from quicksilver.common.http.rest_errors import RefusedError
+from quicksilver.common.kerberos.async_login import AsyncLogin
 from quicksilver.common.kerberos.login import Keytab
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import (
@@ -42,7 +44,10 @@ _ROOT: Final = "/ws/v1/cluster"
 AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
 """With it the ResourceManager tells the NodeManager of a promotion; without, only application masters would."""
 _REMEDY: Final = "is the ResourceManager up, and is proxy.rm_web its web address?"
+MAX_ANSWER: Final = 1 << 30
+"""Bytes of an answer; lists of a large cluster have hundreds of megabytes at most."""
 M = TypeVar("M", bound=BaseModel)
+V = TypeVar("V")
 
 
 class YarnRestError(QuicksilverError):
@@ -50,67 +55,75 @@ class YarnRestError(QuicksilverError):
 
 
 class YarnRest:
-    """Calls of one ResourceManager's REST; not for several threads at the same time.
+    """Calls of one ResourceManager's REST, one at a time.
 
-    Every method raises UnreachableError, RefusedError, or YarnRestError when the
-    answer is unknown.
+    Every method raises UnreachableError, RefusedError, or YarnRestError when the answer is unknown. Answers are parsed
+    in a thread: those of a large cluster have many megabytes.
     """
 
     def __init__(self, base_url: str, timeout_s: float = 5.0, keytab: Keytab | None = None) -> None:
         """`base_url` is that of its web server, e.g. http://rmhost:8088; `keytab`: who logs in there."""
-        auth = keytab.auth() if keytab else None
-        self._client = RestClient(base_url, timeout_s=timeout_s, remedy=_REMEDY, auth=auth)
+        self._base_url = base_url.rstrip("/")
+        login = AsyncLogin(keytab) if keytab else None
+        self._client = AsyncRestClient(timeout_s=timeout_s, remedy=_REMEDY, login=login, max_answer=MAX_ANSWER)
 
-    def nodes(self) -> list[YarnNode]:
+    async def nodes(self) -> list[YarnNode]:
         """Return all nodes that the ResourceManager lists, lost and decommissioned ones left out by Hadoop itself."""
-        answer = self._get(NodesAnswer, "/nodes")
-        return [node.value() for node in (answer.nodes.node if answer.nodes else [])]
 
-    def apps(self, states: Iterable[str] = ALIVE_STATES) -> list[AppRecord]:
+        def values(answer: NodesAnswer) -> list[YarnNode]:
+            return [node.value() for node in (answer.nodes.node if answer.nodes else [])]
+
+        return await self._get(NodesAnswer, values, "/nodes")
+
+    async def apps(self, states: Iterable[str] = ALIVE_STATES) -> list[AppRecord]:
         """Return the applications in `states`."""
         params = {"states": ",".join(states), "deSelects": _APP_DESELECTS}
-        answer = self._get(AppsAnswer, "/apps", params)
-        return [app.value() for app in (answer.apps.app if answer.apps else [])]
 
-    def app(self, app_id: str) -> AppRecord | None:
+        def values(answer: AppsAnswer) -> list[AppRecord]:
+            return [app.value() for app in (answer.apps.app if answer.apps else [])]
+
+        return await self._get(AppsAnswer, values, "/apps", params)
+
+    async def app(self, app_id: str) -> AppRecord | None:
         """Return one application in whatever state, None when the ResourceManager does not know it."""
         try:
-            return self._get(AppAnswer, f"/apps/{quote(app_id, safe='')}", {"deSelects": _APP_DESELECTS}).app.value()
+            path = f"/apps/{quote(app_id, safe='')}"
+            return await self._get(AppAnswer, lambda answer: answer.app.value(), path, {"deSelects": _APP_DESELECTS})
         except RefusedError as error:
             if error.status == 404:
                 return None
             raise
 
-    def queues(self) -> list[YarnQueue]:
+    async def queues(self) -> list[YarnQueue]:
         """Return all queues, parents before their children."""
-        info = self._get(SchedulerAnswer, "/scheduler").scheduler.info
-        if info.type == "capacityScheduler":
-            return _capacity_queues(info)
-        if info.type == "fairScheduler" and info.rootQueue:
-            return _fair_queues(info.rootQueue)
-        if info.type == "fifoScheduler":
-            total = self.metrics()
+        found = await self._get(SchedulerAnswer, _queues, "/scheduler")
+        if isinstance(found, list):
+            return found
+        if found == "fifoScheduler":
+            total = await self.metrics()
             return [YarnQueue("root.default", True, "RUNNING", total.total, total.allocated, frozenset("*"), "")]
         raise YarnRestError(
-            f"unknown scheduler {info.type!r}",
-            place=f"{self._client.base_url}{_ROOT}/scheduler",
+            f"unknown scheduler {found!r}",
+            place=f"{self._base_url}{_ROOT}/scheduler",
             remedy="use the Capacity, Fair or FIFO scheduler",
         )
 
-    def cluster(self) -> YarnCluster:
+    async def cluster(self) -> YarnCluster:
         """Return the state of the ResourceManager; a standby answers this too."""
-        info = self._get(InfoAnswer, "/info").clusterInfo
+        info = await self._get(InfoAnswer, lambda answer: answer.clusterInfo, "/info")
         active = info.haState == "ACTIVE"
         return YarnCluster(info.id, info.startedOn / 1000, info.state, active, info.resourceManagerVersion)
 
-    def auto_update(self) -> bool:
+    async def auto_update(self) -> bool:
         """Return the ResourceManager's own AUTO_UPDATE, as it was started with."""
-        answer = self._get(PropertyAnswer, "/conf", {"name": AUTO_UPDATE}, root="")
-        return (answer.property.value or "").strip().lower() == "true"
+        value = await self._get(
+            PropertyAnswer, lambda answer: answer.property.value, "/conf", {"name": AUTO_UPDATE}, root=""
+        )
+        return (value or "").strip().lower() == "true"
 
-    def metrics(self) -> YarnMetrics:
+    async def metrics(self) -> YarnMetrics:
         """Return the totals of the cluster."""
-        m = self._get(MetricsAnswer, "/metrics").clusterMetrics
+        m = await self._get(MetricsAnswer, lambda answer: answer.clusterMetrics, "/metrics")
         return YarnMetrics(
             Resources(m.totalMB, m.totalVirtualCores),
             Resources(m.allocatedMB, m.allocatedVirtualCores),
@@ -120,22 +133,45 @@ class YarnRest:
             m.containersAllocated,
         )
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the kept connections."""
-        self._client.close()
+        await self._client.close()
 
-    def _get(self, model: type[M], path: str, params: dict[str, str] | None = None, root: str = _ROOT) -> M:
-        body = self._client.get(root + path, params)
-        try:
-            return model.model_validate(body)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise YarnRestError(
-                f"unexpected answer: {where}: {first['msg']}",
-                place=f"{self._client.base_url}{root}{path}",
-                remedy=_REMEDY,
-            ) from error
+    async def _get(
+        self,
+        model: type[M],
+        value: Callable[[M], V],
+        path: str,
+        params: dict[str, str] | None = None,
+        root: str = _ROOT,
+    ) -> V:
+        """Return `value` of an answer; it is called in the thread that parses the answer."""
+        url = f"{self._base_url}{root}{path}"
+        body, kind = await self._client.get_bytes(url, params)
+
+        def parsed() -> V:
+            return value(_validated(model, json_of(body, kind, url), url))
+
+        return await asyncio.get_running_loop().run_in_executor(None, parsed)
+
+
+def _validated(model: type[M], answer: Any, url: str) -> M:
+    try:
+        return model.model_validate(answer)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise YarnRestError(f"unexpected answer: {where}: {first['msg']}", place=url, remedy=_REMEDY) from error
+
+
+def _queues(answer: SchedulerAnswer) -> list[YarnQueue] | str:
+    """Return the queues, or the type of a scheduler that has no queues in this answer."""
+    info = answer.scheduler.info
+    if info.type == "capacityScheduler":
+        return _capacity_queues(info)
+    if info.type == "fairScheduler" and info.rootQueue:
+        return _fair_queues(info.rootQueue)
+    return str(info.type)
 
 
 def _capacity_queues(root: CapacityQueueJson) -> list[YarnQueue]:

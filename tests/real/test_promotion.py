@@ -22,6 +22,7 @@ from quicksilver.workloads.distributed_shell import reported, start_shell
 from quicksilver.workloads.records import GUARANTEED, Watch
 from quicksilver.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
+from rm_proxy.yarn.models import YarnQueue
 from tests.real.job import Task, job
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
@@ -143,8 +144,16 @@ def test_resourcemanager_and_nodemanagers_show_guaranteed(cluster: Cluster, stac
     log = watch.rm_log.read_text(errors="replace")
     assert "Promotion Update requests" in log
     assert not [line for line in log.splitlines() if "Invalid event" in line and any(name in line for name in names)]
-    queue = next(q for q in YarnRest(cluster.rm_rest).queues() if q.path == "root.default")
+    queue = next(q for q in asyncio.run(_queues(cluster.rm_rest)) if q.path == "root.default")
     assert queue.used == Resources()
+
+
+async def _queues(rm_rest: str) -> list[YarnQueue]:
+    yarn = YarnRest(rm_rest)
+    try:
+        return await yarn.queues()
+    finally:
+        await yarn.close()
 
 
 async def _nodes(stack: LocalDaemons) -> list[dict[str, Any]]:

@@ -1,71 +1,138 @@
-"""POSTs of JSON from the event loop itself, without threads, over one kept connection per server."""
+"""REST from a daemon: calls in the event loop itself, without threads, over kept connections.
+
+Two things run in threads: looking up the host of a new server, and the Kerberos handshake (GSSAPI blocks).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import ssl
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import BaseModel
 from yarl import URL
 
-from quicksilver.common.http.rest_errors import UnreachableError, refused, tls_reason
+from quicksilver.common.http.rest_errors import (
+    KERBEROS_HINT,
+    RefusedError,
+    UnreachableError,
+    refused,
+    tls_reason,
+)
 from quicksilver.common.http.security import Credentials
+from quicksilver.common.kerberos.async_login import AsyncLogin
+from quicksilver.common.kerberos.gssapi import KerberosError
 
 MAX_ANSWER: Final = 64 * 1024
-"""Bytes of an answer's body that are read; a longer one is none of ours."""
+"""Bytes of an answer's body that are read where the caller sets no other limit; no daemon of ours sends more."""
 _KEEP_S: Final = 50.0
-"""An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a
-closed one.
-"""
-_MOST_KNOWN: Final = 10_000
+"""An idle connection is closed before its server does it (`rest_server.serve`: 60 s): no call meets a closed one."""
+_MAX_KNOWN: Final = 10_000
 _LABEL: Final = "[A-Za-z0-9_-]{1,63}"
 _ADDRESS: Final = re.compile(rf"https?://({_LABEL}(\.{_LABEL})*\.?|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?(/.*)?")
-_HEADERS: Final = {"Accept": "application/json", "Content-Type": "application/json"}
+_JSON: Final = {"Content-Type": "application/json"}
+_Answer = tuple[aiohttp.ClientResponse, bytes]
 
 
-class Poster:
+class AsyncRestClient:
     """Calls of servers, to each one at a time; used inside one running event loop."""
 
-    def __init__(self, *, timeout_s: float = 5.0, credentials: Credentials | None = None) -> None:
-        """`timeout_s` is for a whole call, waiting and dialing included. Redirects are refused."""
-        self._timeout_s, self._credentials = timeout_s, credentials
+    def __init__(
+        self,
+        *,
+        timeout_s: float = 5.0,
+        remedy: str = "",
+        credentials: Credentials | None = None,
+        login: AsyncLogin | None = None,
+        max_answer: int = MAX_ANSWER,
+    ) -> None:
+        """`remedy` is part of the error when a server cannot be reached; `login` answers servers that want SPNEGO.
+
+        `timeout_s` bounds a whole POST with waiting and dialing, and of a GET each wait for its next bytes. Redirects
+        are followed only by a GET without credentials, which would go elsewhere otherwise.
+        """
+        self.timeout_s = timeout_s
+        self._remedy, self._credentials, self._login, self._max_answer = remedy, credentials, login, max_answer
         self._session: aiohttp.ClientSession | None = None
         self._looked_up: set[str] = set()
 
-    async def post(self, url: str, body: BaseModel) -> None:
-        """POST `body` as JSON. Raises UnreachableError, RefusedError, or SettingsError for what may not be sent."""
+    async def get(self, url: str, params: Mapping[str, str] | None = None) -> Any:
+        """GET, return the JSON body. Raises UnreachableError or RefusedError."""
+        return json_of(*await self.get_bytes(url, params), url)
+
+    async def get_bytes(self, url: str, params: Mapping[str, str] | None = None) -> tuple[bytes, str]:
+        """GET, return the body and its type. Raises UnreachableError or RefusedError."""
+        target = _target(url).update_query(params or {})
+        waits = aiohttp.ClientTimeout(total=None, sock_connect=self.timeout_s, sock_read=self.timeout_s)
+        try:
+            headers = await self._headers(url)
+            response, body = await self._send("GET", target, headers, timeout=waits)
+            if self._login is not None and response.status == 401:
+                response, body = await self._logged_in(self._login, response, body, headers, waits)
+        except (TimeoutError, OSError, aiohttp.ClientError, KerberosError) as error:
+            raise self._unreachable(error, url) from error
+        return self._checked(response, body, url)
+
+    async def post(self, url: str, body: BaseModel) -> Any:
+        """POST `body` as JSON, return the JSON body, None when it is empty.
+
+        Raises UnreachableError, RefusedError, or SettingsError for what may not be sent.
+        """
         target = _target(url)
         try:
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 headers = await self._headers(url)
-                status, answer = await self._call(target, headers, body.model_dump_json().encode())
-        except TimeoutError as error:
-            raise UnreachableError(f"no answer within {self._timeout_s:g} s", place=url) from error
-        except (OSError, aiohttp.ClientError) as error:
-            raise UnreachableError(_why(error), place=url) from error
-        if status >= 300:
-            raise refused(status, answer, url)
+                response, answer = await self._send(
+                    "POST", target, headers | _JSON, data=body.model_dump_json().encode()
+                )
+        except (TimeoutError, OSError, aiohttp.ClientError) as error:
+            raise self._unreachable(error, url) from error
+        return json_of(*self._checked(response, answer, url), url)
 
     async def close(self) -> None:
-        """Close the kept connections; a call after it dials anew."""
+        """Close the kept connections; without a login, a call after it dials anew."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
+        if self._login is not None:
+            self._login.close()
 
-    async def _call(self, url: URL, headers: dict[str, str], body: bytes) -> tuple[int, bytes]:
+    async def _send(self, method: str, url: URL, headers: Mapping[str, str], **arguments: Any) -> _Answer:
         if self._session is None:
             self._session = self._open()
-        async with self._session.post(url, data=body, headers=headers, allow_redirects=False) as answer:
-            told = bytearray()
+        follow = method == "GET" and self._credentials is None
+        async with self._session.request(method, url, headers=headers, allow_redirects=follow, **arguments) as answer:
+            body = bytearray()
             async for part in answer.content.iter_any():
-                told += part
-                if len(told) > MAX_ANSWER:
-                    raise aiohttp.ClientPayloadError(f"the answer has more than {MAX_ANSWER} bytes")
-            return answer.status, bytes(told)
+                body += part
+                if len(body) > self._max_answer:
+                    raise aiohttp.ClientPayloadError(f"the answer has more than {self._max_answer} bytes")
+            return answer, bytes(body)
+
+    async def _logged_in(
+        self,
+        login: AsyncLogin,
+        response: aiohttp.ClientResponse,
+        body: bytes,
+        headers: Mapping[str, str],
+        waits: aiohttp.ClientTimeout,
+    ) -> _Answer:
+        """Repeat a refused GET with a Kerberos login, where the server wants one; the server has to prove itself."""
+        handshake = await login.begin(response.headers.get("WWW-Authenticate", ""), response.url.host or "")
+        if handshake is None:
+            return response, body
+        try:
+            again = await self._send("GET", response.url, {**headers, **handshake.headers}, timeout=waits)
+            if again[0].status != 401:
+                await handshake.finish(again[0].headers.get("WWW-Authenticate", ""))
+            return again
+        finally:
+            handshake.close()
 
     def _open(self) -> aiohttp.ClientSession:
         context = self._credentials.context if self._credentials else None
@@ -78,10 +145,10 @@ class Poster:
         )
         return aiohttp.ClientSession(
             connector=connector,
-            headers=_HEADERS,
+            headers={"Accept": "application/json"},
             skip_auto_headers=["User-Agent", "Accept-Encoding"],
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            cookie_jar=aiohttp.DummyCookieJar(),
+            cookie_jar=aiohttp.DummyCookieJar() if self._login is None else aiohttp.CookieJar(unsafe=True),
             auto_decompress=False,
         )
 
@@ -91,10 +158,31 @@ class Poster:
             return {}
         if url not in self._looked_up:  # the host is looked up in a thread, then it is known
             await asyncio.get_running_loop().run_in_executor(None, self._credentials.headers, url)
-            if len(self._looked_up) >= _MOST_KNOWN:
+            if len(self._looked_up) >= _MAX_KNOWN:
                 self._looked_up.clear()
             self._looked_up.add(url)
         return self._credentials.headers(url)
+
+    def _unreachable(self, error: Exception, url: str) -> UnreachableError:
+        what = f"no answer within {self.timeout_s:g} s" if isinstance(error, TimeoutError) else _why(error)
+        return UnreachableError(what, place=url, remedy=self._remedy)
+
+    def _checked(self, response: aiohttp.ClientResponse, body: bytes, url: str) -> tuple[bytes, str]:
+        if response.status < 300:
+            return body, response.headers.get("Content-Type", "something")
+        wants = response.headers.get("WWW-Authenticate", "").lower().startswith("negotiate")
+        hint = KERBEROS_HINT if response.status == 401 and wants and self._login is None else ""
+        raise refused(response.status, body, url, f"answered {response.status} {response.reason}{hint}")
+
+
+def json_of(body: bytes, kind: str, url: str) -> Any:
+    """Return what a body says, None when it is empty. Raises RefusedError when it is no JSON."""
+    if not body:
+        return None
+    try:
+        return json.loads(body)
+    except ValueError:
+        raise RefusedError(f"answered {kind} instead of JSON", place=url, status=200, code="not-json") from None
 
 
 def _target(url: str) -> URL:
@@ -111,6 +199,8 @@ def _target(url: str) -> URL:
 
 
 def _why(error: Exception) -> str:
+    if isinstance(error, KerberosError):
+        return str(error)
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error.__cause__
     if isinstance(cause, ConnectionRefusedError):
         return "connection refused"

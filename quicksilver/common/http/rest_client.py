@@ -10,7 +10,7 @@ import requests
 from pydantic import BaseModel
 from requests.auth import AuthBase
 
-from quicksilver.common.http.rest_errors import RefusedError, UnreachableError, refused, tls_reason
+from quicksilver.common.http.rest_errors import KERBEROS_HINT, RefusedError, UnreachableError, refused, tls_reason
 from quicksilver.common.http.security import Credentials
 
 
@@ -134,4 +134,4 @@ def _wanted(response: requests.Response) -> str:
     wants = response.headers.get("WWW-Authenticate", "").lower().startswith("negotiate")
     if response.status_code != 401 or not wants or response.request.headers.get("Authorization"):
         return ""
-    return ": it wants a Kerberos login; set kerberos_principal and kerberos_keytab (docs/security.md)"
+    return KERBEROS_HINT

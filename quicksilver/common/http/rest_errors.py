@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ssl
+from typing import Final
 
 from pydantic import BaseModel
 
 from quicksilver.common.errors import QuicksilverError
+
+KERBEROS_HINT: Final = ": it wants a Kerberos login; set kerberos_principal and kerberos_keytab (docs/security.md)"
 
 
 class UnreachableError(QuicksilverError):

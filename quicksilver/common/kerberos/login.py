@@ -21,7 +21,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.kerberos.gssapi import Handshake, KerberosError, check_installed
 
 _NEGOTIATE: Final = re.compile(r"(?:^|,)\s*negotiate(?:\s+([A-Za-z0-9+/=]+))?\s*(?:,|$)", re.IGNORECASE)
-_REMEDY: Final = (
+LOGIN_REMEDY: Final = (
     "is the principal in the keytab (`klist -k`), and does `kinit -k -t KEYTAB PRINCIPAL` work as this user?"
 )
 
@@ -86,7 +86,7 @@ class Negotiate(AuthBase):
         try:
             return response if server_token(response) is None else self._log_in(response, host, arguments)
         except KerberosError as error:
-            what = f"no Kerberos login at HTTP@{host} as {self._keytab.principal}: {error} ({_REMEDY})"
+            what = f"no Kerberos login at HTTP@{host} as {self._keytab.principal}: {error} ({LOGIN_REMEDY})"
             raise LoginFailedError(what, request=response.request, response=response) from error
 
     def _log_in(self, response: requests.Response, host: str, arguments: dict[str, Any]) -> requests.Response:
@@ -118,11 +118,16 @@ class Negotiate(AuthBase):
 
 
 def server_token(response: requests.Response) -> bytes | None:
+    """Return the token of a response; see `negotiate_token`."""
+    return negotiate_token(response.headers.get("WWW-Authenticate", ""))
+
+
+def negotiate_token(challenge: str) -> bytes | None:
     """Return the token that a server sends by `WWW-Authenticate: Negotiate`, b"" when it wants ours, None without.
 
     Raises KerberosError when it is not base64.
     """
-    match = _NEGOTIATE.search(response.headers.get("WWW-Authenticate", ""))
+    match = _NEGOTIATE.search(challenge)
     if match is None:
         return None
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +11,7 @@ from fastapi.testclient import TestClient
 from quicksilver.cli import cli
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.messages import Draining
+from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.service.node_drain import NodeDrain
 from tests.rm_proxy.api.test_app import State, client, state
 from tests.rm_proxy.service.test_reload import sidecar
@@ -21,15 +21,15 @@ __all__ = ["client", "state"]
 ON = Draining(on=True, reason="disks are changed")
 
 
-def drain(node_drain: NodeDrain, node: str, wanted: Draining = ON) -> None:
-    asyncio.run(node_drain.drain(node, wanted, "ann@::1"))
+def drain(world: Coordinator, node: str, wanted: Draining = ON) -> None:
+    asyncio.run(NodeDrain(world, None).drain(node, wanted, "ann@::1"))
 
 
 def test_the_sidecar_is_told() -> None:
     world = coordinator(nodes=1)
-    with sidecar(204, b"") as (url, asked), closing(NodeDrain(world, None)) as node_drain:
+    with sidecar(204, b"") as (url, asked):
         world.report(node_id(1), report(1, sidecar_url=url), 1.0)
-        drain(node_drain, node_id(1))
+        drain(world, node_id(1))
     ((path, body),) = asked
     assert path == "/v1/drain"
     assert Draining.model_validate_json(body) == ON
@@ -42,8 +42,8 @@ def test_the_sidecar_is_told() -> None:
 def test_what_cannot_be_told_is_said(node: str, status: int, code: str) -> None:
     world = coordinator(nodes=2)
     world.nodes[node_id(2)].report = None
-    with closing(NodeDrain(world, None)) as node_drain, pytest.raises(ApiError) as error:
-        drain(node_drain, node)
+    with pytest.raises(ApiError) as error:
+        drain(world, node)
     assert (error.value.status, error.value.code) == (status, code)
     assert node in str(error.value)
 

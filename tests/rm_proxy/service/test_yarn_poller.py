@@ -56,7 +56,7 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
             await poller.apps()
             over.append(am.attempt.finished)
         poller.start()
-        poller.close()
+        await poller.close()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return over
@@ -131,7 +131,7 @@ def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFi
         poller = YarnPoller(world, Mock(), ProxyMetrics(), settings, url, lambda: None, lambda: None)
         poller.start()
         await asyncio.wait_for(asked.wait(), 30)
-        poller.close()
+        await poller.close()
         go_on.set()
         for _ in range(5):
             await asyncio.sleep(0)

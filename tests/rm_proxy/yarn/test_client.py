@@ -1,7 +1,9 @@
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -16,13 +18,29 @@ RECORDED = DATA / "rm_proxy"
 Answers = dict[str, tuple[int, str]]
 
 
+class Blocking:
+    """Calls of a client, each in a loop of its own."""
+
+    def __init__(self, url: str, timeout_s: float = 5.0) -> None:
+        self._url, self._timeout_s = url, timeout_s
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        async def call(*arguments: Any) -> Any:
+            client = YarnRest(self._url, self._timeout_s)
+            try:
+                return await getattr(client, name)(*arguments)
+            finally:
+                await client.close()
+
+        return lambda *arguments: asyncio.run(call(*arguments))
+
+
 @pytest.fixture
-def rm() -> Iterator[Callable[[Answers], YarnRest]]:
+def rm() -> Iterator[Callable[[Answers], Blocking]]:
     """Return a maker of clients of a server that gives the answers, path by path; `asked` has what it was asked."""
     servers: list[ThreadingHTTPServer] = []
-    clients: list[YarnRest] = []
 
-    def start(answers: Answers) -> YarnRest:
+    def start(answers: Answers) -> Blocking:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 split = urlsplit(self.path)
@@ -40,13 +58,10 @@ def rm() -> Iterator[Callable[[Answers], YarnRest]]:
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         servers.append(server)
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        clients.append(YarnRest(f"http://127.0.0.1:{server.server_port}", timeout_s=5))
-        return clients[-1]
+        return Blocking(f"http://127.0.0.1:{server.server_port}")
 
     asked.clear()
     yield start
-    for client in clients:
-        client.close()
     for server in servers:
         server.shutdown()
         server.server_close()
@@ -59,7 +74,7 @@ def recorded(name: str) -> tuple[int, str]:
     return 200, (RECORDED / f"{name}.json").read_text()
 
 
-def test_nodes(rm: Callable[[Answers], YarnRest]) -> None:
+def test_nodes(rm: Callable[[Answers], Blocking]) -> None:
     (node,) = rm({"/nodes": recorded("nodes")}).nodes()
     assert (node.id, node.host, node.rack, node.state) == ("localhost:27145", "localhost", "/default-rack", "RUNNING")
     assert node.capacity == Resources(4096, 4)
@@ -68,20 +83,20 @@ def test_nodes(rm: Callable[[Answers], YarnRest]) -> None:
     assert node.running and not node.decommissioning
 
 
-def test_no_nodes_and_no_applications(rm: Callable[[Answers], YarnRest]) -> None:
+def test_no_nodes_and_no_applications(rm: Callable[[Answers], Blocking]) -> None:
     client = rm({"/nodes": (200, '{"nodes":{}}'), "/apps": recorded("apps_none")})
     assert client.nodes() == [] and client.apps() == []
     assert rm({"/nodes": (200, '{"nodes":null}')}).nodes() == []
 
 
-def test_a_labelled_node_that_leaves(rm: Callable[[Answers], YarnRest]) -> None:
+def test_a_labelled_node_that_leaves(rm: Callable[[Answers], Blocking]) -> None:
     answer = json.loads(recorded("nodes")[1])
     answer["nodes"]["node"][0] |= {"state": "DECOMMISSIONING", "nodeLabels": ["gpu"]}
     (node,) = rm({"/nodes": (200, json.dumps(answer))}).nodes()
     assert node.decommissioning and not node.running and node.label == "gpu"
 
 
-def test_applications(rm: Callable[[Answers], YarnRest]) -> None:
+def test_applications(rm: Callable[[Answers], Blocking]) -> None:
     (app,) = rm({"/apps": recorded("apps")}).apps(["RUNNING", "ACCEPTED"])
     assert (app.queue, app.user, app.type, app.name) == ("root.prod.etl", "root", "YARN", "recorded")
     assert (app.tags, app.priority, app.finished_s) == ((), 0, None)
@@ -90,7 +105,7 @@ def test_applications(rm: Callable[[Answers], YarnRest]) -> None:
     assert "resourceRequests" in asked[0][1]["deSelects"][0]
 
 
-def test_one_application_finished_or_unknown(rm: Callable[[Answers], YarnRest]) -> None:
+def test_one_application_finished_or_unknown(rm: Callable[[Answers], Blocking]) -> None:
     one = json.loads(recorded("app_finished")[1])["app"]
     unknown = (404, recorded("app_unknown")[1])
     client = rm({f"/apps/{one['id']}": recorded("app_finished"), "/apps/gone": unknown})
@@ -100,13 +115,13 @@ def test_one_application_finished_or_unknown(rm: Callable[[Answers], YarnRest]) 
     assert client.app("gone") is None
 
 
-def test_tags_and_types_are_made_equal(rm: Callable[[Answers], YarnRest]) -> None:
+def test_tags_and_types_are_made_equal(rm: Callable[[Answers], Blocking]) -> None:
     one = json.loads(recorded("app_finished")[1])["app"] | {"applicationTags": "b,a, ", "applicationType": "Spark"}
     app = rm({"/apps/x": (200, json.dumps({"app": one}))}).app("x")
     assert app is not None and (app.tags, app.type) == (("a", "b"), "SPARK")
 
 
-def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Answers], YarnRest]) -> None:
+def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Answers], Blocking]) -> None:
     queues = {queue.path: queue for queue in rm({"/scheduler": recorded("scheduler_capacity")}).queues()}
     assert list(queues) == ["root", "root.default", "root.prod", "root.prod.etl", "root.prod.adhoc"]
     assert [q.leaf for q in queues.values()] == [False, True, False, True, True]
@@ -122,7 +137,7 @@ def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Ans
     assert queues["root.prod.etl"].name == "etl" and queues["root.prod.etl"].default_label == ""
 
 
-def test_fair_queues(rm: Callable[[Answers], YarnRest]) -> None:
+def test_fair_queues(rm: Callable[[Answers], Blocking]) -> None:
     queues = {queue.path: queue for queue in rm({"/scheduler": recorded("scheduler_fair")}).queues()}
     assert list(queues) == ["root", "root.prod", "root.prod.etl", "root.prod.adhoc", "root.default"]
     assert queues["root.prod"].max_capacity == Resources(2048, 2)
@@ -130,19 +145,19 @@ def test_fair_queues(rm: Callable[[Answers], YarnRest]) -> None:
     assert queues["root.default"].used == Resources() and queues["root.default"].leaf
 
 
-def test_fifo_has_one_queue_of_the_cluster(rm: Callable[[Answers], YarnRest]) -> None:
+def test_fifo_has_one_queue_of_the_cluster(rm: Callable[[Answers], Blocking]) -> None:
     client = rm({"/scheduler": recorded("scheduler_fifo"), "/metrics": recorded("metrics")})
     (queue,) = client.queues()
     assert (queue.path, queue.max_capacity, queue.used) == ("root.default", Resources(4096, 4), Resources(256, 1))
 
 
-def test_an_unknown_scheduler_is_an_error_with_a_remedy(rm: Callable[[Answers], YarnRest]) -> None:
+def test_an_unknown_scheduler_is_an_error_with_a_remedy(rm: Callable[[Answers], Blocking]) -> None:
     client = rm({"/scheduler": (200, '{"scheduler":{"schedulerInfo":{"type":"lottery"}}}')})
     with pytest.raises(YarnRestError, match=r"/ws/v1/cluster/scheduler: unknown scheduler 'lottery'; use the Capacity"):
         client.queues()
 
 
-def test_the_resource_manager_itself(rm: Callable[[Answers], YarnRest]) -> None:
+def test_the_resource_manager_itself(rm: Callable[[Answers], Blocking]) -> None:
     client = rm({"/info": recorded("info"), "/metrics": recorded("metrics")})
     cluster = client.cluster()
     assert (cluster.epoch_ms, cluster.started_s) == (1795248426084, 1795248426.084)
@@ -152,7 +167,7 @@ def test_the_resource_manager_itself(rm: Callable[[Answers], YarnRest]) -> None:
     assert (metrics.nodes_active, metrics.apps_running, metrics.containers_allocated) == (1, 1, 1)
 
 
-def test_a_standby_is_not_active(rm: Callable[[Answers], YarnRest]) -> None:
+def test_a_standby_is_not_active(rm: Callable[[Answers], Blocking]) -> None:
     text = recorded("info")[1].replace('"ACTIVE"', '"STANDBY"')
     assert not rm({"/info": (200, text)}).cluster().active
 
@@ -172,7 +187,7 @@ def test_a_standby_is_not_active(rm: Callable[[Answers], YarnRest]) -> None:
     ],
 )
 def test_bad_answers_name_the_address(
-    rm: Callable[[Answers], YarnRest], answer: tuple[int, str], kind: type[Exception], text: str
+    rm: Callable[[Answers], Blocking], answer: tuple[int, str], kind: type[Exception], text: str
 ) -> None:
     with pytest.raises(kind, match=r"http://127\.0\.0\.1:\d+/ws/v1/cluster/nodes: ") as caught:
         rm({"/nodes": answer}).nodes()
@@ -181,18 +196,18 @@ def test_bad_answers_name_the_address(
 
 def test_nobody_there_asks_for_rm_web() -> None:
     with pytest.raises(UnreachableError, match=r"connection refused; is the ResourceManager up, and is proxy\.rm_web"):
-        YarnRest("http://127.0.0.1:9", timeout_s=1).nodes()
+        Blocking("http://127.0.0.1:9", timeout_s=1).nodes()
 
 
 @pytest.mark.parametrize(("value", "promotes"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
 def test_whether_the_resourcemanager_promotes(
-    rm: Callable[[Answers], YarnRest], value: str | None, promotes: bool
+    rm: Callable[[Answers], Blocking], value: str | None, promotes: bool
 ) -> None:
     found = {"property": {"key": "yarn.resourcemanager.auto-update.containers", "value": value, "isFinal": False}}
     assert rm({"/conf": (200, json.dumps(found))}).auto_update() is promotes
     assert asked == [("/conf", {"name": ["yarn.resourcemanager.auto-update.containers"]})]
 
 
-def test_who_may_not_read_the_configuration_is_told_so(rm: Callable[[Answers], YarnRest]) -> None:
+def test_who_may_not_read_the_configuration_is_told_so(rm: Callable[[Answers], Blocking]) -> None:
     with pytest.raises(RefusedError):
         rm({"/conf": (403, "{}")}).auto_update()

@@ -9,7 +9,7 @@ import uvloop
 from pydantic import BaseModel
 
 from quicksilver.common.errors import SettingsError
-from quicksilver.common.http.async_client import MAX_ANSWER, Poster
+from quicksilver.common.http.async_client import MAX_ANSWER, AsyncRestClient
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.http.security import Credentials
 
@@ -34,7 +34,7 @@ class Server:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         over = self.writers[writer] = asyncio.Event()
         while head := await self._head(reader):
-            length = int(head.rpartition(b"Content-Length: ")[2].split(b"\r\n")[0])
+            length = int(head.rpartition(b"Content-Length: ")[2].split(b"\r\n")[0]) if b"Content-Length" in head else 0
             self.requests.append((head, await reader.readexactly(length)))
             self.asked.set()
             answer = self.answers.pop(0)
@@ -89,7 +89,7 @@ def run(play: Callable[[], Awaitable[None]]) -> None:
 def test_calls_go_over_one_connection() -> None:
     async def play() -> None:
         async with serving(NOTHING, b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", NOTHING) as server:
-            poster = Poster(credentials=Credentials(lambda: "secret"))
+            poster = AsyncRestClient(credentials=Credentials(lambda: "secret"))
             for text in ("a", "é", "c"):
                 await poster.post(f"{server.url}/v1/grants", Body(text=text))
             await poster.close()
@@ -117,7 +117,7 @@ def test_calls_go_over_one_connection() -> None:
 def test_the_next_call_works_after_whatever_came(answers: tuple[bytes | None, ...], connections: int) -> None:
     async def play() -> None:
         async with serving(*answers) as server:
-            poster = Poster(timeout_s=0.3 if answers[0] is None else 20.0)
+            poster = AsyncRestClient(timeout_s=0.3 if answers[0] is None else 20.0)
             failed = False
             try:
                 await poster.post(f"{server.url}/x", Body(text="a"))
@@ -146,7 +146,7 @@ def test_the_next_call_works_after_whatever_came(answers: tuple[bytes | None, ..
 def test_what_goes_wrong_is_told(answer: bytes | None, error: type[Exception], words: str) -> None:
     async def play() -> None:
         async with serving(answer) as server:
-            poster = Poster(timeout_s=0.2 if answer is None else 20.0)
+            poster = AsyncRestClient(timeout_s=0.2 if answer is None else 20.0)
             with pytest.raises(error, match=words):
                 await poster.post(f"{server.url}/x", Body(text="a"))
             await poster.close()
@@ -174,7 +174,7 @@ def test_what_goes_wrong_is_told(answer: bytes | None, error: type[Exception], w
 def test_what_is_no_address_is_not_dialed(url: str) -> None:
     async def play() -> None:
         with pytest.raises(UnreachableError, match="is no http"):
-            await Poster().post(f"{url}/x", Body(text="a"))
+            await AsyncRestClient().post(f"{url}/x", Body(text="a"))
 
     run(play)
 
@@ -182,7 +182,7 @@ def test_what_is_no_address_is_not_dialed(url: str) -> None:
 def test_nobody_listens() -> None:
     async def play() -> None:
         async with serving() as server:
-            url, poster = server.url, Poster()
+            url, poster = server.url, AsyncRestClient()
         with pytest.raises(UnreachableError, match="connection refused"):
             await poster.post(f"{url}/x", Body(text="a"))
         await poster.close()
@@ -193,7 +193,7 @@ def test_nobody_listens() -> None:
 def test_a_call_that_is_given_up_leaves_no_answer_for_the_next_one() -> None:
     async def play() -> None:
         async with serving(None, BUSY) as server:
-            poster = Poster(timeout_s=20.0)
+            poster = AsyncRestClient(timeout_s=20.0)
             call = asyncio.ensure_future(poster.post(f"{server.url}/x", Body(text="a")))
             await server.asked.wait()
             call.cancel()
@@ -210,7 +210,7 @@ def test_a_call_that_is_given_up_leaves_no_answer_for_the_next_one() -> None:
 def test_calls_of_one_server_wait_for_each_other_and_those_of_another_do_not() -> None:
     async def play() -> None:
         async with serving(None) as silent, serving(*[NOTHING] * 5) as server:
-            poster = Poster(timeout_s=20.0)
+            poster = AsyncRestClient(timeout_s=20.0)
             stuck = asyncio.ensure_future(poster.post(f"{silent.url}/x", Body(text="a")))
             await asyncio.gather(*(poster.post(f"{server.url}/x", Body(text=str(n))) for n in range(5)))
             assert (len(server.writers), len(server.requests), stuck.done()) == (1, 5, False)
@@ -223,10 +223,64 @@ def test_calls_of_one_server_wait_for_each_other_and_those_of_another_do_not() -
 
 def test_a_token_is_not_sent_in_the_clear() -> None:
     async def play() -> None:
-        poster = Poster(credentials=Credentials(lambda: "secret"))
+        poster = AsyncRestClient(credentials=Credentials(lambda: "secret"))
         for _ in range(2):
             with pytest.raises(SettingsError, match="in the clear"):
                 await poster.post("http://192.0.2.1:1/x", Body(text="a"))
         await poster.close()
+
+    run(play)
+
+
+FOUND = b'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 7\r\n\r\n{"a":1}'
+PAGE = b"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 4\r\n\r\n<hi>"
+
+
+async def got(server: Server, **settings: Any) -> Any:
+    client = AsyncRestClient(**settings)
+    try:
+        return await client.get(f"{server.url}/list", {"states": "A,B", "name": "é&"})
+    finally:
+        await client.close()
+
+
+def test_a_get_returns_json_and_sends_its_parameters() -> None:
+    async def play() -> None:
+        async with serving(FOUND) as server:
+            assert await got(server) == {"a": 1}
+            assert server.requests[0][0].startswith(b"GET /list?states=A,B&name=%C3%A9%26 HTTP/1.1\r\n")
+
+    run(play)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (PAGE, RefusedError, "answered text/html instead of JSON"),
+        (BUSY, RefusedError, "not yet"),
+        (b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n", RefusedError, "answered 404 Not Found"),
+        (None, UnreachableError, "no answer within 0.2 s; look at it"),
+        (b"", UnreachableError, "closed; look at it"),
+    ],
+)
+def test_a_get_that_fails_says_why(answer: bytes | None, error: type[Exception], words: str) -> None:
+    async def play() -> None:
+        async with serving(answer, answer) as server:  # a lost GET is repeated once
+            with pytest.raises(error, match=words):
+                await got(server, timeout_s=0.2 if answer is None else 20.0, remedy="look at it")
+
+    run(play)
+
+
+def test_only_a_get_without_credentials_follows_a_redirect() -> None:
+    async def play() -> None:
+        async with serving(FOUND) as there:
+            to = f"{there.url}/there".encode()
+            moved = b"HTTP/1.1 307 Temporary Redirect\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % to
+            async with serving(moved, moved) as server:
+                assert await got(server) == {"a": 1}
+                with pytest.raises(RefusedError, match="307"):
+                    await got(server, credentials=Credentials(lambda: "secret"))
+            assert len(there.requests) == 1
 
     run(play)

@@ -23,7 +23,7 @@ from structlog.testing import capture_logs
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.access import Failures, Side, check_url, protect
-from quicksilver.common.http.async_client import Poster
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
 from quicksilver.common.http.rest_server import NAMES, bound_socket, install_error_handlers
@@ -270,7 +270,7 @@ def test_a_poster_shows_its_certificate_and_looks_at_the_servers(
 
     async def play(url: str) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        poster = Poster(credentials=site.shown(who) if who else None)
+        poster = AsyncRestClient(credentials=site.shown(who) if who else None)
         try:
             for _ in range(2):
                 await poster.post(url + REPORT, Body())
@@ -292,7 +292,7 @@ def test_a_server_that_never_shakes_hands_is_given_up(
 
     async def play(url: str) -> None:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
-        poster = Poster(timeout_s=0.2, credentials=site.shown("node1"))
+        poster = AsyncRestClient(timeout_s=0.2, credentials=site.shown("node1"))
         for _ in range(2):
             with pytest.raises(UnreachableError, match=r"no answer within 0\.2 s"):
                 await poster.post(url + REPORT, Body())

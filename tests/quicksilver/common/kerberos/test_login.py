@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import requests
 
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
-from quicksilver.common.kerberos import gssapi, login
+from quicksilver.common.kerberos import async_login, gssapi, login
 from quicksilver.common.kerberos.gssapi import KerberosError
 from quicksilver.common.kerberos.login import Keytab, LoginFailedError
 
@@ -91,7 +93,8 @@ class FakeHandshake:
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(login, "Handshake", FakeHandshake)
+    for module in (login, async_login):
+        monkeypatch.setattr(module, "Handshake", FakeHandshake)
     monkeypatch.setattr(FakeHandshake, "made", [])
     with Server() as made:
         thread = threading.Thread(target=made.serve_forever, args=(0.01,))
@@ -145,6 +148,62 @@ def test_without_a_keytab_the_error_names_the_settings(server: Server) -> None:
     with pytest.raises(RefusedError, match="kerberos_principal and kerberos_keytab"):
         client.get("/x")
     client.close()
+
+
+def read(server: Server, *, calls: int = 1, **login_of: Any) -> list[Any]:
+    """GET a few times as daemons do, in the event loop."""
+
+    async def work() -> list[Any]:
+        client = AsyncRestClient(login=async_login.AsyncLogin(KEYTAB, **login_of))
+        try:
+            return [await client.get(f"{server.url}/x") for _ in range(calls)]
+        finally:
+            await client.close()
+
+    return asyncio.run(work())
+
+
+def test_a_daemon_logs_in_once_for_all_calls_that_follow(server: Server) -> None:
+    assert read(server, calls=3) == [{"got": 0}] * 3
+    assert FakeHandshake.made == [("quicksilver@TEST", "HTTP@127.0.0.1")]
+    assert [what.partition(" ")[0] for _, what in server.asked] == ["", "Negotiate", *["hadoop.auth=ok"] * 2]
+
+
+def test_a_daemons_server_may_have_another_name_in_kerberos(server: Server) -> None:
+    assert read(server, host="node1.example.org") == [{"got": 0}]
+    assert FakeHandshake.made == [("quicksilver@TEST", "HTTP@node1.example.org")]
+
+
+def test_a_daemons_login_that_the_server_refuses_is_a_401_once(server: Server) -> None:
+    server.refuses = True
+    with pytest.raises(RefusedError, match="answered 401"):
+        read(server)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("proof", ["", "Negotiate", "Negotiate !", "Negotiate bm90IHRoZSBvbmU="])
+def test_a_daemon_trusts_no_server_that_does_not_prove_itself(server: Server, proof: str) -> None:
+    server.proof = proof
+    with pytest.raises(UnreachableError, match=r"no Kerberos login at HTTP@127\.0\.0\.1 as quicksilver@TEST"):
+        read(server)
+
+
+def test_a_daemons_failed_login_says_what_to_look_at(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(FakeHandshake, "fault", "Cannot contact any KDC")
+    with pytest.raises(UnreachableError, match=r"Cannot contact any KDC.*klist -k.*kinit"):
+        read(server)
+
+
+def test_a_daemon_without_a_keytab_names_the_settings(server: Server) -> None:
+    async def work() -> None:
+        client = AsyncRestClient()
+        try:
+            await client.get(f"{server.url}/x")
+        finally:
+            await client.close()
+
+    with pytest.raises(RefusedError, match="kerberos_principal and kerberos_keytab"):
+        asyncio.run(work())
 
 
 def test_a_login_needs_both_settings_and_a_readable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
