@@ -8,6 +8,7 @@ from typing import Final
 
 import pytest
 
+from quicksilver.cli import COMMANDS
 from tests.paths import DOCS, ROOT
 
 PAGES: Final = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "hadoop-conf" / "README.md"])
@@ -79,6 +80,13 @@ def test_each_module_that_a_page_names_is_in_the_tree() -> None:
     pages = [page for page in PAGES if page.name != "CHANGELOG.md"]
     written = {(named(page), name) for page in pages for name in re.findall(r"`(\w[\w/]*\.py)`", prose(page))}
     assert written and sorted(w for w in written if not any(module.endswith(f"/{w[1]}") for module in modules)) == []
+
+
+def test_each_command_that_a_page_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    text = "\n".join(page.read_text() for page in PAGES)
+    assert set(re.findall(r"(?:^|`)make ([a-z][\w-]*)", text, re.MULTILINE)) - targets == set()
+    assert set(re.findall(r"`quicksilver ([a-z]+)", text)) - COMMANDS.keys() == set()
 
 
 GLOSSARY: Final = DOCS / "glossary.md"
