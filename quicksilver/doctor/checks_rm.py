@@ -106,7 +106,7 @@ def promotes(settings: Settings) -> bool:
 
 def shrinks(settings: Settings) -> float | None:
     """Return how many vcores beyond a node's own are started where containers share them, None where they do not."""
-    found = [shrinking.extra for each in _every(settings.policies) if (shrinking := each.shrinking()) is not None]
+    found = [shrinking.extra for each in _every(settings.policies) if (shrinking := each.node.shrinking()) is not None]
     return max(found, default=None)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from policies.config.description import notes
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property, read_properties
@@ -92,7 +93,7 @@ def _settings(config: Path | None) -> Settings:
     assert isinstance(tracker, TrackerSettings) and isinstance(security, SecuritySettings)
     return Settings(
         path=read.path,
-        notes=tuple(read.policies.notes()),
+        notes=tuple(notes(read.policies)),
         proxy=proxy,
         sidecar=sidecar,
         tracker=tracker,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
 from policies.base import SLOTS
+from policies.config.description import describe
 from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
@@ -112,7 +113,7 @@ class LiveState:
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
         policies = self._coordinator.policies
-        described = policies.describe()
+        described = describe(policies)
         active = [
             ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"])
             for slot, chosen in described.items()

@@ -162,7 +162,7 @@ class Mover:
             now_s,
         )
         for slot in slots:
-            turn = Turn(slot, policies, policies.moving(slot), queues, rng, now_s)
+            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, rng, now_s)
             try:
                 self._steal(turn) if slot == "steal" else self._correct(turn)
             except PolicyFaultError as error:
@@ -181,7 +181,7 @@ class Mover:
             if left <= 0:
                 return
             offers = turn.queues.seen_by(thief)
-            chosen = set(turn.policies.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
+            chosen = set(turn.policies.cluster.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
             if not chosen:
                 continue
             queue = next(queue for queue in offers if any(view.id in chosen for view in queue.waiting))
@@ -225,7 +225,7 @@ class Mover:
                 if best is None:
                     continue
                 here = replace(queue, waiting=tuple(other for other in queue.waiting if other is not view))
-                why = turn.policies.correct(view, here, best, turn.now_s)
+                why = turn.policies.cluster.correct(view, here, best, turn.now_s)
                 if why is None:
                     continue
                 scores = ((best.id, best.wait_s), (queue.node.id, view.starts_in_s or 0.0))

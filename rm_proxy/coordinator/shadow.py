@@ -102,8 +102,8 @@ class Shadow:
         effects: list[Effect] = []
         for slot, own, other in self._questions(policies, ("shed",), None, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
-            mine = self._answer(tally, partial(own.shed, nodes, now_s), effects)
-            answer = self._answer(tally, partial(other.shed, nodes, now_s), effects)
+            mine = self._answer(tally, partial(own.cluster.shed, nodes, now_s), effects)
+            answer = self._answer(tally, partial(other.cluster.shed, nodes, now_s), effects)
             if mine is not None and answer is not None:
                 effects += self._targets(tally, nodes, mine, answer, now_s)
         return effects

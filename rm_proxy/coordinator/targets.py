@@ -108,7 +108,7 @@ class TargetSetter:
 
     def _shed(self, policies: Policies, views: list[NodeView], now_s: float, effects: list[Effect]) -> None:
         wanted: Mapping[str, ShedTarget] = {}
-        damping = policies.damping("shed")
+        damping = policies.cluster.damping("shed")
         try:
             wanted = self._wanted(policies, views, now_s)
             changed = self._take_shed(wanted, damping, now_s)
@@ -127,11 +127,11 @@ class TargetSetter:
 
     def _wanted(self, policies: Policies, views: list[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return what the policy wants; one that is steady is not asked again of the same nodes."""
-        steady = policies.shed_steady()
+        steady = policies.cluster.shed_steady()
         if steady is None:
-            return policies.shed(views, now_s)
+            return policies.cluster.shed(views, now_s)
         if self._looked[0] is not steady or self._looked[1] != views:
-            self._looked = steady, views, policies.shed(views, now_s)
+            self._looked = steady, views, policies.cluster.shed(views, now_s)
         return self._looked[2]
 
     def _take_shed(self, wanted: Mapping[str, ShedTarget], damping: Damping, now_s: float) -> dict[_Shed, list[str]]:
@@ -181,13 +181,13 @@ class TargetSetter:
         name = policies.for_nodes.chosen("police")
         if name == "none" and not self._policed:
             return
-        damping = policies.damping("police")
+        damping = policies.cluster.damping("police")
         fault = ""
         for node_id, node in nodes.items():
             limit = None
             try:
                 if name != "none" and node.view.capacity.memory_mb > 0 and not fault:
-                    limit = policies.police(self._use(node), now_s)
+                    limit = policies.cluster.police(self._use(node), now_s)
                 change = self._take_limit(node, limit, damping, now_s)
             except _FAULTS as error:
                 fault, limit = str(error), None

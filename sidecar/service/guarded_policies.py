@@ -22,30 +22,30 @@ class GuardedPolicies:
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         """Return the sort key of a waiting container; order of arrival when the policy fails."""
         try:
-            return self.current.order_key(waiting, now_s)
+            return self.current.node.order_key(waiting, now_s)
         except PolicyFaultError as error:
             self._fault("order", error)
             return ()
 
     def order_steady(self) -> object:
         """Return what changes whenever keys of waiting containers may have changed."""
-        return self.current.order_steady()
+        return self.current.node.order_steady()
 
     def bypass_limit_s(self, waiting: ContainerView) -> float | None:
         """Return how long a container waits before others may no longer overtake it."""
-        return self.current.bypass_limit_s(waiting)
+        return self.current.node.bypass_limit_s(waiting)
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
-            return self.current.victims(need, running, now_s)
+            return self.current.node.victims(need, running, now_s)
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
 
     def grace_s(self) -> float:
         """Return how long a guaranteed start waits for queueable containers that are about to end."""
-        return self.current.grace_s
+        return self.current.node.grace_s
 
     def _fault(self, slot: str, error: PolicyFaultError) -> None:
         self._metrics.policy_faults.labels(slot).inc()

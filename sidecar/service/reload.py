@@ -11,7 +11,7 @@ def takeable(new: Policies, old: Policies, sharing: Sharing) -> tuple[Policies, 
 
     Whether containers are shrunk at all is settled when the sidecar starts: what resizes them is found out then.
     """
-    shrinks, before = new.shrinking() is not None, old.shrinking() is not None
+    shrinks, before = new.node.shrinking() is not None, old.node.shrinking() is not None
     if shrinks == before or (sharing.las is None and not shrinks):
         return new, []
     was, wanted = old.chosen("preempt"), new.chosen("preempt")

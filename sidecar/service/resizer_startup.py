@@ -18,7 +18,7 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
 
     Raises SettingsError when the resizer that was named does not work, SidecarAliveError when the group is taken.
     """
-    if policies.shrinking() is None:
+    if policies.node.shrinking() is None:
         return Chosen(None)
     clean_up(settings, place, conf)
     chosen = choose(settings.resizer, parent=place.group(settings.cgroup), conf=conf, docker_url=settings.docker_url)

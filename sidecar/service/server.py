@@ -109,7 +109,7 @@ class Sidecar:
 
     def _make_node(self, chosen: Chosen) -> Node:
         settings, policies, capacity = self.settings, self.policies, self.place.capacity
-        shrinking = policies.current.shrinking() if chosen.resizer is not None else None
+        shrinking = policies.current.node.shrinking() if chosen.resizer is not None else None
         if shrinking is not None:
             capacity = settings.cores(capacity)
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, self.place.nm_vcores or None)
@@ -218,7 +218,7 @@ class Sidecar:
 
     def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
         self.policies.current, kept = takeable(wanted, self.policies.current, self.node.state.sharing)
-        shrinking = self.policies.current.shrinking()
+        shrinking = self.policies.current.node.shrinking()
         if shrinking is not None:
             self.queue.put(Retuned(shrinking, now_s))
         self.metrics.settings.info({"version": self.policies.current.version})

@@ -47,7 +47,7 @@ class Limitations:
         blind = self._watcher.blind
         texts = [f"ends are noticed each second only: {blind}"] if blind else []
         texts += self._chosen.limits
-        if self._policies.current.shrinking() is not None and self._chosen.resizer is None:
+        if self._policies.current.node.shrinking() is not None and self._chosen.resizer is None:
             texts.append("nothing can be shrunk here: containers beyond the node's vcores wait")
         if time.time() - self._gates.commands.encrypted_s < _ENCRYPTED_S:
             texts.append(_ENCRYPTED)

@@ -122,7 +122,8 @@ class Site:
     def boot(self) -> None:
         """Start the sidecar for the first time."""
         rules = Rules(capacity=self.size, reserve_mb=0)
-        self.node = Node(rules, NodePolicies(self.policies.order_key, self._victims, self.policies.bypass_limit_s))
+        of_node = self.policies.node
+        self.node = Node(rules, NodePolicies(of_node.order_key, self._victims, of_node.bypass_limit_s))
         self.journal = [journal_records.head_line(self.id, "boot", 0)]
 
     def crash(self) -> None:
@@ -166,7 +167,7 @@ class Site:
     def _victims(
         self, need: Resources, running: list[ContainerView] | tuple[ContainerView, ...], now_s: float
     ) -> list[str]:
-        return self.policies.victims(need, running, now_s)
+        return self.policies.node.victims(need, running, now_s)
 
     def _work(self) -> None:
         while self.inbox:

@@ -21,7 +21,7 @@ def task(job: str, number: int, arrived_s: float, each_s: float, tasks: int) -> 
 
 
 def queue() -> WaitingQueue:
-    srpt = Policies.load({"order": {"policy": "srpt"}})
+    srpt = Policies.load({"order": {"policy": "srpt"}}).node
     return WaitingQueue(srpt.order_key, 1000, 10**6, srpt.bypass_limit_s)
 
 

@@ -103,4 +103,4 @@ def test_tasks_of_jobs_that_were_submitted_earlier_run_first() -> None:
     order = Policies.load({})
     later = ContainerView("a", "job2", Kind.QUEUEABLE, Resources(), job_submitted_s=200, arrived_s=1)
     earlier = ContainerView("b", "job1", Kind.QUEUEABLE, Resources(), job_submitted_s=100, arrived_s=9)
-    assert order.order_key(earlier, 10) < order.order_key(later, 10)
+    assert order.node.order_key(earlier, 10) < order.node.order_key(later, 10)

@@ -210,13 +210,13 @@ class Site:
         """Prepare. capacity: what containers may use; nm_vcores: what the NodeManager believes to have."""
         self.id, self._capacity, self._wiring = node_id, capacity, wiring
         settings, policies = wiring.settings, wiring.policies
-        shrinking = policies.shrinking()
+        shrinking = policies.node.shrinking()
         rules = settings.rules(capacity, shrinking.extra if shrinking else None, nm_vcores)
         sharing = Sharing(shrinking, rules)
-        steady = policies.order_steady
+        steady = policies.node.order_steady
         self.node = Node(
             rules,
-            NodePolicies(policies.order_key, self._victims, policies.bypass_limit_s, steady, self._grace),
+            NodePolicies(policies.node.order_key, self._victims, policies.node.bypass_limit_s, steady, self._grace),
             sharing,
         )
         queue = EventQueue()
@@ -239,10 +239,10 @@ class Site:
         self._tasks: list[asyncio.Task[None]] = []
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
-        return self._wiring.policies.victims(need, running, now_s)
+        return self._wiring.policies.node.victims(need, running, now_s)
 
     def _grace(self) -> float:
-        return self._wiring.policies.grace_s
+        return self._wiring.policies.node.grace_s
 
     async def start(self, host: str, rest_port: int = 0) -> None:
         """Listen for the proxy at the node's host, and report from now on. Raises QuicksilverError."""

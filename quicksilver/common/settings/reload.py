@@ -19,6 +19,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
+from policies.config.description import describe, notes
 from policies.config.diff import Change, changes
 from policies.config.policy_set import Policies
 from policies.config.windows import Hours
@@ -95,7 +96,7 @@ class Reloader:
     def begin(self, now_s: float) -> None:
         """Put the policies in force, with the windows that are open now, and record what they are."""
         self.policies, _ = self._use(self.policies.at(self._calendar.hours(now_s)), now_s)
-        found = changes({}, self.policies.describe())
+        found = changes({}, describe(self.policies))
         self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(found)))
 
     def tick(self, now_s: float) -> None:
@@ -154,13 +155,13 @@ class Reloader:
 
     def _take(self, settings: Settings, who: str, how: How) -> ReloadAnswer:
         now_s = time.time()
-        old, was = self.policies, self.policies.describe()
+        old, was = self.policies, describe(self.policies)
         wanted = settings.policies.numbered(old.number + 1)
         calendar = Calendar(wanted.windows, wanted.time_zone)
         new, kept = self._use(wanted.at(calendar.hours(now_s)), now_s)
         self.policies, self._calendar = new, calendar
         self.source = settings.path
-        found = changes(was, new.describe())
+        found = changes(was, describe(new))
         self._audit(Audit(now_s, who, how, old.version, new.version, tuple(found)))
         log.info("settings taken", who=who, how=how, version=new.version, changes=len(found), kept=kept)
         return ReloadAnswer(
@@ -173,7 +174,7 @@ class Reloader:
                 *_stays(*self._section, settings.sections),
                 *_stays(SECTION, self._security.settings, settings.sections),
             ],
-            notes=new.notes(),
+            notes=notes(new),
         )
 
 

@@ -18,6 +18,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
+from policies.config.description import notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.validation import Path as Steps
@@ -198,7 +199,7 @@ def check_settings(
     """
     chosen = find_settings() if path is None else Path(path)
     try:
-        return chosen, [], read_settings(path, models or {}, registry).policies.notes()
+        return chosen, [], notes(read_settings(path, models or {}, registry).policies)
     except SettingsFileError as error:
         return chosen, list(error.lines), []
 

@@ -196,7 +196,7 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         slow_nodes=settings.slow_nodes,
         slow_times=settings.slow_times,
         max_jobs=settings.max_jobs,
-        shares=policies.shrinking() is not None,
+        shares=policies.node.shrinking() is not None,
         eager=settings.eager,
         app_type=settings.app_type,
         until_s=until_s,

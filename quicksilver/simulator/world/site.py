@@ -103,18 +103,18 @@ class Site:
         report_s: between reports; what the proxy answers to one is kept for ten of them, as in production.
         """
         self.id, self.capacity, self.policies = node_id, capacity, policies
-        shrinking = policies.shrinking() if shares else None
+        shrinking = policies.node.shrinking() if shares else None
         self.shares = shrinking is not None
         extra, self._sliver = (shrinking.extra, shrinking.min_cores) if shrinking is not None else (0.0, 0.0)
         rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=10 * report_s)
         self.node = Node(
             rules,
             NodePolicies(
-                policies.order_key,
+                policies.node.order_key,
                 self._victims,
-                policies.bypass_limit_s,
-                policies.order_steady,
-                lambda: policies.grace_s,
+                policies.node.bypass_limit_s,
+                policies.node.order_steady,
+                lambda: policies.node.grace_s,
             ),
             Sharing(shrinking, rules),
         )
@@ -138,7 +138,7 @@ class Site:
         self._reports = 0
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
-        return self.policies.victims(need, running, now_s)
+        return self.policies.node.victims(need, running, now_s)
 
     def tell(self, event: ev.Event) -> None:
         """Have the machine take in an event, and do what it says."""

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.config.description import notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Window
@@ -115,7 +116,9 @@ def test_a_window_changes_applications_of_its_queues_and_nodes_only_when_it_is_o
     assert (kind(of_batch, ask()), kind(of_batch, ask(queue="root.x")), kind(of_all, ask(queue="root.x"))) == tuple(
         "GQG"
     )
-    assert of_batch.order_key(waiting, 9) == policies.order_key(waiting, 9) != of_all.order_key(waiting, 9)
+    assert (
+        of_batch.node.order_key(waiting, 9) == policies.node.order_key(waiting, 9) != of_all.node.order_key(waiting, 9)
+    )
     assert policies.at(Hours()) is policies
     assert of_all.version == f"{policies.version}+all"
 
@@ -183,11 +186,11 @@ def test_a_slot_can_be_kept_from_other_policies() -> None:
     assert new.digest
     kept = new.keeping("preempt", old)
     assert kept.chosen("preempt") == kept.alternatives["day"].chosen("preempt") == "las"
-    assert kept.at(Hours(("day",))).shrinking() is not None
+    assert kept.at(Hours(("day",))).node.shrinking() is not None
     assert new.chosen("preempt") == "none" and kept.digest != new.digest
 
 
 def test_unused_alternatives_are_noted() -> None:
     policies = load(alternatives={"a": {}, "b": {}, "c": {}}, shadow=["a"], rollout=[{"use": "b"}])
-    assert policies.notes() == ["alternative c is used nowhere"]
+    assert notes(policies) == ["alternative c is used nowhere"]
     assert set(PoliciesSection.model_fields) >= {"alternatives", "rollout", "windows", "shadow"}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from policies.base import NoSettings
 from policies.config.binding import CHOICES
+from policies.config.description import describe, notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, full_queue, queue_test
@@ -122,9 +123,9 @@ def test_modes_by_queue_and_percent() -> None:
 def test_expected_durations() -> None:
     hints = [{"match": {"priority": 10}, "expected_s": 90}, {"match": {"tag": "quick"}, "expected_s": 2}]
     policies = load(estimate={"default_s": 12, "rules": hints})
-    assert policies.expected_s(ask(10)) == 90
-    assert policies.expected_s(ask(20, tags=frozenset({"quick"}))) == 2
-    assert policies.expected_s(ask(20)) == 12
+    assert policies.ruled_s(AppView("a"), 10) == 90
+    assert policies.ruled_s(AppView("a", tags=frozenset({"quick"})), 20) == 2
+    assert policies.ruled_s(AppView("a"), 20) is None and policies.estimate(AppView("a")).default_s == 12
 
 
 def test_labels_of_the_queue() -> None:
@@ -141,18 +142,18 @@ def test_defaults_are_bound() -> None:
     node = NodeView("n:1", "n", capacity=Resources(4096, 4))
     assert policies.place(ask(), [node], Random(1)).node == "n:1"
     running = ContainerView("c", "a", Kind.QUEUEABLE, Resources(1024, 1), started_s=1)
-    assert policies.victims(Resources(512, 1), [running], 5) == ["c"]
-    assert policies.order_key(running, 5) == (0, 0, 0.0, 0, 0, 0.0)
+    assert policies.node.victims(Resources(512, 1), [running], 5) == ["c"]
+    assert policies.node.order_key(running, 5) == (0, 0, 0.0, 0, 0, 0.0)
     app = AppView("a", type="MAPREDUCE", used_q=Resources(1024, 1))
     assert policies.headroom(Resources(2048, 2), app) == Resources(1024, 1)
-    described = policies.describe()
+    described = describe(policies)
     assert described["place"]["policy"] == "topk_wait"
     assert described["place"]["settings"]["k"] == 50
 
 
 def test_infinity_is_described_as_settings_write_it() -> None:
     routes = [{"policy": "hybrid_gq", "settings": {"td_s": float("inf")}}]
-    [described] = load(queues="*", routes=routes).describe()["routes"]
+    [described] = describe(load(queues="*", routes=routes))["routes"]
     assert described["settings"] == {"td_s": ".inf", "pq": 70.0}
     assert described["match"]["priority"] == {"among": [], "min": None, "max": None}
 
@@ -197,14 +198,14 @@ def test_all_mistakes_at_once() -> None:
 
 
 def test_notes_on_what_is_hardly_meant() -> None:
-    assert load().notes() == []
-    assert load(queues="*").notes() == ["queues are listed, but routes is empty: every container stays guaranteed"]
+    assert notes(load()) == []
+    assert notes(load(queues="*")) == ["queues are listed, but routes is empty: every container stays guaranteed"]
     only_routes = load(routes=[{"policy": "only_q"}, {"match": {"user": "a"}, "policy": "only_g"}])
-    assert only_routes.notes() == [
+    assert notes(only_routes) == [
         "there are routes, but queues is empty: every container stays guaranteed",
         "routes[1] is never reached: routes[0] matches everything",
     ]
-    assert load(queues="*", routes=[{"match": {"user": "a"}, "policy": "only_g"}]).notes() == []
+    assert notes(load(queues="*", routes=[{"match": {"user": "a"}, "policy": "only_g"}])) == []
 
 
 def with_fault(slot: str, decide: Callable[..., Any]) -> Policies:
@@ -233,7 +234,7 @@ def test_answers_that_a_slot_does_not_allow() -> None:
         elsewhere.place(ask(), [NodeView("m:1", usable=False)], Random(1))
     guaranteed = ContainerView("g", "a", Kind.GUARANTEED, Resources(1, 1), started_s=1)
     with pytest.raises(PolicyFaultError, match="only running queueable containers may be killed"):
-        with_fault("preempt", lambda need, running, cfg, now_s: ["g"]).victims(Resources(1, 1), [guaranteed], 2)
+        with_fault("preempt", lambda need, running, cfg, now_s: ["g"]).node.victims(Resources(1, 1), [guaranteed], 2)
     negative = with_fault("headroom", lambda limit, app, cfg: Resources(-1, -1))
     assert negative.headroom(Resources(1, 1), AppView("a")) == Resources(0, 0)
 

@@ -36,7 +36,7 @@ from tests.sidecar.words import arrived, node
 
 
 def use_variance(policies: Policies, **settings: Any) -> None:
-    policies._choices["place"] = Bound("place", "variance", "quicksilver", Variance(**settings), POLICY.decide)
+    policies.choices["place"] = Bound("place", "variance", "quicksilver", Variance(**settings), POLICY.decide)
 
 
 def shared(nodes: int = 1, slots: int = 2, vcores: int = 1, app_type: str = "MAPREDUCE") -> Coordinator:

@@ -81,7 +81,7 @@ def test_a_fault_is_counted_and_nothing_else() -> None:
 
     policies = Policies.load(WITH)
     other = policies.alternatives["any"]
-    other._choices["place"] = Bound("place", "bad", "x", other._choices["place"].cfg, fails)
+    other.choices["place"] = Bound("place", "bad", "x", other.choices["place"].cfg, fails)
     shadow = Shadow()
     effects = shadow.placed(policies, ASK, [NodeView("n1", capacity=Resources(9999, 9))], Placement("n1"), 0.0)
     assert [type(effect) for effect in effects] == [ShadowFaulted]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from policies.base import Policy, PolicyConfig
+from policies.config.cluster_slots import ClusterSlots
 from policies.config.policy_set import Policies
 from policies.config.registry import Bound
 from policies.model import AppView, Ask, Limit, NodeUse, Resources, ShedTarget
@@ -95,8 +96,8 @@ def test_queue_length_limits_numbers() -> None:
 
 def test_a_steady_policy_is_asked_again_only_of_other_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     busy, asked = world(shed=shedding()), []
-    ask = Policies.shed
-    monkeypatch.setattr(Policies, "shed", lambda self, nodes, now_s: asked.append(now_s) or ask(self, nodes, now_s))
+    ask = ClusterSlots.shed
+    monkeypatch.setattr(ClusterSlots, "shed", lambda s, nodes, now_s: asked.append(now_s) or ask(s, nodes, now_s))
     waits(busy, 1.0, 0, 0, 0, 0, 0, 60)
     busy.round(1.0)
     busy.round(2.0)
@@ -211,7 +212,7 @@ def test_a_shedding_policy_that_answers_nonsense_sets_no_limit(answer: Any) -> N
     if isinstance(answer, dict):
         answer = {node_id(1): next(iter(answer.values()))}
     policy = Policy("bad", Bad, lambda nodes, cfg, now_s: answer)
-    busy.policies._choices["shed"] = Bound("shed", "bad", "tests 1", Bad(), policy.decide)
+    busy.policies.choices["shed"] = Bound("shed", "bad", "tests 1", Bad(), policy.decide)
     busy.round(1.0)
     assert targets(busy) == Targets()
     assert len([effect for effect in busy.take_effects() if isinstance(effect, Faulted)]) == 1
@@ -225,7 +226,7 @@ def test_a_policing_policy_that_answers_nonsense_sets_no_harmful_limit(answer: A
         return answer
 
     busy = limited(nodes=2)
-    busy.policies._choices["police"] = Bound("police", "bad", "tests 1", Bad(), police)
+    busy.policies.choices["police"] = Bound("police", "bad", "tests 1", Bad(), police)
     busy.round(1.0)
     faults = [effect for effect in busy.take_effects() if isinstance(effect, Faulted)]
     if isinstance(answer, Limit) and answer.resources == Resources(-5, -1):

@@ -489,7 +489,7 @@ def test_state_for_the_gate(phase: str, expected: ContainerState | None) -> None
 
 def test_what_jobs_have_left_is_renewed_while_they_wait() -> None:
     """Under srpt: job b has less left than a by the time that a place is free, though its grant said more."""
-    srpt = Policies.load({"order": {"policy": "srpt"}})
+    srpt = Policies.load({"order": {"policy": "srpt"}}).node
     full = Node(
         Rules(Resources(1024, 1), reserve_mb=0, settle_s=0.0),
         NodePolicies(srpt.order_key, lambda *_: [], srpt.bypass_limit_s),

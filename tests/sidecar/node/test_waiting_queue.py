@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policies.common.overtaking import work_s
+from policies.config.node_slots import NodeSlots
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Kind, Resources
 from sidecar.node.waiting_queue import PLAYED, Waiting, WaitingQueue
@@ -17,8 +18,8 @@ ORDERS = ("fifo", "job_submission", "srpt", "sjf", "hrrn")
 STRICT = {"bypass_limit_s": 0.0}
 
 
-def policies(name: str, **chosen: Any) -> Policies:
-    return Policies.load({"order": {"policy": name, "settings": chosen}})
+def policies(name: str, **chosen: Any) -> NodeSlots:
+    return Policies.load({"order": {"policy": name, "settings": chosen}}).node
 
 
 def queue(name: str, **chosen: Any) -> WaitingQueue:

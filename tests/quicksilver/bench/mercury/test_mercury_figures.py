@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.config.description import notes
 from policies.config.policy_set import Policies
 from quicksilver.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
 from quicksilver.bench.mercury import compare, plan
@@ -117,7 +118,7 @@ def test_lost_and_doubled_tasks_are_summed_over_all_runs() -> None:
 def test_policies_of_competitors_are_valid(competitor: Competitor) -> None:
     assert competitor.quicksilver == (competitor.kind == "quicksilver")
     if competitor.policies is not None:
-        assert Policies.load(competitor.policies).notes() == []
+        assert notes(Policies.load(competitor.policies)) == []
 
 
 def test_the_plan_names_competitors_that_exist() -> None:
