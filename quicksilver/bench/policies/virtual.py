@@ -18,7 +18,7 @@ from quicksilver.bench.policies.variants import Variant
 from quicksilver.bench.policies.world import world
 from quicksilver.bench.stats import percentile
 from quicksilver.simulator.world.master import Master
-from quicksilver.simulator.world.production import Run
+from quicksilver.simulator.world.setup import Run
 
 Progress = Callable[[str], None]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.bench.policies.jobs import BATCH, PRODUCTION, Plan, draw
-from quicksilver.simulator.world.production import Setup, World
+from quicksilver.simulator.world.production import World
+from quicksilver.simulator.world.setup import Setup
 
 DRAIN_S = 900.0
 """A run ends at the latest so long after the arrivals."""

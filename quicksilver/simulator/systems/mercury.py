@@ -22,7 +22,8 @@ from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S
 from quicksilver.simulator.world.outcome import outcome
-from quicksilver.simulator.world.production import Setup, World
+from quicksilver.simulator.world.production import World
+from quicksilver.simulator.world.setup import Setup
 from quicksilver.simulator.world.work import Job as Work
 from quicksilver.simulator.world.work import Task
 
