@@ -42,11 +42,8 @@ class ClusterView(Protocol):
     def charge(self, attempt_id: str, used_q: Resources) -> None:
         """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
 
-    def expected_s(self, app: AppView, priority: int) -> float:
-        """Return how long a task of this application and priority is expected to run, in seconds."""
-
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
-        """Return the same with its spread and source; follows: the task's container that was shed or killed before."""
+        """Return how long a task is expected to run; follows: its container that was shed or killed before."""
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
         """Return the task-seconds that an application has left, by estimates; at most a round old."""

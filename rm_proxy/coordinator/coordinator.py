@@ -92,7 +92,7 @@ class Coordinator:
         self.app, self.hold_limit_s = inventory.app, inventory.hold_limit_s
         self.queue, self.charge = inventory.queue, inventory.charge
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
-        self.expected, self.expected_s = durations.expected, durations.expected_s
+        self.expected = durations.expected
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
         self.count_asked, self.count_granted = placer.count_asked, placer.count_granted

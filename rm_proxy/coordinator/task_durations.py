@@ -30,10 +30,6 @@ class TaskDurations:
         """Return how long a task is expected to run, with spread and source."""
         return self.estimator.expected(app, priority, self._state.policies, follows)
 
-    def expected_s(self, app: AppView, priority: int) -> float:
-        """Return how long a task is expected to run, in seconds."""
-        return self.expected(app, priority).mean_s
-
     def _of_app(self, app_id: str, priority: int) -> Expectation | None:
         app = self._apps.get(app_id)
         return self.expected(app, priority) if app is not None else None

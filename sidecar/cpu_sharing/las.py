@@ -59,10 +59,6 @@ class Las:
         """Return who stands still but for a sliver."""
         return {share.id for share in self._in_hand() if not share.running}
 
-    def running_vcores(self) -> float:
-        """Return the vcores of those that run: as granted, and in full of those that are never resized."""
-        return sum(s.vcores if s.untouchable else s.amount(s.granted) for s in self.shares.values() if s.running)
-
     # Events
 
     def handle(self, event: LasEvent) -> list[LasCommand]:

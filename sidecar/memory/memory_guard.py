@@ -160,17 +160,6 @@ def rules_for(total_mb: int, reserve_mb: int) -> GuardRules:
     return GuardRules(reserve_mb, min(reserve_mb // 2, max(reserve_mb // 4, total_mb // 200)))
 
 
-def resume_obstacle(container: Held, free_mb: int, rules: GuardRules) -> str:
-    """Return why a shrunk container cannot be resumed beside others; "" when it can.
-
-    It may grow to what it asked for as soon as it runs; the reserve has to stay free beyond that.
-    """
-    growth_mb = max(0, container.allocated_mb - container.holds_mb)
-    if free_mb >= growth_mb + rules.reserve_mb:
-        return ""
-    return f"{growth_mb} MB to grow and {rules.reserve_mb} MB reserve wanted, {free_mb} MB free"
-
-
 class MemoryGuard:
     """Watches one node. `handle(event)` is the only way in; `level` and `why` are there to be read."""
 

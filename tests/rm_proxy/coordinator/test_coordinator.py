@@ -82,9 +82,9 @@ def test_an_end_is_acknowledged_once_the_application_has_confirmed_it_or_for_too
 def test_durations_are_learnt_from_the_sidecars() -> None:
     am = holding()
     app = am.world.app(APP)
-    assert app is not None and am.world.expected_s(app, 20) == 10.0
+    assert app is not None and am.world.expected(app, 20).mean_s == 10.0
     am.world.report(node_id(1), report(1, events=[event(1, EventKind.ENDED, ran_s=42.0)]), 1.0)
-    assert am.world.expected_s(app, 20) == 42.0
+    assert am.world.expected(app, 20).mean_s == 42.0
 
 
 def test_durations_of_shrunk_containers_are_the_cpu_that_they_were_given() -> None:
@@ -102,7 +102,7 @@ def test_durations_of_shrunk_containers_are_the_cpu_that_they_were_given() -> No
         assert app is not None
         ended = event(1, EventKind.ENDED).model_copy(update=fields)
         am.world.report(node_id(1), report(1, events=[ended]), 1.0)
-        assert am.world.expected_s(app, 20) == expected_s, fields
+        assert am.world.expected(app, 20).mean_s == expected_s, fields
 
 
 def test_undelivered_drops_go_with_the_next_ack() -> None:

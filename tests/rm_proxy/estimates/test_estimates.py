@@ -112,9 +112,9 @@ def test_running_ones_correct_what_is_expected_of_the_next() -> None:
     am.world.report(node_id(1), report(1, containers=here), 60.0)
     assert am.world.expected(app, 20).mean_s == 60.0
     am.world.round(61.0)
-    assert am.world.expected_s(app, 20) == 60.0
+    assert am.world.expected(app, 20).mean_s == 60.0
     am.world.round(70.0)
-    assert am.world.expected_s(app, 20) == 12.0, "the node is silent: nobody knows whether they still run"
+    assert am.world.expected(app, 20).mean_s == 12.0, "the node is silent: nobody knows whether they still run"
 
 
 def test_the_rerun_of_a_killed_task_is_expected_to_run_longer() -> None:
@@ -151,7 +151,7 @@ def test_bad_tags_are_told_once() -> None:
     world = coordinator(tags=("expected_s:soon", "expected_s:20:4", "nightly"))
     app = world.app(APP)
     assert app is not None
-    assert (world.expected_s(app, 20), world.expected_s(app, 10)) == (4.0, 10.0)
+    assert (world.expected(app, 20).mean_s, world.expected(app, 10).mean_s) == (4.0, 10.0)
     bad = [effect for effect in world.take_effects() if isinstance(effect, BadTags)]
     assert bad == [BadTags(APP, ("expected_s:soon",))]
     world.yarn_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", ("expected_s:soon",), 0, 0.0, finished_s=9.0))

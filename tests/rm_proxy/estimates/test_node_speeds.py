@@ -131,7 +131,7 @@ def test_grants_tell_the_nodes_what_tasks_take_there() -> None:
     assert slow_ratio > 1.2 and am.world.nodes[node_id(2)].view.slow_ratio == 1.0
     app = am.world.app(APP)
     assert app is not None
-    usual_s = am.world.expected_s(app, 20)
+    usual_s = am.world.expected(app, 20).mean_s
     am.asks(row("*", 2))
     rows = granted_rows(am.sent.ask).values()
     am.gets(*(container(n, node, r) for n, node, r in zip((21, 22), (1, 2), rows, strict=True)))
@@ -144,7 +144,7 @@ def test_nodes_are_told_what_tasks_take_that_wait_there() -> None:
     slow_ratio = am.world.nodes[node_id(1)].view.slow_ratio
     app = am.world.app(APP)
     assert app is not None
-    usual_s = am.world.expected_s(app, 20)
+    usual_s = am.world.expected(app, 20).mean_s
     for node, news in ((1, [pytest.approx(usual_s * slow_ratio)]), (2, [])):
         here = [waiting(30, usual_s)]
         targets = am.world.report(node_id(node), report(node, containers=here), 33.0).targets
@@ -155,7 +155,7 @@ def test_a_slow_node_does_not_make_its_tasks_seem_long_elsewhere() -> None:
     am = learnt()
     app = am.world.app(APP)
     assert app is not None
-    before_s = am.world.expected_s(app, 20)
+    before_s = am.world.expected(app, 20).mean_s
     am.asks(row("*", 1))
     (asked,) = granted_rows(am.sent.ask).values()
     am.gets(container(21, 1, asked))
@@ -164,7 +164,7 @@ def test_a_slow_node_does_not_make_its_tasks_seem_long_elsewhere() -> None:
     took_s = live.expected_s
     am.world.report(node_id(1), report(1, boot="c", events=[event(21, EventKind.ENDED, ran_s=took_s)]), 60.0)
     am.world.round(60.0)
-    assert am.world.expected_s(app, 20) == pytest.approx(before_s)
+    assert am.world.expected(app, 20).mean_s == pytest.approx(before_s)
 
 
 def test_who_wants_it_takes_all_nodes_for_equal() -> None:

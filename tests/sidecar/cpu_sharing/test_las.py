@@ -14,7 +14,7 @@ from sidecar.cpu_sharing.events import Freeze, Joined, LasRules, Left, Ready, Re
 from sidecar.cpu_sharing.plan import Need, plan
 from sidecar.cpu_sharing.share import FULL, Grant, Share
 from tests.playbook import play
-from tests.sidecar.cpu_sharing.words import MIN, come, done, full, las, running, settle
+from tests.sidecar.cpu_sharing.words import MIN, come, done, full, las, running, running_vcores, settle
 
 
 def test_defaults_are_those_of_the_policy() -> None:
@@ -41,7 +41,7 @@ def test_newcomer_displaces_who_attained_most_and_the_least_attained_resumes() -
 def test_what_others_read() -> None:
     node = full(1, "a", "b", gap_s=4)
     assert node.shrunk() == {"a"}
-    assert node.running_vcores() == 1
+    assert running_vcores(node) == 1
     assert node.spread_s() == 2.0  # 4 s and 0 s
     a = node.shares["a"]
     assert (a.attained_s, a.times_shrunk, a.last_by, a.last_why) == (4.0, 1, "b", "attained 4.0 s, b only 0.0 s")
@@ -80,7 +80,7 @@ def test_quantum_ends_and_the_least_attained_runs_on() -> None:
 def test_nothing_but_time_passes_before_ready() -> None:
     node = las(ready_wait_s=30)
     play(node, (Joined("a", 1, Way.SHRINK, 5), []), (Turn(20), []))
-    assert node.running_vcores() == 0
+    assert running_vcores(node) == 0
     assert node.deadline_s() == 35
 
 
@@ -93,7 +93,7 @@ def test_who_is_not_ready_in_time_counts_in_full_until_it_is() -> None:
         (Turn(35), [Shrink("a", MIN, "b", "b needs 1 vcores and is never resized")]),
         (done("a", 35), []),
     )
-    assert node.shares["b"].running and node.running_vcores() == 1
+    assert node.shares["b"].running and running_vcores(node) == 1
     play(node, (Ready("b", 40), []))
     assert node.shares["b"].running and not node.shares["a"].running
     assert node.deadline_s() == 50
@@ -110,7 +110,7 @@ def test_what_is_never_resized_takes_its_cores_from_the_start(way: Way) -> None:
         (Ready("g", 4), []),
         (done("a", 4), []),
     )
-    assert node.running_vcores() == 2 and node.shares["g"].running and "g" not in node.shrunk()
+    assert running_vcores(node) == 2 and node.shares["g"].running and "g" not in node.shrunk()
     play(node, (Left("g", 5), [Restore("a", "its turn: attained 4.0 s")]))
 
 
@@ -118,7 +118,7 @@ def test_more_guaranteed_than_cores_leave_nothing() -> None:
     node = las(2)
     come(node, "a", 0)
     play(node, (Joined("g", 3, Way.NONE, 1), [Shrink("a", MIN, "g", "g needs 3 vcores and is never resized")]))
-    assert node.running_vcores() == 3
+    assert running_vcores(node) == 3
     play(node, (done("a", 1), []), (Turn(500), []))
     assert node.deadline_s() is None  # it starves, but no time will help it
 

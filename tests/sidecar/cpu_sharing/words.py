@@ -46,3 +46,8 @@ def full(cores: float = 1, *names: str, gap_s: float = 1, **rules: Any) -> Las:
     for number, name in enumerate(names):
         settle(node, come(node, name, number * gap_s), number * gap_s)
     return node
+
+
+def running_vcores(node: Las) -> float:
+    """Return the vcores of those that run: as granted, and in full of those that are never resized."""
+    return sum(s.vcores if s.untouchable else s.amount(s.granted) for s in node.shares.values() if s.running)

@@ -26,10 +26,11 @@ from sidecar.memory.cgroup_fence import (
     undo_fence,
 )
 from sidecar.memory.memory_guard import GuardCommand, GuardRules, Held, Kill, Memory, MemoryGuard, Squeeze
-from sidecar.memory.pressure import Gauge, OomKills, group_memory
+from sidecar.memory.pressure import Gauge, group_memory
 from sidecar.resizer.base import ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
+from tests.sidecar.memory.oom_kills import OomKills
 
 MB = 2**20
 V1 = {

@@ -17,7 +17,6 @@ from sidecar.memory.memory_guard import (
     MemoryGuard,
     Reclaim,
     Squeeze,
-    resume_obstacle,
     rules_for,
 )
 from tests.playbook import play
@@ -250,9 +249,3 @@ def test_rules_out_of_order_are_refused() -> None:
         GuardRules(reserve_mb=512, last_resort_mb=600)
     with pytest.raises(ValueError, match="last_resort_stall_ratio"):
         GuardRules(squeeze_stall_ratio=0.5)
-
-
-def test_resuming_needs_room_to_grow() -> None:
-    assert resume_obstacle(held("a"), 612, RULES) == ""
-    assert resume_obstacle(held("a"), 611, RULES) == "100 MB to grow and 512 MB reserve wanted, 611 MB free"
-    assert resume_obstacle(held("a", used_mb=None), 512, RULES) == ""

@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.common.process.logs import get_logger
 from sidecar.memory import pressure
-from sidecar.memory.pressure import Gauge, GroupMemory, OomKills, group_memory, stall_ratio
+from sidecar.memory.pressure import Gauge, GroupMemory, group_memory, stall_ratio
 
 TEXT = "some avg10=12.34 avg60=0.02 avg300=0.25 total=3671246509\nfull avg10=3.00 avg60=0.00 avg300=0.00 total=0\n"
 MB = 2**20
@@ -111,25 +111,3 @@ def test_group_of_v2(tmp_path: Path) -> None:
 
 def test_group_that_is_gone(tmp_path: Path) -> None:
     assert group_memory(tmp_path / "gone") is None
-    assert OomKills(tmp_path / "gone").new() == 0
-
-
-def test_kills_are_counted_in_groups_inside_under_v1(tmp_path: Path) -> None:
-    for name in ("", "a", "b"):
-        (tmp_path / name).mkdir(exist_ok=True)
-        group(tmp_path / name, oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-    kills = OomKills(tmp_path)
-    assert [kills.new(), kills.new()] == [3, 0]
-    (tmp_path / "a" / "memory.oom_control").unlink()
-    (tmp_path / "a").rmdir()
-    assert kills.new() == 0
-    group(tmp_path / "b", oom_control="oom_kill_disable 0\nunder_oom 0\noom_kill 4\n")
-    assert kills.new() == 3
-
-
-def test_kills_are_counted_at_the_top_under_v2(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    group(tmp_path, events="low 0\nhigh 7\nmax 9\noom 2\noom_kill 2\noom_group_kill 0\n")
-    group(tmp_path / "a", events="oom_kill 2\n")
-    kills = OomKills(tmp_path)
-    assert [kills.new(), kills.new()] == [2, 0]

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from quicksilver.simulator.traces.durations import read_durations
 from quicksilver.simulator.traces.dynoyarn import read_dynoyarn, write_dynoyarn
 from quicksilver.simulator.traces.lines import TraceError
 from quicksilver.simulator.traces.rumen import read_rumen
@@ -164,18 +163,6 @@ def test_broken_dynoyarn_lines_are_told_with_their_number(tmp_path: Path, text: 
     with pytest.raises(TraceError, match=what) as caught:
         list(read_dynoyarn(written(tmp_path, text)))
     assert caught.value.remedy
-
-
-def test_a_list_of_durations(tmp_path: Path) -> None:
-    assert read_durations(written(tmp_path, "# seconds\n1.5\n\n 20 # slow\n")) == [1.5, 20.0]
-    for text, what in (
-        ("1\n-2\n", ":2: '-2' is no duration"),
-        ("1\nlong\n", ":2: 'long'"),
-        ("nan", ":1"),
-        ("#\n", "no dur"),
-    ):
-        with pytest.raises(TraceError, match=what):
-            read_durations(written(tmp_path, text))
 
 
 @pytest.mark.parametrize("reader", (read_swim, read_rumen, read_dynoyarn))
