@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import exp, log, sqrt
+from math import ceil, exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _T95: Final = (
 
 
 def percentile(samples: Sequence[float], q: float) -> float:
-    """Return the q-th percentile (0..100), between two samples in proportion. Raises ValueError without samples."""
+    """Return the q-th percentile (0..100), interpolated between two samples. Raises ValueError without samples."""
     if not samples:
         raise ValueError("no samples")
     ordered = sorted(samples)
@@ -26,6 +26,13 @@ def percentile(samples: Sequence[float], q: float) -> float:
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def nearest_rank(samples: Sequence[float], q: float) -> float:
+    """Return the lowest sample that q percent of all do not exceed. Raises ValueError without samples."""
+    if not samples:
+        raise ValueError("no samples")
+    return sorted(samples)[max(0, ceil(len(samples) * q / 100) - 1)]
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -17,6 +17,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Final
 
+from quicksilver.report.stats import percentile
 from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult
 
 ALL: Final = "all"
@@ -65,7 +66,7 @@ def figures(result: SimResult, cluster: ClusterModel, long_jobs: Container[int])
         metrics |= _of_class(name, took_s, classes[name])
     return Figures(
         metrics,
-        {name: [_at(took_s, q) for q in GRID] for name, took_s in ordered.items()},
+        {name: [percentile(took_s, q) for q in GRID] for name, took_s in ordered.items()},
         thinned(result.busy),
         behind(result.counts),
         dict(sorted(result.counts.items())),
@@ -78,7 +79,7 @@ def _of_class(name: str, took_s: Sequence[float], jobs: Sequence[JobOutcome]) ->
     return {
         f"jobs_{name}": len(jobs),
         f"mean_{name}": sum(took_s) / len(took_s),
-        **{f"p{q}_{name}": _at(took_s, q) for q in PERCENTILES},
+        **{f"p{q}_{name}": percentile(took_s, q) for q in PERCENTILES},
         f"wait_{name}": sum(job.wait_s * job.tasks for job in jobs) / max(1, tasks),
     }
 
@@ -112,13 +113,6 @@ def _weighted_median(weights: Sequence[tuple[float, float]], whole_s: float) -> 
         if passed_s >= whole_s / 2:
             return share
     return weights[-1][0]  # rounding only
-
-
-def _at(ordered: Sequence[float], q: float) -> float:
-    """Return the q-th percentile (0..100) of sorted samples, between two of them in proportion."""
-    at = (len(ordered) - 1) * q / 100
-    low = int(at)
-    return ordered[low] + (ordered[min(low + 1, len(ordered) - 1)] - ordered[low]) * (at - low)
 
 
 def thinned(busy: Sequence[tuple[float, float]], steps: int = _STEPS) -> list[tuple[float, float]]:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.report.stats import nearest_rank
 from quicksilver.workloads.errors import OutputError
 from quicksilver.workloads.mapreduce import JobResult
 from quicksilver.workloads.records import OPPORTUNISTIC, Watch, application_of, is_master
@@ -36,9 +36,9 @@ class Percentiles:
     @classmethod
     def of(cls, values: Sequence[float]) -> Percentiles:
         """Return those of `values`."""
-        ranked = sorted(values)
-        at = [ranked[ceil(q * len(ranked)) - 1] if ranked else None for q in (0.5, 0.95)]
-        return cls(len(ranked), at[0], at[1])
+        if not values:
+            return cls(0, None, None)
+        return cls(len(values), nearest_rank(values, 50), nearest_rank(values, 95))
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ import click
 
 from quicksilver.bench.results import commit, machine
 from quicksilver.bench.sim.translate import BITMAP, NoPeerError, python3, seeded
+from quicksilver.report.stats import nearest_rank
 from quicksilver.simulator.traces.generate import generate
 from quicksilver.simulator.traces.hawk import dump_hawk
 
@@ -50,12 +51,6 @@ class Run:
     rss_mb: float
     done: dict[str, list[float]]
     """Completion times by class, s."""
-
-
-def percentile(values: list[float], q: float) -> float:
-    """Return the lowest value that q percent of all do not exceed; NaN of none."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(len(ordered) * q / 100) - 1)] if ordered else math.nan
 
 
 def peer_arguments(system: str, trace: Path, nodes: int) -> list[str]:
@@ -149,7 +144,7 @@ def compared(tasks: int, peers: list[Run], own: list[Run]) -> dict[str, Any]:
 
 
 def _of(klass: str, q: float) -> Callable[[Run], float]:
-    return lambda run: round(percentile(run.done[klass], q), 2)
+    return lambda run: round(nearest_rank(run.done[klass], q), 2) if run.done[klass] else math.nan
 
 
 _PERCENTILES: Final = {f"{klass}_p{q}_s": _of(klass, q) for klass in ("short", "long") for q in QUANTILES}

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.bench.sim.peer import PEER, Run, compared, finished, peer_arguments, percentile
+from quicksilver.bench.sim.peer import PEER, Run, compared, finished, peer_arguments
 from quicksilver.bench.sim.translate import BITMAP, NoPeerError, python3, seeded
+from quicksilver.report.stats import nearest_rank
 from quicksilver.simulator.systems import load
 
 OLD = """import Queue
@@ -57,7 +58,7 @@ def test_what_the_peer_wrote_is_read() -> None:
 
 def test_percentiles_and_ratios() -> None:
     values = [float(at) for at in range(1, 101)]
-    assert [percentile(values, q) for q in (50, 90, 99)] == [50.0, 90.0, 99.0]
+    assert [nearest_rank(values, q) for q in (50, 90, 99)] == [50.0, 90.0, 99.0]
     runs = [Run(2.0, 30.0, {"short": values, "long": values})]
     fast = [Run(0.5, 15.0, {"short": values, "long": values})]
     ratio = compared(100, runs, fast)["ratio"]
