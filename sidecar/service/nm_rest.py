@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.process.logs import get_logger
 from sidecar.metrics import SidecarMetrics
 from sidecar.node.nm_reconcile import NmList, read_list
@@ -22,16 +20,17 @@ _STALLED_AFTER: Final = 3
 
 
 class NodeManagerRest:
-    """Calls one NodeManager in a thread of its own. `on_node_id`: gets the NodeManager's name of the node."""
+    """Calls one NodeManager. `on_node_id`: gets the NodeManager's name of the node."""
 
-    def __init__(self, client: RestClient, metrics: SidecarMetrics, on_node_id: Callable[[str], None]) -> None:
+    def __init__(
+        self, url: str, client: AsyncRestClient, metrics: SidecarMetrics, on_node_id: Callable[[str], None]
+    ) -> None:
         self.answers: bool | None = None
         """Whether the last call was answered; None before the first."""
         self.why = ""
         """Why the last call was not answered; "" when it was."""
-        self.url = client.base_url
+        self.url = url.rstrip("/")
         self._client, self._metrics, self._on_node_id = client, metrics, on_node_id
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="nodemanager")
         self._failures = 0
         self._began_s = 0.0
 
@@ -48,8 +47,8 @@ class NodeManagerRest:
         asked_s = time.time()
         try:
             if self.answers is not True:
-                self._read_info(await self._get("/ws/v1/node/info"))
-            answer = await self._get("/ws/v1/node/containers")
+                self._read_info(await self._client.get(self.url + "/ws/v1/node/info"))
+            answer = await self._client.get(self.url + "/ws/v1/node/containers")
             listed = read_list(answer, asked_s, 0.0 if blind() else self._began_s)
         except (QuicksilverError, ValidationError, ValueError) as error:
             self._failed(error)
@@ -57,12 +56,9 @@ class NodeManagerRest:
         self.answers, self.why, self._failures = True, "", 0
         return listed
 
-    def close(self) -> None:
-        """Give the thread back."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
-    async def _get(self, path: str) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._client.get, path)
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._client.close()
 
     def _failed(self, error: Exception) -> None:
         self._metrics.nm_errors.inc()

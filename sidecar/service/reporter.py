@@ -10,14 +10,13 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 from urllib.parse import quote
 
 from pydantic import ValidationError
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.http.security import Credentials
 from quicksilver.common.messages import Ack, ContainerEvent, Report
@@ -28,6 +27,8 @@ from sidecar.metrics import SidecarMetrics
 log = get_logger(__name__)
 _EVENTS_PER_REPORT: Final = 1000
 _REMIND_S: Final = 60.0
+_MAX_ANSWER: Final = 8 << 20
+_REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
 
 
 class Line(ABC):
@@ -45,27 +46,25 @@ class Line(ABC):
         """Return the proxy's answer to a report. Raises QuicksilverError, ValidationError."""
 
     @abstractmethod
-    def close(self) -> None:
+    async def close(self) -> None:
         """Give back what the line holds."""
 
 
 class RestLine(Line):
-    """A line whose calls are made in a thread of its own."""
+    """A line over one kept connection."""
 
     def __init__(self, url: str, timeout_s: float, credentials: Credentials | None = None) -> None:
         super().__init__(url)
-        remedy = "start the proxy there, or correct sidecar.proxy_url; scheduling goes on meanwhile"
-        self._client = RestClient(url, timeout_s=timeout_s, remedy=remedy, credentials=credentials)
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="report")
+        self._client = AsyncRestClient(
+            timeout_s=timeout_s, remedy=_REMEDY, credentials=credentials, max_answer=_MAX_ANSWER
+        )
 
     async def post(self, report: Report) -> Ack:  # noqa: D102
-        loop = asyncio.get_running_loop()
-        path = report_path(report.node_id)
-        return Ack.model_validate(await loop.run_in_executor(self._thread, self._client.post, path, report))
+        url = f"{self.url.rstrip('/')}{report_path(report.node_id)}"
+        return Ack.model_validate(await self._client.post(url, report))
 
-    def close(self) -> None:  # noqa: D102
-        self._thread.shutdown(wait=False, cancel_futures=True)
-        self._client.close()
+    async def close(self) -> None:  # noqa: D102
+        await self._client.close()
 
 
 def report_path(node_id: str) -> str:
@@ -152,10 +151,10 @@ class Reporter:
         self._taken(line, ack, events[-1].seq if events else -1)
         return True
 
-    def close(self) -> None:
-        """Give the threads and their connections back."""
+    async def close(self) -> None:
+        """Close the connections."""
         for line in self._lines:
-            line.close()
+            await line.close()
 
     def _taken(self, line: Line, ack: Ack, sent: int) -> None:
         self.metrics.reports.labels("taken").inc()

@@ -16,10 +16,11 @@ from urllib.parse import urlsplit
 
 from policies.config.policy_set import Policies
 from quicksilver.common.http.access import Side, protect
-from quicksilver.common.http.rest_client import RestClient
+from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.http.tokens import Role
+from quicksilver.common.kerberos.async_login import AsyncLogin
 from quicksilver.common.messages import ContainerEvent, ReloadAnswer, ReloadRequest
 from quicksilver.common.process import fdstore
 from quicksilver.common.process.limits import raise_open_files
@@ -63,6 +64,8 @@ from sidecar.service.status import NO_JOURNAL, Limitations, Status
 log = get_logger(__name__)
 NOT_SHARED: Final = Chosen(None)
 """Nothing is ever resized."""
+_MAX_ANSWER: Final = 64 << 20
+"""Bytes of an answer of the NodeManager."""
 _GUARDIAN_S: Final = 3.0
 _STOP_S: Final = 1.5
 _TICK_S: Final = 1.0
@@ -100,7 +103,7 @@ class Sidecar:
         self._handing_over = False
         """Whether another process takes over at once."""
         self._stop = asyncio.Event()
-        self.nm_rest = NodeManagerRest(self._nm_client(nm_web_url), self.metrics, self._rename_node)
+        self.nm_rest = NodeManagerRest(nm_web_url, self._nm_client(), self.metrics, self._rename_node)
         self.dispatcher, self.status = self._assemble(chosen)
         self.nm_poller = NodeManagerPoller(self.dispatcher, self.nm_rest, place.upstream)
         gauge = Gauge()
@@ -128,13 +131,13 @@ class Sidecar:
             sharing,
         )
 
-    def _nm_client(self, url: str) -> RestClient:
+    def _nm_client(self) -> AsyncRestClient:
         keytab = self.settings.keytab()
-        return RestClient(
-            url,
+        return AsyncRestClient(
             timeout_s=self.settings.rest_timeout_s,
             remedy="is the NodeManager up?",
-            auth=keytab.auth(self.place.web_host) if keytab else None,
+            login=AsyncLogin(keytab, self.place.web_host) if keytab else None,
+            max_answer=_MAX_ANSWER,
         )
 
     def _assemble(self, chosen: Chosen) -> tuple[Dispatcher, Status]:
@@ -326,10 +329,10 @@ class Sidecar:
             task.cancel()
         await asyncio.wait(tasks, timeout=0.4)
         dispatcher.watcher.close()
-        dispatcher.reporter.close()
+        await dispatcher.reporter.close()
         if dispatcher.journal is not None:
             dispatcher.journal.close()
-        self.nm_rest.close()
+        await self.nm_rest.close()
 
     def _log_start(self) -> None:
         place = self.place

@@ -133,7 +133,7 @@ class ProxyLine(Line):
             self._traffic.refused += 1
             if isinstance(error, RefusedError):
                 raise
-            self.close()
+            self._disconnect()
             why = f"no answer within {self._timeout_s:g} s" if isinstance(error, TimeoutError) else str(error)
             raise UnreachableError(why, place=self.url, remedy=_REMEDY) from error
         return Ack.model_validate_json(answer)
@@ -150,13 +150,16 @@ class ProxyLine(Line):
         return await (await self._connect()).ask(request)
 
     async def _connect(self) -> _Asked:
-        self.close()
+        self._disconnect()
         _, self._connection = await asyncio.get_running_loop().create_connection(_Asked, *self._address)
         self._traffic.connections += 1
         return self._connection
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close the connection."""
+        self._disconnect()
+
+    def _disconnect(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None

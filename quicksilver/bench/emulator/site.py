@@ -261,7 +261,7 @@ class Site:
         await self.dispatcher.close()
         if self.dispatcher.resizing is not None:
             await self.dispatcher.resizing.close()
-        self.dispatcher.reporter.close()
+        await self.dispatcher.reporter.close()
         self._rest.close()
         for task in ended:
             task.result()

@@ -74,6 +74,6 @@ def test_events_stay_until_the_active_proxy_has_them() -> None:
             first.away = True
             assert not await reporter.send()
             assert reporter.reachable is False
-            reporter.close()
+            await reporter.close()
 
     uvloop.run(story())

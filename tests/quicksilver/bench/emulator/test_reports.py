@@ -45,7 +45,7 @@ def test_reports_go_over_one_kept_connection() -> None:
         with pytest.raises(RefusedError, match="503"):
             await line.post(REPORT)
         assert traffic.refused == 1
-        line.close()
+        await line.close()
         server.cancel()
         await asyncio.gather(server, return_exceptions=True)
 
@@ -79,7 +79,7 @@ def test_a_kept_connection_that_was_closed_is_no_failure() -> None:
         await line.post(REPORT)
         assert (await line.post(REPORT)).events_to == 7
         assert (seen, traffic.connections, traffic.refused) == ([3], 2, 0)
-        line.close()
+        await line.close()
         server.close()
 
     run(story)
@@ -110,7 +110,7 @@ def test_nobody_listens() -> None:
     async def story() -> None:
         with socket.create_server(("127.0.0.1", 0)) as sock:
             address = sock.getsockname()[:2]
-        with pytest.raises(UnreachableError, match="does the proxy run"):
+        with pytest.raises(UnreachableError, match="check that the proxy runs"):
             await ProxyLine(address, 30.0, Traffic()).post(REPORT)
 
     run(story)
