@@ -8,12 +8,13 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
 from rm_proxy.attempt.allocate_exchange import RowName
-from rm_proxy.attempt.ask_table import AskEntry, QPlacement, Reason
+from rm_proxy.attempt.ask_table import AskEntry, AskTable, QPlacement, Reason
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import Announce, Effect, Granted
-from rm_proxy.attempt.grant_messages import announcement, granted
+from rm_proxy.attempt.grant_messages import GrantTerms, announcement, grant_terms, granted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
+from rm_proxy.attempt.node_choice import NodeChoice
 from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
@@ -29,11 +30,16 @@ class Allocations:
         self,
         world: ClusterView,
         router: Router,
+        nodes: NodeChoice,
+        table: AskTable,
         live: HeldContainers,
         ends: Completions,
         emit: Callable[[Effect], None],
     ) -> None:
-        self._world, self._router, self._live, self._ends, self._emit = world, router, live, ends, emit
+        self._world, self._router, self._nodes, self._table = world, router, nodes, table
+        self._live, self._ends, self._emit = live, ends, emit
+        self._terms: GrantTerms | None = None
+        """What the grants of one answer have in common; None until one needs it."""
         self.delivered: dict[RowName, int] = {}
         """By how much the rows of the application were lowered."""
         self.astray = False
@@ -46,6 +52,7 @@ class Allocations:
     def begin(self) -> None:
         """Take in that a new answer came."""
         self.delivered, self.given, self.granted = {}, [], []
+        self._terms = None
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; tells whether there are any."""
@@ -73,7 +80,7 @@ class Allocations:
         live = self._live.get(ids.container_id_text(container.id))
         if live is not None:
             return live.private_id == private
-        own = self._router.table.is_own_id(container.priority.priority, private)
+        own = self._table.is_own_id(container.priority.priority, private)
         return self._is_private(container) or (container.version > 0 and not own)
 
     def _is_private(self, container: y.ContainerProto) -> bool:
@@ -81,9 +88,9 @@ class Allocations:
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
-        known = private in self._router.table.by_private
+        known = private in self._table.by_private
         opportunistic = container.execution_type == y.OPPORTUNISTIC
-        return known or (opportunistic and not self._router.table.is_own_id(container.priority.priority, private))
+        return known or (opportunistic and not self._table.is_own_id(container.priority.priority, private))
 
     def _restore(self, container: y.ContainerProto) -> None:
         """Give a container the request id and execution type that the application asked for."""
@@ -114,7 +121,7 @@ class Allocations:
 
     def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
         """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
-        entry = self._router.table.entry_of_passed(
+        entry = self._table.entry_of_passed(
             container.priority.priority,
             container.allocation_request_id,
             container.execution_type == y.OPPORTUNISTIC,
@@ -127,19 +134,19 @@ class Allocations:
             self._lower(entry, host, rack)
             entry.decrement_told(host, rack)
             if entry.undecided < 0:
-                self._router.table.shrink(entry, -entry.undecided)
+                self._table.shrink(entry, -entry.undecided)
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
 
     def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
         """Take in a container of a private id; returns None when the application gets it, or why it does not."""
         private = container.allocation_request_id
         self.granted.append(private)
-        entry = self._router.table.entry_of(private, container.priority.priority, resources_of(container.resource))
-        q = self._router.table.by_private.get(private)
+        entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))
+        q = self._table.by_private.get(private)
         if q is not None:
-            self._router.table.granted(q)
+            self._table.granted(q)
         else:
-            self._router.table.unpark(private)
+            self._table.unpark(private)
         if self.astray:
             self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
             return None
@@ -149,7 +156,7 @@ class Allocations:
         if q is not None:
             reason = q.reason
             if refusal is not None:
-                self._router.back_to_wanted(entry, reason, refusal, now_s)
+                self._nodes.back_to_wanted(entry, reason, refusal, now_s)
                 return refusal
         elif refusal is not None:
             return refusal
@@ -167,7 +174,7 @@ class Allocations:
         if not entry.pending:
             return None
         q = next(reversed(entry.pending.values()))
-        self._router.table.park(q)
+        self._table.park(q)
         return q.reason
 
     def _lower(self, entry: AskEntry, host: str, rack: str) -> None:
@@ -180,8 +187,8 @@ class Allocations:
         """Return why a container on this node is not what was asked for; None when it is, or may go there."""
         if q is not None and node_id == q.node_id:
             return None
-        node, app = self._world.node(node_id), self._router.app
-        if node is not None and app is not None and self._router.ask(entry, app).tier(node) is not None:
+        node, view = self._world.node(node_id), self._router.view()
+        if node is not None and view is not None and self._router.ask(entry, view).tier(node) is not None:
             return None
         wanted = f" instead of {q.node_id}" if q is not None else ""
         return f"granted on {node_id}{wanted}, where it may not go"
@@ -222,13 +229,11 @@ class Allocations:
             live.ask, live.wait_s = q.ask, q.placement.wait_s
         self._live.add(live)
         self.given.append(live.id)
-        self._emit(Granted(granted(live, self._router.attempt_id, reason, q)))
+        self._emit(Granted(granted(live, self._router.app_id, self._router.attempt_id, reason, q)))
         if kind is not Kind.QUEUEABLE:
             return
         self._world.count_granted(live, q)
-        app = self._world.app(self._router.app_id)
-        if app is not None:
-            hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
-            queue = self._world.queue(app.queue)
-            grant = announcement(live, self._router.attempt_id, app, hold_s, left_s, queue.priority if queue else 0)
-            self._emit(Announce(live.node_id, grant))
+        if self._terms is None:
+            self._terms = grant_terms(self._world, self._router.app_id, now_s)
+        if self._terms is not None:
+            self._emit(Announce(live.node_id, announcement(live, self._router.attempt_id, self._terms)))

@@ -97,7 +97,9 @@ class AskEntry:
 
     key: Key
     resources: Resources
-    ledger: AskSums
+    sums: AskSums
+    beyond: bool = False
+    """Whether it asks for more than memory and vcores."""
     rows: dict[str, y.ResourceRequestProto] = field(default_factory=dict)
     """By resource name, as the application sees them now."""
     told: dict[str, int] = field(default_factory=dict)
@@ -154,7 +156,7 @@ class AskEntry:
 
     def touch(self) -> None:
         """Note that the next request has to look at this key."""
-        self.ledger.changed[self.key] = self
+        self.sums.changed[self.key] = self
 
     # Shares
 
@@ -242,14 +244,14 @@ class AskEntry:
         self._count_open(count - self.q_wanted)
         self.q_wanted = count
         if count:
-            self.ledger.unplaced[self.key] = self
+            self.sums.unplaced[self.key] = self
         else:
-            self.ledger.unplaced.pop(self.key, None)
+            self.sums.unplaced.pop(self.key, None)
 
     def _count_open(self, more: int) -> None:
-        ledger, size = self.ledger, self.resources
-        ledger.open_q += more
-        ledger.open_size += Resources(size.memory_mb * more, size.vcores * more)
+        sums, size = self.sums, self.resources
+        sums.open_q += more
+        sums.open_size += Resources(size.memory_mb * more, size.vcores * more)
         self.touch()
 
     def _point(self, host: str, rack: str, more: int) -> None:
@@ -377,7 +379,7 @@ class AskEntry:
 
     def _send(self, name: str, count: int) -> None:
         if not self._in_flight:
-            self.ledger.in_flight.append(self)
+            self.sums.in_flight.append(self)
         self._in_flight.add(name)
         self._tell(name, count)
 

@@ -17,7 +17,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Ask, Placement, Resources
 from rm_proxy.attempt.ask_entry import ANY, AskEntry, AskSums, Key, QPlacement, Reason, row_of
 from rm_proxy.domain import ids
-from rm_proxy.domain.resources import resources_of
+from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
 
 __all__ = ["ANY", "MAX_PARKED", "AskEntry", "AskTable", "Key", "QPlacement", "Reason"]
 
@@ -37,10 +37,13 @@ class AskTable:
     """
 
     def __init__(self, first_serial: int = 0) -> None:
+        self.serial = first_serial
+        self._clear()
+
+    def _clear(self) -> None:
         self.entries: dict[Key, AskEntry] = {}
         self.by_private: dict[int, QPlacement] = {}
-        self.ledger = AskSums()
-        self.serial = first_serial
+        self.sums = AskSums()
         self._named: dict[_Name, dict[Key, AskEntry]] = {}
         self._parked: dict[Key, list[int]] = {}
         self._parked_for: dict[int, Key] = {}
@@ -60,7 +63,9 @@ class AskTable:
         return list(touched.values())
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
-        entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.ledger, mixed=key.opportunistic)
+        beyond = beyond_memory_and_cpu(row.capability)
+        entry = AskEntry(key, resources_of(row.capability), self.sums, beyond, mixed=key.opportunistic)
+        self.entries[key] = entry
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
 
@@ -144,6 +149,11 @@ class AskTable:
         for q in self.by_private.values():
             q.over = True
 
+    def start_over(self) -> None:
+        """Forget all asks: the application master will send them anew. Private ids are made from where they are."""
+        self.close()
+        self._clear()
+
     def unpark(self, private: int) -> None:
         """Forget that an id is parked, and what was to be zeroed for it; nothing happens to one that is not."""
         key = self._parked_for.pop(private, None)
@@ -206,22 +216,22 @@ class AskTable:
     @property
     def busy(self) -> bool:
         """Whether a request without asks needs a look at this table at all."""
-        return bool(self.ledger.changed or self.by_private or self.ledger.unplaced or self._to_zero)
+        return bool(self.sums.changed or self.by_private or self.sums.unplaced or self._to_zero)
 
     @property
     def dirty(self) -> bool:
         """Whether rows of ours are to be sent beside those of the application."""
-        return bool(self._to_send or self._to_zero) or any(e.stale for e in self.ledger.changed.values())
+        return bool(self._to_send or self._to_zero) or any(e.stale for e in self.sums.changed.values())
 
     def rows_for_rm(self) -> list[y.ResourceRequestProto]:
         """Return all rows to send with the request in hand, guaranteed and queueable, and note them as told."""
         out: list[y.ResourceRequestProto] = []
-        for entry in self.ledger.changed.values():
+        for entry in self.sums.changed.values():
             out.extend(entry.rows_for_rm())
             entry.settled()
             if entry.idle and self.entries.get(entry.key) is entry:
                 self._drop(entry.key)
-        self.ledger.changed.clear()
+        self.sums.changed.clear()
         for private, (key, host) in self._to_zero.items():
             out.append(_q_row(key, private, host, 0))
         for private, (q, zero) in self._to_send.items():
@@ -235,9 +245,9 @@ class AskTable:
 
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
-        for entry in self.ledger.in_flight:
+        for entry in self.sums.in_flight:
             entry.answered()
-        self.ledger.in_flight.clear()
+        self.sums.in_flight.clear()
 
     def doubt(self, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
         """Send again what the ResourceManager may not have seen; returns the rows of keys that are forgotten already.

@@ -13,7 +13,7 @@ from policies.errors import PolicyFaultError
 from policies.model import Kind
 from rm_proxy.attempt.allocate_exchange import LastAnswer, OpenRequest, merge, prepend
 from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskEntry, AskTable, Key
+from rm_proxy.attempt.ask_table import AskEntry, Key
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.container_events import Holdings
 from rm_proxy.attempt.effects import DropHeld, Faulted, Refused
@@ -36,7 +36,7 @@ class Attempt(Holdings):
         """The take-over from an earlier process; None when there is nothing to take over, or it is done."""
         self.astray = False
         """Whether it was registered with an earlier process that left nothing: its asks pass as they are."""
-        self._arrivals = Allocations(world, self._router, self.live, self._ends, self._effect)
+        self._arrivals = Allocations(world, self._router, self._nodes, self.table, self.live, self._ends, self._effect)
         self.promotion = Promotions(self.app_id, world, self.live, self._effect)
         self.notebook = SnapshotChanges(self.live, self._ends)
         self._open: OpenRequest | None = None
@@ -60,7 +60,7 @@ class Attempt(Holdings):
     @property
     def at_rest(self) -> bool:
         """Whether an exchange that carries nothing in either direction would leave everything as it is."""
-        asks = self.table.busy or self._router.unrouted or self._router.reconsiders or self._resend is not None
+        asks = self.table.busy or self._router.undecided or self._router.reconsiders or self._resend is not None
         taken_over = self.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._telling or self._ends.open or self.promotion.to_ask or self._effects)
 
@@ -109,10 +109,8 @@ class Attempt(Holdings):
         self.notebook.new()
 
     def _start_over(self) -> None:
-        self.table.close()
-        self.table = self._router.table = AskTable(self.table.serial)
-        self._router.unrouted.clear()
-        self._router.blacklist.clear()
+        self.table.start_over()
+        self._router.start_over()
         self._last = self._open = self._resend = self._late = self.resync = None
         self._answered = True
         self._telling = frozenset()
@@ -154,7 +152,7 @@ class Attempt(Holdings):
         for note in kept.live.values():
             self.live.add(unpacked_container(note))
         self._ends.restore(kept)
-        self.table = self._router.table = AskTable(kept.serial)
+        self.table.serial = kept.serial
         self.resync = Resync(kept) if kept.registered else None
         self.notebook.restore(kept)
         self._answers = 1  # its first answer was long ago
@@ -248,8 +246,9 @@ class Attempt(Holdings):
 
     def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         if request.HasField("blacklist_request"):
-            self._router.blacklist.update(request.blacklist_request.blacklist_additions)
-            self._router.blacklist.difference_update(request.blacklist_request.blacklist_removals)
+            listed = request.blacklist_request
+            added = self._router.blacklist.union(listed.blacklist_additions)
+            self._router.blacklist = added.difference(listed.blacklist_removals)
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
         if request.update_requests or self.promotion.to_ask:
             changed = self.promotion.rewrite_request(request) or changed
@@ -266,11 +265,12 @@ class Attempt(Holdings):
 
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
         table = self.table
+        self._router.begin()
         touched = table.update(request.ask)
         if self.resync is not None:
             self.resync.adopt(table)
         self._router.route(touched, now_s, self._answered)
-        self._router.place_all(now_s, self._answered)
+        self._nodes.place_all(now_s, self._answered)
         again, self._resend = self._resend, None
         ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
@@ -325,6 +325,7 @@ class Attempt(Holdings):
         return rewritten
 
     def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        self._router.begin()
         changed = self._arrivals.rewrite_allocated(answer, now_s)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
         changed = self.promotion.rewrite_answer(answer, now_s) or changed
@@ -355,7 +356,7 @@ class Attempt(Holdings):
 
     def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
         """Tell the application the headroom that its framework reckons with; the first answer stays untouched."""
-        queueable = self.live.count_q or self.table.ledger.open_q
+        queueable = self.live.count_q or self.table.sums.open_q
         app = self._router.app if queueable and self._answers > 1 and answer.HasField("limit") else None
         if app is None:
             return False

@@ -11,7 +11,8 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
-from rm_proxy.attempt.router import GUARD_WAIT_S, Router
+from rm_proxy.attempt.node_choice import GUARD_WAIT_S, NodeChoice
+from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 
 AWAY_S: Final = 15.0
@@ -37,6 +38,7 @@ class Holdings:
         self._world = world
         self._effects: list[Effect] = []
         self._router = Router(attempt_id, world, self.table, self.live, self._effect)
+        self._nodes = NodeChoice(world, self.table, self._router, self._effect)
         self._ends = Completions(self.app_id, world, self.live, self._effect, self._router.remember_loss)
 
     def take_effects(self) -> list[Effect]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from policies.model import AppView
 from quicksilver.common.messages import Grant
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import QPlacement, Reason
+from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.held_containers import HeldContainer
-from rm_proxy.domain import ids
 from rm_proxy.domain.records import GrantRecord
 
 
-def granted(live: HeldContainer, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
+def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
     """Return the record of a delivery; `q` is the placement of a queueable container that came where it was asked."""
     return GrantRecord(
         container_id=live.id,
-        app_id=ids.app_of_attempt(attempt_id),
+        app_id=app_id,
         attempt_id=attempt_id,
         kind=live.kind,
         route_reason=reason.text,
@@ -46,10 +48,31 @@ def _why_there(q: QPlacement) -> str:
     return "; ".join(text for text in (before, q.placement.reason) if text)
 
 
-def announcement(
-    live: HeldContainer, attempt_id: str, app: AppView, max_hold_s: float, job_remaining_s: float, queue_priority: int
-) -> Grant:
-    """Return what the sidecar of the node is told of a queueable container."""
+@dataclass(frozen=True, slots=True)
+class GrantTerms:
+    """What the grants of an application have in common at one time."""
+
+    app: AppView
+    queue_priority: int
+    max_hold_s: float
+    """How long a start may be held."""
+    job_remaining_s: float
+    """Task-seconds that the application has left, by estimates."""
+
+
+def grant_terms(cluster: ClusterView, app_id: str, now_s: float) -> GrantTerms | None:
+    """Return the terms of an application's grants, None while it is not known."""
+    app = cluster.app(app_id)
+    if app is None:
+        return None
+    queue = cluster.queue(app.queue)
+    priority = queue.priority if queue is not None else 0
+    return GrantTerms(app, priority, cluster.hold_limit_s(app), cluster.job_remaining_s(app_id, now_s))
+
+
+def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Grant:
+    """Return what the sidecar of the node has to know of a queueable container."""
+    app = terms.app
     return Grant(
         container_id=live.id,
         app_id=app.id,
@@ -60,13 +83,13 @@ def announcement(
         priority=live.priority,
         precedence=frameworks.precedence(app.type, live.priority),
         app_priority=app.priority,
-        queue_priority=queue_priority,
+        queue_priority=terms.queue_priority,
         job_submitted_s=app.submitted_s,
         expected_s=live.expected_s,
         spread_s=live.spread_s,
-        job_remaining_s=job_remaining_s,
+        job_remaining_s=terms.job_remaining_s,
         sheds=live.retries,
         memory_mb=live.resources.memory_mb,
         vcores=live.resources.vcores,
-        max_hold_s=max_hold_s,
+        max_hold_s=terms.max_hold_s,
     )

@@ -1,84 +1,136 @@
-"""Routing of what an application attempt wants: guaranteed or queueable, and where a queueable one waits."""
+"""Routing of what an application attempt wants: each container guaranteed or queueable."""
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
-from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.ask_table import AskEntry, AskTable, QPlacement, Reason
+from rm_proxy.attempt.ask_entry import AskEntry, Reason
+from rm_proxy.attempt.ask_table import AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
-from rm_proxy.attempt.reroute import Credit, Reroute, one_more, share
+from rm_proxy.attempt.request_view import RequestView
+from rm_proxy.attempt.reroute import Reroute
 from rm_proxy.domain import ids
-from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
 
-MAX_TRIES: Final = 3
-"""Nodes that are asked for one queueable container before it goes guaranteed."""
 MAX_ROUTED: Final = 2_000
 """Containers that one allocate request decides on; what it wants beyond them is decided with the next ones."""
-MAX_PLACED: Final = 200
-"""Queueable containers placed or steered for one allocate request; the rest waits for the next."""
 MAX_CREDITS: Final = 10_000
-GUARD_WAIT_S: Final = 10.0
-"""How long a container may wait behind what waits for it before the deadlock guard steps in."""
-NO_IDS: Final = "too many of its placements were not granted"
+NOT_KNOWN: Final = "the application is not known yet"
+OWN_WISH: Final = "the application asked for an OPPORTUNISTIC container"
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """A task whose container was shed or killed, and that will be asked for again."""
+
+    retries: int = 0
+    """How often it was lost so far."""
+    follows: str = ""
+    """The container that was lost last."""
 
 
 _NO_CREDIT: Final = Credit()
 
 
 class Router:
-    """The choices for one application attempt; it changes the shares of its ask table."""
+    """The choices for one application attempt; it changes the shares of the attempt's ask table."""
 
     def __init__(
-        self, attempt_id: str, world: ClusterView, table: AskTable, live: HeldContainers, emit: Callable[[Effect], None]
+        self,
+        attempt_id: str,
+        cluster: ClusterView,
+        table: AskTable,
+        held: HeldContainers,
+        emit: Callable[[Effect], None],
     ) -> None:
         self.attempt_id, self.app_id = attempt_id, ids.app_of_attempt(attempt_id)
-        self.table = table
-        self.blacklist: set[str] = set()
+        self.blacklist: frozenset[str] = frozenset()
+        """Hosts that the application wants nothing on."""
         self.maximum: Resources | None = None
-        self.unrouted: dict[int, AskEntry] = {}
+        """The largest capability that the ResourceManager grants; None while it is not known."""
+        self.undecided: dict[int, AskEntry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
-        self.world, self._live, self._emit = world, live, emit
+        self._cluster, self._table, self._held, self._emit = cluster, table, held, emit
         self._credits: dict[Resources, deque[Credit]] = {}
-        self.verdicts = DecisionRecorder(self.app_id, world, emit)
-        self._again: Reroute | None = None
-        self._full: set[tuple[str, Resources]] = set()
-        """Labels and sizes for which this request has found all nodes full."""
+        self._records = DecisionRecorder(self.app_id, cluster, emit)
+        self._reroute: Reroute | None = None
+        self._view: RequestView | None = None
+        self._charged: tuple[AppView | None, Resources] | None = None
+        """What the coordinator was charged last, and for which record of the application."""
+
+    # The application
 
     @property
     def app(self) -> AppView | None:
         """The application with everything that this attempt holds and has asked for; None while it is not known."""
-        app = self.world.app(self.app_id)
+        app = self._cluster.app(self.app_id)
         if app is None:
             return None
-        ledger = self.table.ledger
-        return self._live.count_in(app, ledger.open_q, ledger.open_size)
+        sums = self._table.sums
+        return self._held.count_in(app, sums.open_q, sums.open_size)
+
+    def begin(self) -> None:
+        """Begin with a new message: the application and its queue are read anew."""
+        self._view = None
+
+    def view(self) -> RequestView | None:
+        """Return what decisions look at; None while the application is not known.
+
+        It is read once for each message, and again only after wanted containers were taken back.
+        """
+        view, sums = self._view, self._table.sums
+        if view is not None:
+            view.settle()
+            if view.fits(sums):
+                return view
+        app = self.app
+        if app is None:
+            return None
+        self.charge()
+        known = self._cluster.queue(app.queue)
+        queue = known or QueueView(app.queue)
+        before = view.queue_before if view is not None else queue
+        mode = view.mode if view is not None else self._cluster.mode(app)
+        precedences = view.precedences if view is not None else self._held.precedences(app.type)
+        self._view = RequestView(app, queue, mode, known is not None, before, precedences, sums.open_q, sums.open_size)
+        return self._view
 
     def next_queueable(self) -> Resources:
         """Return the size of the most urgent queueable ask that is not granted, if some node has room; else nothing."""
-        if not self.table.ledger.open_q:
+        if not self._table.sums.open_q:
             return Resources()
-        waiting = [e for e in self.table.entries.values() if e.q_wanted or e.pending]
+        waiting = [e for e in self._table.entries.values() if e.q_wanted or e.pending]
         first = min(waiting, key=lambda e: e.key.priority, default=None)
-        return first.resources if first is not None and self.world.has_room(first.resources) else Resources()
+        return first.resources if first is not None and self._cluster.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
-        """Tell the coordinator what the queueable containers of this attempt use, waiting and wanted ones included."""
-        self.world.charge(self.attempt_id, self._live.used_q + self.table.ledger.open_size)
+        """Report to the coordinator what the queueable containers of this attempt use, wanted ones included."""
+        charged = self._cluster.app(self.app_id), self._held.used_q + self._table.sums.open_size
+        before = self._charged
+        if before is None or before[0] is not charged[0] or before[1] != charged[1]:
+            self._charged = charged
+            self._cluster.charge(self.attempt_id, charged[1])
 
-    def remember_loss(self, live: HeldContainer) -> None:
+    def remember_loss(self, lost: HeldContainer) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
-        credits = self._credits.setdefault(live.resources, deque(maxlen=MAX_CREDITS))
-        credits.append(Credit(live.retries + 1, live.id))
+        credits = self._credits.setdefault(lost.resources, deque(maxlen=MAX_CREDITS))
+        credits.append(Credit(lost.retries + 1, lost.id))
+
+    def start_over(self) -> None:
+        """Forget what the application wanted: it registers, and asks anew."""
+        self.undecided.clear()
+        self.blacklist = frozenset()
+        self._view = None
+
+    # Decisions
 
     def route(self, entries: list[AskEntry], now_s: float, answered: bool = True) -> None:
         """Decide on containers that have no share yet, or take back what is no longer wanted.
@@ -86,269 +138,159 @@ class Router:
         answered: whether an answer came since the last request.
         """
         left = MAX_ROUTED
-        earlier, self.unrouted = self.unrouted, {}
+        earlier, self.undecided = self.undecided, {}
         for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
             count = entry.undecided
             if count < 0:
-                self.table.shrink(entry, -count)
+                self._table.shrink(entry, -count)
             elif count > 0:
-                left -= self._route(entry, min(count, left), now_s)
+                left -= self._route(entry, count, left, now_s)
                 if entry.undecided > 0:
-                    self.unrouted[id(entry)] = entry
+                    self.undecided[id(entry)] = entry
                     entry.rewrite()
                     entry.touch()
-        if self._again is not None and left > 0:
-            self._again.decide(self, left, answered, now_s)
-            self._again = None if self._again.done else self._again
+        if self._reroute is not None and left > 0 and self._cluster.app(self.app_id) is not None:
+            self._reroute.decide(self._table, self, left, answered, now_s)
+            self._reroute = None if self._reroute.done else self._reroute
 
-    def _route(self, entry: AskEntry, count: int, now_s: float) -> int:
-        """Give `count` containers a share (all that are undecided, where there is no choice); return the effort."""
-        app = self.app
-        always = self.always_guaranteed(entry, app)
-        if app is None or always is not None:
-            entry.add_g(Reason(always or "the application is not known yet", now_s, entry.undecided))
+    def _route(self, entry: AskEntry, count: int, limit: int, now_s: float) -> int:
+        """Give containers a share: `limit` of them, or all where there is no choice. Returns the effort."""
+        if self._decide_together(entry, (Reason("", now_s, count),)):
             return 0
-        if entry.key.opportunistic:
-            entry.add_q(Reason("the application asked for an OPPORTUNISTIC container", now_s, entry.undecided))
-            return 0
-        self.charge()
-        queue = self.world.queue(app.queue) or QueueView(app.queue)
-        mode = self.world.mode(app)
-        ask, size, last = self.ask(entry, app), entry.resources, _NO_CREDIT
-        refusals: Counter[Route] = Counter()
+        count = min(count, limit)
+        self._decide_each(entry, self._new(entry.resources, count, now_s), now_s, True)
+        return count
+
+    def _new(self, size: Resources, count: int, now_s: float) -> Iterator[Reason]:
         for _ in range(count):
-            credit = self._credit(size)
-            if credit != last:
-                ask, last = self.retry(ask, credit), credit
-            chosen = self.choose(ask, queue, now_s)
+            credits = self._credits.get(size)
+            credit = credits.popleft() if credits else _NO_CREDIT
+            yield Reason("", now_s, 1, retries=credit.retries, follows=credit.follows)
+
+    def decide(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
+        """Give wanted containers of a key a share; routes: by the route as well, not by quotas and windows alone."""
+        if not self._decide_together(entry, wanted):
+            self._decide_each(entry, wanted, now_s, routes)
+
+    def _decide_together(self, entry: AskEntry, wanted: Iterable[Reason]) -> bool:
+        """Give wanted containers their share where no policy has a choice; returns whether that is so."""
+        why = self._always_guaranteed(entry, self.view())
+        if why is not None:
+            for reason in wanted:
+                entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0))
+        elif entry.key.opportunistic:
+            for reason in wanted:
+                entry.add_q(replace(reason, text=OWN_WISH, tries=0))
+        return why is not None or entry.key.opportunistic
+
+    def _decide_each(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
+        """Let the policies decide on each wanted container, one after the other: each one counts for the next."""
+        view, size = self.view(), entry.resources
+        assert view is not None
+        ask, last = self.ask(entry, view), _NO_CREDIT
+        refusals: Counter[Route] = Counter()
+        for reason in wanted:
+            view.settle()
+            if (reason.retries, reason.follows) != (last.retries, last.follows):
+                last = Credit(reason.retries, reason.follows)
+                ask = self._retry(ask, last)
+            if ask.app is not view.app:
+                ask = replace(ask, app=view.app)
+            chosen = self._choose(ask, view.queue, None if routes else reason, now_s)
             if chosen.kind is Kind.QUEUEABLE:
-                queue = queue.plus(app.user, size)
-                app = one_more(app, entry)
-                ask = replace(ask, app=app)
+                view.add(size)
             elif chosen.slot != "route":
                 refusals[chosen] += 1
-            share(entry, chosen, Reason("", now_s, 1, retries=credit.retries, follows=credit.follows), mode)
-            if mode != "shadow" and chosen.kind is Kind.GUARANTEED:
-                self.world.cancel_move(credit.follows)
-        self.verdicts.refused(app, refusals, now_s)
-        return count
+            share(entry, chosen, reason, view.mode)
+            if reason.follows and view.mode != "shadow" and chosen.kind is Kind.GUARANTEED:
+                self._cluster.cancel_move(reason.follows)
+        if refusals:
+            self._records.refused(view.app, refusals, now_s)
+
+    def _choose(self, ask: Ask, queue: QueueView, before: Reason | None, now_s: float) -> Route:
+        """Return the route of one container; before: why it has the share that it has, where its route stands."""
+        policies, rng = self._cluster.policies, self._cluster.rng
+        try:
+            if before is not None:
+                text = before.text if before.slot == "route" else f"allowed now; before: {before.text}"
+                return policies.allow(Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
+            chosen = policies.choose(ask, queue, rng, now_s)
+            self._cluster.compare_route(ask, queue, chosen, now_s)
+        except PolicyFaultError as error:
+            self._emit(Faulted(self.app_id, str(error)))
+            return Route(Kind.GUARANTEED, f"a policy failed: {error}")
+        return chosen
 
     def reconsider(self, routes: bool) -> None:
         """Decide anew, with the coming requests, on what was not delivered yet.
 
-        routes: on all of it; else on what is queueable, or would be but for a quota or a window.
+        routes: on all of it; else only on containers that are queueable, or were made guaranteed by a quota or window.
         """
-        self._again = Reroute(routes or (self._again is not None and self._again.routes))
+        self._reroute = Reroute(routes or (self._reroute is not None and self._reroute.routes))
 
     @property
     def reconsiders(self) -> bool:
         """Whether the next request has to decide anew on what was asked for before."""
-        return self._again is not None
+        return self._reroute is not None
 
-    def choose(self, ask: Ask, queue: QueueView, now_s: float) -> Route:
-        """Return the route of one container."""
-        try:
-            chosen = self.world.policies.choose(ask, queue, self.world.rng, now_s)
-            self.world.compare_route(ask, queue, chosen, now_s)
-            return chosen
-        except PolicyFaultError as error:
-            return self.faulted(error)
-
-    def faulted(self, error: PolicyFaultError) -> Route:
-        """Return the route of a container for which a policy failed."""
-        self._emit(Faulted(self.app_id, str(error)))
-        return Route(Kind.GUARANTEED, f"a policy failed: {error}")
-
-    def _credit(self, size: Resources) -> Credit:
-        credits = self._credits.get(size)
-        return credits.popleft() if credits else _NO_CREDIT
-
-    def always_guaranteed(self, entry: AskEntry, app: AppView | None) -> str | None:
-        """Return why no policy may make this key queueable; None when it may."""
-        if app is None:
-            return "the application is not known yet"
-        if self.world.mode(app) == "bypass":
-            return ": ".join(part for part in ("bypass mode", self.world.why_bypass(app.id)) if part)
-        capability = y.ResourceProto.FromString(entry.key.capability)
-        if beyond_memory_and_cpu(capability):
+    def _always_guaranteed(self, entry: AskEntry, view: RequestView | None) -> str | None:
+        """Return why no policy may make this key queueable; None when one may."""
+        if view is None:
+            return NOT_KNOWN
+        app, request_id = view.app, entry.key.request_id
+        if view.mode == "bypass":
+            return ": ".join(part for part in ("bypass mode", self._cluster.why_bypass(app.id)) if part)
+        if entry.beyond:
             return "asks for more than memory and vcores"
-        if not ids.fits(entry.key.request_id):
-            return f"request id {entry.key.request_id} is too large"
-        if self.maximum is not None and not resources_of(capability).fits(self.maximum):
+        if not ids.fits(request_id):
+            return f"request id {request_id} is outside {ids.REQUEST_IDS}"
+        if self.maximum is not None and not entry.resources.fits(self.maximum):
             return "asks for more than the maximum allocation, which only the ResourceManager may judge"
         if entry.key.opportunistic:
             return None
-        label = self._label(entry, app)
-        queue = self.world.queue(app.queue)
-        if label and (queue is None or not queue.labels & {label, "*"}):
+        label = _label(entry, view.queue)
+        if label and not (view.queue_known and view.queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
-        live = self._live.precedences(app.type)
-        if frameworks.must_be_guaranteed(app.type, entry.key.priority, live):
+        if frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
             return "deadlock guard: containers of the application that wait for it run already"
         return None
 
-    def _label(self, entry: AskEntry, app: AppView) -> str:
-        if entry.names_label:
-            return entry.label
-        queue = self.world.queue(app.queue)
-        return queue.default_label if queue is not None else ""
-
-    def ask(self, entry: AskEntry, app: AppView) -> Ask:
+    def ask(self, entry: AskEntry, view: RequestView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
         hosts, racks = entry.hints()
-        expects = self.world.expected(app, entry.key.priority)
+        expects = self._cluster.expected(view.app, entry.key.priority)
         return Ask(
-            app=app,
+            app=view.app,
             priority=entry.key.priority,
             resources=entry.resources,
             request_id=entry.key.request_id,
             hosts=hosts,
             racks=racks,
             anywhere=entry.anywhere,
-            label=self._label(entry, app),
-            blacklist=frozenset(self.blacklist),
+            label=_label(entry, view.queue),
+            blacklist=self.blacklist,
             expected_s=expects.mean_s,
             spread_s=expects.spread_s,
         )
 
-    def retry(self, ask: Ask, credit: Credit) -> Ask:
+    def _retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""
-        expects = self.world.expected(ask.app, ask.priority, credit.follows)
+        expects = self._cluster.expected(ask.app, ask.priority, credit.follows)
         return replace(ask, retries=credit.retries, expected_s=expects.mean_s, spread_s=expects.spread_s)
 
-    # Places
 
-    def _active(self, entry: AskEntry, app: AppView | None) -> bool:
-        """Tell whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
-        mode = self.world.mode(app) if app is not None else "bypass"
-        return mode == "active" or (mode == "shadow" and entry.key.opportunistic)
+def _label(entry: AskEntry, queue: QueueView) -> str:
+    """Return the node label of a key: its own, or the default of its queue."""
+    return entry.label if entry.names_label else queue.default_label
 
-    def place_all(self, now_s: float, answered: bool) -> None:
-        """Steer what the last answer did not grant, then place what waits for a node.
 
-        answered: whether an answer came since the last request; without one nothing was refused yet.
-        """
-        app, left = self.app, MAX_PLACED
-        self._full.clear()
-        if answered:
-            for q in list(self.table.by_private.values()):
-                if left <= 0:
-                    break
-                left -= 1
-                self._steer(q, app, now_s)
-        for entry in self._unplaced(app):
-            while left > 0 and entry.q_wanted and (entry.label, entry.resources) not in self._full:
-                left -= 1
-                if not self._place_one(entry, app, now_s):
-                    break
-
-    def _unplaced(self, app: AppView | None) -> list[AskEntry]:
-        """Return the keys that wait for a node: what the application needs first, then as they came."""
-        waiting = list(self.table.ledger.unplaced.values())
-        if app is not None and len(waiting) > 1:
-            waiting.sort(key=lambda entry: frameworks.precedence(app.type, entry.key.priority))
-        return waiting
-
-    def _place_one(self, entry: AskEntry, app: AppView | None, now_s: float) -> bool:
-        """Place one container; False when the entry has to stay as it is.
-
-        So it does while all nodes are full and the policy lets it wait, and OPPORTUNISTIC by the application's wish.
-        """
-        if app is None or not self._active(entry, app):
-            return self._all_guaranteed(entry, now_s)
-        ask, follows = self.ask(entry, app), entry.q_reasons[0].follows
-        if self._drain(entry, ask, now_s):
-            return True
-        if follows:
-            ask = replace(ask, steer=self.world.move_target(follows))
-        placement = self.world.place(ask, frozenset(), follows)
-        if placement.wait and ask.anywhere:
-            self._full.add((entry.label, entry.resources))
-        stuck = placement.wait and self._stuck(entry, app, now_s)
-        if placement.node is None and (entry.key.opportunistic or (placement.wait and not stuck)):
-            return False
-        reason = entry.take_q()
-        assert reason is not None
-        if placement.node is None:
-            why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
-            self._fall_back(entry, reason, why or "no node may take it", now_s)
-            return True
-        node = self.world.node(placement.node)
-        assert node is not None
-        q = self.table.place(entry, ask, placement, node.host, node.rack, reason)
-        if q is None:
-            return self._without_id(entry, reason, now_s)
-        self.world.count_asked(q)
-        return True
-
-    def _drain(self, entry: AskEntry, ask: Ask, now_s: float) -> bool:
-        """Let a container that waits for a node go guaranteed, where a window comes that would not allow it."""
-        if entry.key.opportunistic:
-            return False
-        queue = self.world.queue(ask.app.queue) or QueueView(ask.app.queue)
-        try:
-            why = self.world.policies.drained(ask, queue, self.world.rng, now_s)
-        except PolicyFaultError as error:
-            self._emit(Faulted(self.app_id, str(error)))
-            return False
-        reason = entry.take_q() if why is not None else None
-        if reason is None or why is None:
-            return False
-        self._fall_back(entry, reason, why, now_s)
-        return True
-
-    def _stuck(self, entry: AskEntry, app: AppView, now_s: float) -> bool:
-        """Tell whether one container has to go guaranteed, because it waits for nodes that its own application fills.
-
-        One at a time: while one is guaranteed, or runs, the application gets on.
-        """
-        if entry.g_share or now_s - entry.q_reasons[0].asked_s <= GUARD_WAIT_S:
-            return False
-        return frameworks.all_wait_for(app.type, entry.key.priority, self._live.precedences(app.type))
-
-    def _all_guaranteed(self, entry: AskEntry, now_s: float) -> bool:
-        for reason in entry.cut_q(entry.q_wanted):
-            self._fall_back(entry, reason, "the mode is active no longer", now_s)
-        return True
-
-    def _without_id(self, entry: AskEntry, reason: Reason, now_s: float) -> bool:
-        if entry.key.opportunistic:
-            entry.add_q(replace(reason, tries=0))
-            return False
-        self._fall_back(entry, reason, NO_IDS, now_s)
-        return True
-
-    def _steer(self, q: QPlacement, app: AppView | None, now_s: float) -> None:
-        """Steer a container to a node that was not asked yet; after MAX_TRIES it goes guaranteed."""
-        if not self._active(q.entry, app):
-            self.table.park(q)
-            self._fall_back(q.entry, q.reason, "the mode is active no longer", now_s)
-            return
-        if q.tries < MAX_TRIES:
-            q.ask = replace(q.ask, blacklist=frozenset(self.blacklist))
-            placement = self.world.place(q.ask, q.tried)
-            if placement.node is not None:
-                node = self.world.node(placement.node)
-                assert node is not None
-                self.verdicts.steered(q.ask.app, q, placement, now_s)
-                self.table.steer(q, placement, node.host, node.rack)
-                self.world.count_asked(q)
-                return
-            if placement.wait:
-                self.table.park(q)
-                q.entry.add_q(replace(q.reason, tries=q.tries))
-                return
-        self.table.park(q)
-        self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
-
-    def back_to_wanted(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
-        """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
-        if entry.key.opportunistic:
-            entry.add_q(replace(reason, tries=0))
-        else:
-            self._fall_back(entry, reason, why, now_s)
-
-    def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
-        entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
-        self.verdicts.fell_back(self.world.app(self.app_id), why, now_s, reason.count)
-        self.world.cancel_move(reason.follows)
+def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:
+    """Put one container into the share that was chosen for it; in shadow mode it is guaranteed whatever that is."""
+    reason = replace(reason, text=chosen.reason, slot=chosen.slot, version=chosen.version, shadow=None)
+    if mode == "shadow":
+        text = f"shadow mode: {chosen.kind} ({chosen.reason})"
+        entry.add_g(replace(reason, text=text, shadow=chosen.kind, tries=0))
+    elif chosen.kind is Kind.QUEUEABLE:
+        entry.add_q(reason)
+    else:
+        entry.add_g(replace(reason, tries=0))

@@ -10,7 +10,7 @@ from quicksilver.common.messages import ContainerState, Report
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.effects import Announce, Effect
-from rm_proxy.attempt.grant_messages import announcement
+from rm_proxy.attempt.grant_messages import announcement, grant_terms
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.domain.ids import app_of_container, is_earlier
@@ -99,16 +99,13 @@ class AttemptRestore:
         told: list[Effect] = []
         there = {c.container_id for c in report.containers}
         for attempt in self._restored.values():
-            app = self._world.app(attempt.app_id)
-            if app is None or attempt.finished:
+            terms = None if attempt.finished else grant_terms(self._world, attempt.app_id, now_s)
+            if terms is None:
                 continue
-            queue = self._world.queue(app.queue)
             for live in attempt.live:
                 waits = live.kind is Kind.QUEUEABLE and not live.is_started and not live.released
                 if waits and live.node_id == report.node_id and live.id not in there:
-                    hold_s, left_s = self._world.hold_limit_s(app), self._world.job_remaining_s(app.id, now_s)
-                    priority = queue.priority if queue is not None else 0
-                    told.append(Announce(live.node_id, announcement(live, attempt.id, app, hold_s, left_s, priority)))
+                    told.append(Announce(live.node_id, announcement(live, attempt.id, terms)))
         return told
 
     def forgotten(self, report: Report) -> dict[str, str]:

@@ -14,6 +14,8 @@ _AS_OPPORTUNISTIC: Final = 1 << _LOW_BITS
 _SERIAL_SHIFT: Final = _LOW_BITS + 1
 MAX_REQUEST_ID: Final = (1 << 31) - 2
 """The largest request id of an application that fits into a private one; larger ones go guaranteed."""
+REQUEST_IDS: Final = "-1..2^31-2"
+"""The request ids that `fits` allows, in words."""
 MAX_SERIAL: Final = (1 << 30) - 1
 
 

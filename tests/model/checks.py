@@ -26,7 +26,7 @@ def check(run: Run) -> None:
         if run.calm[am.number] >= CALM:
             _tables_agree(run, am, attempt)
             _kinds_agree(run, am, attempt)
-        open_q += attempt.live.used_q + attempt.table.ledger.open_size
+        open_q += attempt.live.used_q + attempt.table.sums.open_size
     queue = run.coordinator.queue("root.default")
     assert queue is not None
     assert queue.used_q == open_q, "each queueable container is charged once"
@@ -34,13 +34,13 @@ def check(run: Run) -> None:
 
 def _shares(attempt: Attempt) -> None:
     """The sums of the ledger are those of the entries, and each entry's shares are its demand."""
-    ledger, entries = attempt.table.ledger, attempt.entries
+    ledger, entries = attempt.table.sums, attempt.entries
     assert ledger.open_q == sum(e.q_wanted + len(e.pending) for e in entries)
     size = Resources()
     for entry in entries:
         n = entry.q_wanted + len(entry.pending)
         size += Resources(entry.resources.memory_mb * n, entry.resources.vcores * n)
-        later = id(entry) in attempt._router.unrouted
+        later = id(entry) in attempt._router.undecided
         assert entry.undecided == 0 or (later and entry.undecided > 0), (
             f"{entry.demand} wanted, shares {entry.g_share} {entry.q_wanted} {entry.pending}"
         )

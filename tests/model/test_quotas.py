@@ -67,7 +67,7 @@ class Job:
     def queueable(self) -> int:
         """Return what counts against the quota: asked for, waiting, running."""
         attempt = self.run.coordinator.attempts[self.am.attempt_id]
-        return attempt.live.count_q + attempt.table.ledger.open_q
+        return attempt.live.count_q + attempt.table.sums.open_q
 
     def finish(self) -> None:
         self.run.settle()

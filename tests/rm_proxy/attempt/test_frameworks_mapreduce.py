@@ -75,7 +75,7 @@ def test_delivery_then_the_absolute_row_makes_no_second_grant() -> None:
     table.remove(wants[0])
     table.remove(wants[1])
     sent = ask(am, table)
-    assert am.attempt.table.ledger.open_q == 1
+    assert am.attempt.table.sums.open_q == 1
     assert len(granted_rows(sent)) == 1, "the third one is steered, no new one is made"
     assert len({r.allocation_request_id for r in sent if r.num_containers}) == 1
 
@@ -92,7 +92,7 @@ def test_rows_that_do_not_add_up_any_below_hosts() -> None:
     table.remove(maps(6)[1])
     table.limits[20] = 0  # as many run as may
     assert ask(am, table) == []
-    assert am.attempt.table.ledger.open_q == 0
+    assert am.attempt.table.sums.open_q == 0
 
 
 def test_single_zeroed_host_is_no_hint_any_more() -> None:

@@ -56,7 +56,7 @@ def test_spark_cancels_and_releases() -> None:
     first, second, third = q_grants(am)
     am.gets(first)  # two were not granted yet, and Spark wants one fewer
     assert len(granted_rows(am.asks(row("*", 1, 0, request_id=0)))) == 1
-    assert am.attempt.table.ledger.open_q == 1
+    assert am.attempt.table.sums.open_q == 1
     pending = next(iter(am.attempt.table.by_private))
     assert pending in (second.allocation_request_id, third.allocation_request_id)
     assert list(am.asks(release=[1])) is not None

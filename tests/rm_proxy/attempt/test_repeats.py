@@ -52,7 +52,7 @@ def test_the_same_answer_twice_gives_the_same_bytes_and_one_delivery() -> None:
     assert attempt.on_answer(raw, 0.0) == told
     assert attempt.take_effects() == []
     assert attempt.live.count_q == 2
-    assert attempt.table.ledger.open_q == 0, "the repeated row did not ask again"
+    assert attempt.table.sums.open_q == 0, "the repeated row did not ask again"
     assert list(sent(attempt, request(1, row("*", 0))).ask) == []
 
 
@@ -63,7 +63,7 @@ def test_the_same_request_before_any_answer_goes_out_as_the_same_bytes() -> None
     first = attempt.on_allocate(body, 0.0)
     assert first is not None
     assert attempt.on_allocate(body, 1.0) == first
-    assert attempt.table.ledger.open_q == 1
+    assert attempt.table.sums.open_q == 1
     (granted,) = queueable(y.AllocateRequestProto.FromString(first))
     attempt.on_answer(answer(1, granted), 1.0)
     assert attempt.live.count_q == 1
@@ -144,7 +144,7 @@ def test_not_registered_starts_the_tables_over_and_ends_what_never_started() -> 
     am.attempt.on_event(event(1, EventKind.STARTED), 0.0)
     am.attempt.on_event(event(2, EventKind.HELD), 0.0)
     am.attempt.on_not_registered(1.0)
-    assert am.attempt.entries == [] and am.attempt.table.ledger.open_q == 0
+    assert am.attempt.entries == [] and am.attempt.table.sums.open_q == 0
     dropped = [e.container_id for e in am.attempt.take_effects() if type(e).__name__ == "DropHeld"]
     assert dropped == [cid(2)]
     am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 1.0)

@@ -9,7 +9,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt import router
+from rm_proxy.attempt import node_choice, router
 from rm_proxy.attempt.effects import DropHeld, Faulted, Granted
 from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
@@ -41,8 +41,8 @@ def q_grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
         (row(size=capability(1024, 1, gpus=1)), "asks for more than memory and vcores"),
         (row(size=capability(4096)), "asks for more than the maximum allocation"),
         (row(size=capability(1024, 9)), "asks for more than the maximum allocation"),
-        (row(request_id=2**31 - 1), "request id 2147483647 is too large"),
-        (row(request_id=-7), "request id -7 is too large"),
+        (row(request_id=2**31 - 1), "request id 2147483647 is outside -1..2^31-2"),
+        (row(request_id=-7), "request id -7 is outside -1..2^31-2"),
         (row(label="gpu"), "queue root.default is not known to reach nodes labelled gpu"),
     ],
 )
@@ -117,7 +117,7 @@ def test_bypass_passes_and_takes_back_what_waited_for_a_node() -> None:
     am.asks()
     told = {name: count for name, count, kind, _ in shown(am.sent.ask) if kind == "G"}
     assert told == {"host1": 2, "/r1": 2, "*": 2}
-    assert am.attempt.table.ledger.open_q == 0
+    assert am.attempt.table.sums.open_q == 0
     am.gets()
     more = row("*", 5)
     assert am.asks(more) == [more]
@@ -197,16 +197,16 @@ def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypa
     am.gets()
     am.asks(row("*", 0))
     assert am.attempt.entries == []
-    assert am.attempt.table.ledger.open_q == 0
+    assert am.attempt.table.sums.open_q == 0
 
 
 def test_a_million_containers_do_not_block() -> None:
     am = Am(coordinator())
     am.asks(row("*", 2**31 - 1))
-    assert len(granted_rows(am.sent.ask)) == router.MAX_PLACED
+    assert len(granted_rows(am.sent.ask)) == node_choice.MAX_PLACED
     am.gets()
     am.asks(row("*", 0))
-    assert am.attempt.table.ledger.open_q == 0
+    assert am.attempt.table.sums.open_q == 0
 
 
 def test_blacklist_counts_when_a_placement_is_steered() -> None:

@@ -12,7 +12,7 @@ from policies.config.registry import Bound
 from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt import router
+from rm_proxy.attempt import node_choice
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.coordinator.coordinator import Coordinator
 from sidecar.node.report_view import containers
@@ -86,13 +86,13 @@ def test_what_finds_no_slot_waits_and_takes_the_first_that_a_report_frees() -> N
     assert am.asks() == [], "nothing goes out, guaranteed or queueable"
     am.gets()
     (entry,) = am.attempt.entries
-    assert (entry.q_wanted, entry.g_share, am.attempt.table.ledger.open_q) == (1, 0, 1)
+    assert (entry.q_wanted, entry.g_share, am.attempt.table.sums.open_q) == (1, 0, 1)
     told(world, 1, runs(2), now_s=2.0, events=[event(1, EventKind.ENDED, ran_s=1.0)])
     am.asks()
     assert hosts(am) == ["host1"], "with the first request after the report"
     assert all(kind == "Q" for _, _, kind, _ in shown(am.sent.ask))
     deliver(am, first=3)
-    assert len(am.attempt.live) == 3 and am.attempt.table.ledger.open_q == 0
+    assert len(am.attempt.live) == 3 and am.attempt.table.sums.open_q == 0
 
 
 def test_it_waits_for_hours_and_is_not_forgotten() -> None:
@@ -121,10 +121,10 @@ def test_what_the_application_takes_back_waits_no_longer() -> None:
     am = Am(world)
     am.asks(row("*", 5))
     deliver(am)
-    assert am.attempt.table.ledger.open_q == 4
+    assert am.attempt.table.sums.open_q == 4
     am.asks(row("*", 0))
     am.gets()
-    assert am.attempt.table.ledger.open_q == 0 and not am.attempt.entries
+    assert am.attempt.table.sums.open_q == 0 and not am.attempt.entries
     told(world, 1, now_s=1.0, events=[event(1, EventKind.ENDED, ran_s=1.0)])
     assert am.asks() == []
 
@@ -138,7 +138,7 @@ def test_one_request_spreads_over_the_nodes_and_stops_at_their_slots() -> None:
     am.gets(*grants(am))
     am.asks(row("*", 9))
     assert Counter(hosts(am)) == {"host2": 1, "host3": 1}
-    assert am.attempt.table.ledger.open_q == 9
+    assert am.attempt.table.sums.open_q == 9
 
 
 def test_what_may_go_to_no_node_at_all_goes_guaranteed() -> None:
@@ -178,19 +178,19 @@ def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> Non
     world = shared(nodes=2, slots=1)
     told(world, 2, runs(90), slots=1, now_s=0.0)
     am = Am(world)
-    for tries in range(1, router.MAX_TRIES + 1):
+    for tries in range(1, node_choice.MAX_TRIES + 1):
         am.asks(*([row("*", 1)] if tries == 1 else []))
         assert hosts(am) == ["host1"], tries
         am.gets()
         am.asks()
         assert not granted_rows(am.sent.ask), "host1 counts it for a while, host2 is full"
-        if tries < router.MAX_TRIES:
-            assert am.attempt.table.ledger.open_q == 1
+        if tries < node_choice.MAX_TRIES:
+            assert am.attempt.table.sums.open_q == 1
         am.gets()
         am.now_s += 6.0
         told(world, 2, runs(90), slots=1, now_s=am.now_s)
         told(world, 1, slots=1, now_s=am.now_s)
-    assert am.attempt.table.ledger.open_q == 0
+    assert am.attempt.table.sums.open_q == 0
     (entry,) = am.attempt.entries
     assert entry.g_share == 1
 
@@ -243,7 +243,7 @@ def test_many_keys_that_wait_cost_one_look_at_the_nodes(monkeypatch: pytest.Monk
     monkeypatch.setattr(world.policies, "place", lambda *given: looks.append(given) or place(*given))
     assert am.asks() == []
     assert len(looks) == 1
-    assert am.attempt.table.ledger.open_q == 300
+    assert am.attempt.table.sums.open_q == 300
 
 
 # The coordinator's view of nodes that share their cores
@@ -333,4 +333,4 @@ def test_all_of_two_jobs_run_through_few_slots(seed: int) -> None:
         assert slots == 0 or busiest <= slots
     run.settle()
     assert fell == []
-    assert all(attempt.table.ledger.open_q == 0 for attempt in run.coordinator.attempts.values())
+    assert all(attempt.table.sums.open_q == 0 for attempt in run.coordinator.attempts.values())

@@ -1,0 +1,180 @@
+"""The nodes of an attempt's queueable containers: each is asked for on one, steered to another, or goes guaranteed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from policies.errors import PolicyFaultError
+from policies.model import Ask, Resources
+from rm_proxy.attempt import frameworks
+from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason
+from rm_proxy.attempt.ask_table import AskTable
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.decision_records import DecisionRecorder
+from rm_proxy.attempt.effects import Effect, Faulted
+from rm_proxy.attempt.request_view import RequestView
+from rm_proxy.attempt.router import Router
+
+MAX_TRIES: Final = 3
+"""Nodes that are asked for one queueable container before it goes guaranteed."""
+MAX_PLACED: Final = 200
+"""Queueable containers placed or steered for one allocate request; the rest waits for the next."""
+GUARD_WAIT_S: Final = 10.0
+"""How long a container may wait behind containers that wait for it before the deadlock guard steps in."""
+NO_IDS: Final = "too many of its placements were not granted"
+NOT_ACTIVE: Final = "the mode is active no longer"
+
+
+class NodeChoice:
+    """Chooses nodes for one application attempt, from what its router made queueable."""
+
+    def __init__(self, cluster: ClusterView, table: AskTable, router: Router, emit: Callable[[Effect], None]) -> None:
+        self._cluster, self._table, self._router, self._emit = cluster, table, router, emit
+        self._records = DecisionRecorder(router.app_id, cluster, emit)
+
+    def place_all(self, now_s: float, answered: bool) -> None:
+        """Steer what the last answer did not grant, then place all that have no node yet.
+
+        answered: whether an answer came since the last request; without one nothing was refused yet.
+        """
+        table, left = self._table, MAX_PLACED
+        if not (table.sums.unplaced or table.by_private):
+            return
+        view = self._router.view()
+        if answered:
+            for q in list(table.by_private.values()):
+                if left <= 0:
+                    break
+                left -= 1
+                self._steer(q, view, now_s)
+        full: set[tuple[str, Resources]] = set()
+        for entry in self._unplaced(view):
+            if left <= 0:
+                return
+            if view is None or not _active(entry, view):
+                left -= 1
+                for reason in entry.cut_q(entry.q_wanted):
+                    self._fall_back(entry, reason, NOT_ACTIVE, now_s)
+            else:
+                left -= self._place_key(entry, view, left, full, now_s)
+
+    def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
+        """Return the keys without a node: those that the application needs first, then as they came."""
+        waiting = list(self._table.sums.unplaced.values())
+        if view is not None and len(waiting) > 1:
+            app_type = view.app.type
+            waiting.sort(key=lambda entry: frameworks.precedence(app_type, entry.key.priority))
+        return waiting
+
+    def _place_key(
+        self, entry: AskEntry, view: RequestView, limit: int, full: set[tuple[str, Resources]], now_s: float
+    ) -> int:
+        """Place up to `limit` containers of a key; returns the effort.
+
+        full: labels and sizes that no node has room for, as this request has found.
+        The key stays as it is while all nodes are full and the policy lets it wait.
+        """
+        size, effort, hints, ask = (entry.label, entry.resources), 0, None, None
+        while effort < limit and entry.q_wanted and size not in full:
+            effort += 1
+            if ask is None or hints is not entry.hints():
+                hints, ask = entry.hints(), self._router.ask(entry, view)
+            if not self._drained(entry, ask, view, now_s) and not self._place(entry, ask, view, full, now_s):
+                break
+        return effort
+
+    def _place(
+        self, entry: AskEntry, ask: Ask, view: RequestView, full: set[tuple[str, Resources]], now_s: float
+    ) -> bool:
+        """Place one container, or let it go guaranteed; False when it has to wait."""
+        follows, opportunistic = entry.q_reasons[0].follows, entry.key.opportunistic
+        if follows:
+            ask = replace(ask, steer=self._cluster.move_target(follows))
+        placement = self._cluster.place(ask, frozenset(), follows)
+        if placement.wait and ask.anywhere:
+            full.add((entry.label, entry.resources))
+        stuck = placement.wait and _stuck(entry, view, now_s)
+        if placement.node is None and (opportunistic or (placement.wait and not stuck)):
+            return False
+        reason = entry.take_q()
+        assert reason is not None
+        if placement.node is None:
+            why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
+            self._fall_back(entry, reason, why or "no node may take it", now_s)
+            return True
+        node = self._cluster.node(placement.node)
+        assert node is not None
+        q = self._table.place(entry, ask, placement, node.host, node.rack, reason)
+        if q is None:
+            self.back_to_wanted(entry, reason, NO_IDS, now_s)
+            return not opportunistic
+        self._cluster.count_asked(q)
+        return True
+
+    def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
+        """Let a container without a node go guaranteed where a window comes that would not allow it."""
+        policies = self._cluster.policies
+        if entry.key.opportunistic or not policies.hours.coming:
+            return False
+        try:
+            why = policies.drained(ask, view.queue_before, self._cluster.rng, now_s)
+        except PolicyFaultError as error:
+            self._emit(Faulted(self._router.app_id, str(error)))
+            return False
+        reason = entry.take_q() if why is not None else None
+        if reason is None or why is None:
+            return False
+        self._fall_back(entry, reason, why, now_s)
+        return True
+
+    def _steer(self, q: QPlacement, view: RequestView | None, now_s: float) -> None:
+        """Steer a container to a node that was not asked yet; after MAX_TRIES it goes guaranteed."""
+        if view is None or not _active(q.entry, view):
+            self._table.park(q)
+            self._fall_back(q.entry, q.reason, NOT_ACTIVE, now_s)
+            return
+        if q.tries < MAX_TRIES:
+            q.ask = replace(q.ask, blacklist=self._router.blacklist)
+            placement = self._cluster.place(q.ask, q.tried)
+            if placement.node is not None:
+                node = self._cluster.node(placement.node)
+                assert node is not None
+                self._records.steered(q.ask.app, q, placement, now_s)
+                self._table.steer(q, placement, node.host, node.rack)
+                self._cluster.count_asked(q)
+                return
+            if placement.wait:
+                self._table.park(q)
+                q.entry.add_q(replace(q.reason, tries=q.tries))
+                return
+        self._table.park(q)
+        self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
+
+    def back_to_wanted(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
+        """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
+        if entry.key.opportunistic:
+            entry.add_q(replace(reason, tries=0))
+        else:
+            self._fall_back(entry, reason, why, now_s)
+
+    def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
+        entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))
+        self._records.fell_back(self._cluster.app(self._router.app_id), why, now_s, reason.count)
+        self._cluster.cancel_move(reason.follows)
+
+
+def _active(entry: AskEntry, view: RequestView) -> bool:
+    """Return whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
+    return view.mode == "active" or (view.mode == "shadow" and entry.key.opportunistic)
+
+
+def _stuck(entry: AskEntry, view: RequestView, now_s: float) -> bool:
+    """Return whether one container has to go guaranteed, because its own application fills the nodes.
+
+    One at a time: while one is guaranteed, or runs, the application gets on.
+    """
+    if entry.g_share or now_s - entry.q_reasons[0].asked_s <= GUARD_WAIT_S:
+        return False
+    return frameworks.all_wait_for(view.app.type, entry.key.priority, view.precedences)
