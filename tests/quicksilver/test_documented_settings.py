@@ -1,4 +1,4 @@
-"""The settings that the README and docs/operations.md begin with are right, and the proxy starts with them."""
+"""The settings that the README, docs/operations.md and the systemd units begin with are right, and the proxy starts."""
 
 from __future__ import annotations
 
@@ -116,3 +116,13 @@ def test_the_proxy_starts_and_serves_rest_beyond_loopback(page: Path, tmp_path: 
     finally:
         process.kill()
         process.wait(30)
+
+
+def test_the_systemd_units_agree_on_program_and_settings() -> None:
+    units = [file.read_text() for file in (ROOT / "hadoop-conf" / "systemd").glob("*.service")]
+    programs = {
+        found for unit in units for found in re.findall(r"^Exec(?:Start|StopPost)=(\S*quicksilver)\b", unit, re.M)
+    }
+    settings = [re.findall(r"^Environment=QUICKSILVER_CONFIG=(.*)$", unit, re.M) for unit in units]
+    assert programs == {"/opt/quicksilver/bin/quicksilver"}
+    assert settings == [["/etc/quicksilver/quicksilver.yaml"]] * 3
