@@ -73,9 +73,23 @@ class Offer:
         return f"{self.slot} policy '{self.name}' of package {self.package}"
 
 
-def _offer(slot: str, entry: EntryPoint) -> Offer:
-    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module
-    return Offer(slot, entry.name, package, entry.value, entry)
+_GROUP: Final = "quicksilver."
+"""Start of the names of all slots' groups of entry points."""
+
+
+def _offers(entries: Iterable[EntryPoint]) -> set[Offer]:
+    """Return the offers among the entry points of all packages, whose metadata are parsed once for each package."""
+    packages: dict[int, str] = {}
+    found = set()
+    for entry in entries:
+        if not entry.group.startswith(_GROUP):
+            continue
+        package = entry.module
+        if entry.dist is not None:
+            package = packages.get(id(entry.dist)) or f"{entry.dist.name} {entry.dist.version}"
+            packages[id(entry.dist)] = package
+        found.add(Offer(entry.group.removeprefix(_GROUP), entry.name, package, entry.value, entry))
+    return found
 
 
 class Registry:
@@ -83,10 +97,9 @@ class Registry:
 
     def __init__(self, entries: Iterable[EntryPoint] | None = None) -> None:
         if entries is None:
-            entries = [entry for slot in SLOTS for entry in entry_points(group=f"quicksilver.{slot}")]
-        offers = {
-            _offer(e.group.removeprefix("quicksilver."), e) for e in entries if e.group.startswith("quicksilver.")
-        }
+            installed = entry_points()  # reads the metadata of each package: once for all slots
+            entries = [entry for slot in SLOTS for entry in installed.select(group=f"{_GROUP}{slot}")]
+        offers = _offers(entries)
         self._offers = {
             slot: sorted((o for o in offers if o.slot == slot), key=lambda o: (o.name, o.package)) for slot in SLOTS
         }
