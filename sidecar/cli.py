@@ -9,7 +9,8 @@ import uvloop
 
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.http.security import Security
-from quicksilver.common.process.logs import LEVELS, configure_logs
+from quicksilver.common.process.logs import configure_logs
+from quicksilver.common.settings.cli_options import log_options, settings_options
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.config import SidecarSettings
 from sidecar.service.resizer_startup import choose_resizer, clean_up
@@ -22,14 +23,8 @@ def sidecar() -> None:
 
 
 @sidecar.command()
-@click.option(
-    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
-)
-@click.option(
-    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
-)
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-json", is_flag=True, help="One JSON object per log line.")
+@settings_options
+@log_options
 def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bool) -> None:
     """Run the sidecar of this node until SIGTERM."""
     configure_logs(as_json=log_json, level=log_level)
@@ -49,12 +44,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
 
 
 @sidecar.command()
-@click.option(
-    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
-)
-@click.option(
-    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
-)
+@settings_options
 def restore(config: Path | None, conf_dir: Path | None) -> None:
     """Give all containers of this node their full limits back, when no sidecar runs; harmless when there is nothing."""
     configure_logs(as_json=False, level="warning")

@@ -80,7 +80,7 @@ class SidecarSettings(BaseModel):
     announced_max: int = Field(10_000, ge=1)
     """Announcements that are remembered."""
     expiry_margin_s: float = Field(30.0, ge=0)
-    """A held start is given up so long before its container token expires."""
+    """How long before its container token expires a held start is given up."""
     queue_max_length: int = Field(1000, ge=1)
     """Starts that may wait."""
     queue_max_mb: int = Field(256, ge=1)
@@ -111,7 +111,7 @@ class SidecarSettings(BaseModel):
     guard_stall_wait_s: float = Field(5.0, ge=0)
     """How long such a stall has to last."""
     guard_calm_s: float = Field(5.0, ge=0)
-    """Memory has to be back for so long before containers start again."""
+    """How long memory must be sufficient again before containers start."""
     guard_settle_s: float = Field(3.0, gt=0)
     """Time between two kills by the memory guard."""
     fence_daemon_cores: float | None = Field(None, gt=0)

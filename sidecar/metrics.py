@@ -39,7 +39,7 @@ class SidecarMetrics:
             self.vcores.labels(kind).set(amount.vcores)
 
     def set_stalls(self, memory: float | None, cpu: float | None) -> None:
-        """Set the gauges of stalls; None where the kernel does not tell."""
+        """Set the gauges of stalls; None where the kernel does not report them."""
         for what, ratio in (("memory", memory), ("cpu", cpu)):
             if ratio is not None:
                 self.stall_ratio.labels(what).set(ratio)

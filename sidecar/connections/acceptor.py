@@ -1,4 +1,4 @@
-"""The way in of application masters: the NodeManager is reached for a connection before any of it is read.
+"""Accepts connections of application masters; none is read before the NodeManager is reached for it.
 
 Until then its bytes stay in the kernel. Where the NodeManager does not answer at once the socket is kept besides
 (quicksilver/common/process/fdstore.py), so that the next life begins with it as if it came just now: what was read and
@@ -46,13 +46,13 @@ class Acceptor:
             self.enter(sock)
 
     def take_over(self) -> None:
-        """Begin anew with those for which the life before had not reached the NodeManager."""
+        """Accept again the connections for which the process before had not reached the NodeManager."""
         for name in [name for name in fdstore.names() if name.startswith(_PREFIX)]:
             for sock in fdstore.take(name):
                 self.enter(sock, name)
 
     def enter(self, sock: socket.socket, kept_as: str = "") -> None:
-        """Let a connection in: connect to the NodeManager for it. kept_as: its name at the keeper, if it has one."""
+        """Accept a connection and dial the NodeManager for it. kept_as: the name of its stored socket, or ""."""
         try:
             connection = self.admit(str(Address(*sock.getpeername()[:2])))
         except OSError:
@@ -65,7 +65,7 @@ class Acceptor:
         self._gates.tasks.spawn(self._connect(connection, sock, kept_as))
 
     def admit(self, peer: str) -> Connection | None:
-        """Return a connection for a new connection, with a gate of its own; None when there are too many."""
+        """Return a new connection with a gate of its own; None when there are too many."""
         gates, settings, metrics = self._gates, self._gates.settings, self._gates.metrics
         if gates.stopping or gates.clients() >= settings.max_connections:
             metrics.connections_refused.labels("limit").inc()
@@ -114,12 +114,12 @@ class Acceptor:
         self._gates.queue.put_gate(connection, ClientClosed())
 
     def _keep(self, sock: socket.socket) -> str:
-        """Have a client's socket kept; returns its name, "" where it is not."""
+        """Store a client's socket outside of this process; return its name there, "" where that is not possible."""
         name = f"{_PREFIX}{os.getpid()}-{next(self._numbers)}"
         try:
             return name if fdstore.store(name, sock) else ""
         except OSError as error:
-            log.warning("a connection is not kept, should the sidecar die now", why=str(error))
+            log.warning("a connection cannot be stored: it breaks if the sidecar ends now", why=str(error))
             return ""
 
     def _nm_refused(self, error: OSError) -> None:

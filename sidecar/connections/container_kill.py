@@ -60,7 +60,7 @@ async def stop_and_see_gone(
 
 
 async def _is_localizing(container_id: str, call: Call) -> bool:
-    """Tell whether the NodeManager has it, and it does not run yet. Nobody who cannot answer is asked again."""
+    """Return whether the NodeManager has it and it does not run yet; False when the NodeManager cannot answer."""
     request = GetContainerStatusesRequestProto(container_id=[container_proto(container_id)])
     answer = await call("getContainerStatuses", request.SerializeToString())
     if not isinstance(answer, Response):

@@ -26,14 +26,14 @@ SILENT_S: Final = 10.0
 
 
 class HandshakeHandover:
-    """Those of one process."""
+    """The stored handshakes of one process."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count()
         self._names: dict[Connection, str] = {}
 
     def begin(self, connection: Connection) -> None:
-        """Have the sockets of a connection kept, where there is a keeper."""
+        """Store the sockets of a connection outside of this process, where that is possible."""
         if connection.gate.opened:
             return
         sides = (connection.client, connection.upstream)
@@ -45,10 +45,12 @@ class HandshakeHandover:
             if fdstore.store(name, *sockets):
                 self._names[connection] = name
         except OSError as error:
-            log.warning("a handshake is not kept, should the sidecar die now", peer=connection.peer, why=str(error))
+            log.warning(
+                "a handshake cannot be stored: it breaks if the sidecar ends now", peer=connection.peer, why=str(error)
+            )
 
     def over(self, connection: Connection) -> None:
-        """Have the sockets of a connection kept no longer, once its handshake is over."""
+        """Release the stored sockets of a connection once its handshake is over."""
         gate = connection.gate
         if connection not in self._names or not (gate.opened or not gate.client_open or not gate.upstream_open):
             return
@@ -56,17 +58,17 @@ class HandshakeHandover:
 
 
 def forget(name: str) -> None:
-    """Have what is kept under a name kept no longer; nothing happens for ""."""
+    """Release the sockets that are stored under a name; nothing happens for ""."""
     if not name:
         return
     try:
         fdstore.forget(name)
     except OSError as error:
-        log.warning("a connection stays open at the keeper", name=name, why=str(error))
+        log.warning("a stored connection could not be released", name=name, why=str(error))
 
 
 def taken() -> list[tuple[str, socket.socket, socket.socket]]:
-    """Return what the life before left: names, the client's socket, the NodeManager's."""
+    """Return the sockets that the process before stored: name, the client's socket, the NodeManager's."""
     found = []
     for name in [name for name in fdstore.names() if name.startswith(_PREFIX)]:
         sockets = fdstore.take(name)
@@ -102,8 +104,8 @@ async def pass_on(name: str, client: socket.socket, upstream: socket.socket) -> 
             await loop.create_connection(lambda: pair.dialed, sock=upstream)
             await pair.relay(client)
     except TimeoutError:
-        log.info("a connection of before is closed: nothing came any more", name=name)
+        log.info("a connection that was taken over is closed: both sides are silent", name=name)
     except OSError as error:
-        log.info("a connection of before is over", name=name, why=str(error))
+        log.info("a connection that was taken over has ended", name=name, why=str(error))
     finally:
         forget(name)

@@ -20,7 +20,7 @@ from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
 EXPIRES_S: Final = 10
-"""After so long without a refresh the rule matches no more."""
+"""How long the rule matches without a refresh."""
 REFRESH_S: Final = 2.0
 _PRIORITY: Final = -110
 """Before the usual place for such rules (dstnat, -100), after connection tracking."""
@@ -45,7 +45,7 @@ class Redirect:
         run_nft(self.rules(self._address()))
 
     def rules(self, address: str) -> str:
-        """Return what is told to nft: one transaction, whether the table is there or not."""
+        """Return the input of nft: one transaction, whether the table exists or not."""
         match = "meta l4proto tcp ip daddr . tcp dport @live"
         chains = "".join(
             f"  chain {hook} {{ type nat hook {hook} priority {_PRIORITY}; {match} redirect to :{self._port}; }}\n"
@@ -69,7 +69,7 @@ class Redirect:
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
-        """Let the rule hold for another while; a failure is told once, until it works again."""
+        """Let the rule hold for another while; a failure is logged once, until it works again."""
         try:
             address = self._address()
             try:
@@ -87,7 +87,7 @@ class Redirect:
         self.why = ""
 
     def remove(self) -> None:
-        """Take the table away; a failure is told, as the rule expires by itself."""
+        """Remove the table; a failure is logged only, as the rule expires by itself."""
         try:
             run_nft(f"add table inet {self.table}\ndelete table inet {self.table}\n")
         except RedirectError as error:

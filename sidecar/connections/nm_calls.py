@@ -17,8 +17,8 @@ from sidecar.node.events import Answered, Launch
 class NmCalls:
     """Finds a session for each call, and remembers what its answer is for."""
 
-    def __init__(self, sessions: Sessions, tell: Callable[[Connection, GateEvent], None]) -> None:
-        self._sessions, self._tell = sessions, tell
+    def __init__(self, sessions: Sessions, put: Callable[[Connection, GateEvent], None]) -> None:
+        self._sessions, self._put = sessions, put
         self._launching: dict[str, tuple[Launch, set[Connection]]] = {}
         self._calls: dict[str, asyncio.Future[Answer]] = {}
         self._number = 0
@@ -30,7 +30,7 @@ class NmCalls:
         if connection is None or connection in tried:
             return False
         self._launching[launch.container_id] = (launch, tried)
-        self._tell(connection, OwnCall(("start", launch.container_id), "startContainers", start_body(launch.payload)))
+        self._put(connection, OwnCall(("start", launch.container_id), "startContainers", start_body(launch.payload)))
         return True
 
     async def call(self, attempt_id: str, method: str, body: bytes) -> Answer:
@@ -42,14 +42,14 @@ class NmCalls:
         name = str(self._number)
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._calls[name] = future
-        self._tell(connection, OwnCall(("call", name), method, body))
+        self._put(connection, OwnCall(("call", name), method, body))
         try:
             return await future
         finally:
             del self._calls[name]
 
     def answered(self, connection: Connection, answer: OwnAnswer, now_s: float) -> list[Answered]:
-        """Take in an answer; return what the node machine is to know. A start whose answer was lost is tried again
+        """Handle an answer; return the events for the node machine. A start whose answer was lost is tried again
         on another session: the NodeManager then says that it runs already, or it did not.
         """
         kind, name = answer.tag

@@ -27,7 +27,7 @@ class NmLiveness:
         self._upstream, self._timeout_s, self._changed = upstream, connect_timeout_s, changed
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Watch until cancelled."""
         while True:
             try:
                 async with asyncio.timeout(self._timeout_s):

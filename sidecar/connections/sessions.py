@@ -1,4 +1,4 @@
-"""Which connections can carry calls of our own: by application attempt, those that outlived their client first."""
+"""The connections that can carry our own calls, by application attempt; those that outlived their client first."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Sessions:
         )
 
     def has_other_kept(self, connection: Connection) -> bool:
-        """Tell whether another session of the attempt is kept already."""
+        """Return whether another session of the attempt is kept already."""
         return any(other is not connection and other.kept for other in self._of.get(connection.gate.attempt_id, ()))
 
     def kept(self) -> list[Connection]:

@@ -1,6 +1,6 @@
-"""What every resizer does, and how it says no.
+"""What every resizer does, and how it refuses.
 
-A resizer takes a container into its hands (`attach`), limits it, gives the limits back, and lets go (`detach`). All
+A resizer attaches a container, limits it, restores its limits and detaches it. All
 calls are synchronous; the shell runs those of a `slow` resizer in a thread, one at a time per container.
 """
 
@@ -15,8 +15,8 @@ from quicksilver.common.errors import QuicksilverError
 class ResizeRefusedError(QuicksilverError):
     """The system refused a change; the container keeps the limits that it had.
 
-    `gone` tells that the container's processes do not exist any more, which is no fault. `retriable` tells that the
-    same call may succeed in a moment: the container is only beginning, a daemon restarts.
+    `gone`: the container's processes do not exist any more, which is no fault. `retriable`: the same call may succeed
+    in a moment, because the container is only beginning or a daemon restarts.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a container has used since it was attached; None where the mechanism cannot tell."""
+    """What a container has used since it was attached; None where the mechanism does not measure it."""
 
     cpu_s: float | None
     memory_mb: int | None
@@ -63,7 +63,7 @@ class Resizer(Protocol):
     """Whether it knows only all or nothing: a shrunk container stands still."""
 
     def attach(self, container_id: str, leader: Leader) -> None:
-        """Take all processes of a container into hand, those that are forked meanwhile too.
+        """Attach all processes of a container, those that are forked meanwhile too.
 
         Raises ResizeRefusedError; then nothing is left behind. Attaching twice is harmless.
         """
@@ -81,7 +81,7 @@ class Resizer(Protocol):
         """
 
     def holds(self, container_id: str) -> bool:
-        """Tell whether the limits are still those that were set here last: somebody else may have rewritten them."""
+        """Return whether the limits are still those that were set here last: somebody else may have rewritten them."""
 
     def reassert(self, container_id: str) -> None:
         """Write the limits that were set here last again, and catch what escaped. Raises ResizeRefusedError."""
@@ -102,7 +102,7 @@ class Resizer(Protocol):
         """
 
     def parents(self) -> list[str]:
-        """Return the parent groups that were made, the innermost first; whoever is last removes them."""
+        """Return the parent groups that were made, the innermost first; the last sidecar removes them."""
 
     def close(self) -> None:
         """Let go of everything, the others too when one is refused. Raises the last ResizeRefusedError."""

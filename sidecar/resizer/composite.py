@@ -57,7 +57,7 @@ class DockerOr:
         self._places: dict[str, _Place] = {}
 
     def of(self, container_id: str) -> Resizer:
-        """Return the resizer that has a container in hand. Raises ResizeRefusedError when none has."""
+        """Return the resizer that a container is attached to. Raises ResizeRefusedError when none has."""
         return self._place(container_id).resizer
 
     def attach(self, container_id: str, leader: Leader) -> None:
@@ -85,7 +85,7 @@ class DockerOr:
         self._do(container_id, lambda resizer: resizer.restore(container_id))
 
     def holds(self, container_id: str) -> bool:
-        """Tell whether the limits are in force, and the container still belongs where it is."""
+        """Return whether the limits are in force, and the container still belongs where it is."""
         place = self._places.get(container_id)
         return place is not None and place.resizer.holds(container_id) and not self._is_late(container_id, place)
 
@@ -167,7 +167,7 @@ class DockerOr:
 
 
 def _docker_client(container_id: str, leader: Leader) -> bool:
-    """Tell whether `docker run` for a container of this name is among the processes."""
+    """Return whether `docker run` for a container of this name is among the processes."""
     for pid in family(leader, scan()):
         try:
             words = (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")

@@ -16,7 +16,7 @@ from sidecar.resizer.base import Leader
 PROC: Final = Path("/proc")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 _BEGAN_WITHIN_S: Final = 2.0
-"""The boot time that /proc/stat tells is rounded, and moves when the clock is set."""
+"""The boot time in /proc/stat is rounded, and moves when the clock is set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) 
 
 
 def same(process: Process, leader: Leader, proc: Path = PROC) -> bool:
-    """Tell whether a process is the leader, and not another one with a recycled number."""
+    """Return whether a process is the leader, and not another one with a recycled number."""
     return abs(began_s(process, proc) - leader.began_s) <= _BEGAN_WITHIN_S
 
 
@@ -110,7 +110,7 @@ def groups_of(pid: int, proc: Path = PROC) -> dict[str, str] | None:
 
 
 def being_killed(pid: int, proc: Path = PROC) -> bool:
-    """Tell whether SIGTERM or SIGKILL waits for a process, which a frozen one cannot take."""
+    """Return whether SIGTERM or SIGKILL waits for a process, which a frozen one cannot take."""
     try:
         text = _bytes(f"{proc}/{pid}/status").decode(errors="replace")
     except (FileNotFoundError, ProcessLookupError):

@@ -49,4 +49,8 @@ class GuardedPolicies:
 
     def _fault(self, slot: str, error: PolicyFaultError) -> None:
         self._metrics.policy_faults.labels(slot).inc()
-        log.error("a policy failed: arrival order, and nothing killed, until it works", slot=slot, why=str(error))
+        log.error(
+            "a policy failed: until it works, order of arrival applies and nothing is preempted",
+            slot=slot,
+            why=str(error),
+        )

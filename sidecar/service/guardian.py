@@ -43,7 +43,7 @@ class Records:
         self.clean: list[Path] = []
 
     def take(self, line: str) -> None:
-        """Take in a line of the sidecar; a line that cannot be read is told of and left out."""
+        """Handle a line of the sidecar; a line that cannot be read is logged and left out."""
         try:
             said = json.loads(line)
             if "put" in said:
@@ -54,7 +54,7 @@ class Records:
             else:
                 self.clean = [Path(group) for group in said["clean"]]
         except (ValueError, KeyError, TypeError, ImportError, AttributeError) as error:
-            tell(f"line not understood ({error!r}): {line.strip()[:200]}")
+            log_line(f"line not understood ({error!r}): {line.strip()[:200]}")
 
     def finish(self) -> int:
         """Undo everything, the others too when one fails. Returns how many failed."""
@@ -64,20 +64,20 @@ class Records:
                 undoing(str(record["resizer"]))(record)
             except Exception as error:  # noqa: BLE001  whatever it is, the others are to get their limits back
                 failed += 1
-                tell(f"{container_id}: its limits are not given back: {error}")
+                log_line(f"{container_id}: its limits are not given back: {error}")
             else:
-                tell(f"{container_id}: full limits again, the sidecar is gone")
+                log_line(f"{container_id}: full limits again, the sidecar is gone")
         for group in self.clean:
             failed += self._sweep(group)
             try:
                 group.rmdir()
             except OSError as error:
                 if error.errno not in (errno.ENOENT, errno.EBUSY, errno.ENOTEMPTY):
-                    tell(f"{group}: not removed: {error}")
+                    log_line(f"{group}: not removed: {error}")
         return failed
 
     def _sweep(self, parent: Path) -> int:
-        """Empty and remove groups of containers that were being attached: nothing was told of them yet.
+        """Empty and remove groups of containers that were being attached: the sidecar had not sent them yet.
 
         Nothing limits them; their processes go to where the parent group is. Returns how many failed.
         """
@@ -89,7 +89,7 @@ class Records:
                 remove_group(group, parent.parents[levels - 1], group.name)
             except Exception as error:  # noqa: BLE001  as above
                 failed += 1
-                tell(f"{group}: not removed: {error}")
+                log_line(f"{group}: not removed: {error}")
         return failed
 
 
@@ -99,8 +99,8 @@ def undoing(resizer: str) -> Undoing:
     return found
 
 
-def tell(text: str) -> None:
-    """Write a line to stderr; when nobody reads it any more there is nobody to tell."""
+def log_line(text: str) -> None:
+    """Write a line to stderr, unless nobody reads it any more."""
     try:
         print(f"sidecar.service.guardian: {text}", file=sys.stderr, flush=True)
     except OSError:
@@ -115,7 +115,7 @@ def main() -> int:
     try:
         Path("/proc/self/oom_score_adj").write_text("-900")
     except OSError as error:
-        tell(f"not spared when memory is short: {error}")
+        log_line(f"not spared when memory is short: {error}")
     records = Records(sys.argv[1] if len(sys.argv) > 1 else "")
     for line in sys.stdin:
         records.take(line)

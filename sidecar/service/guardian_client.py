@@ -50,12 +50,12 @@ class Guardian:
         return self._process.pid if self._process else None
 
     @property
-    def told(self) -> bool:
-        """Whether the guardian's pipe has all that it was to be told."""
+    def is_current(self) -> bool:
+        """Whether everything was written to the guardian's pipe."""
         return self._process is not None and not self._kept
 
     def start(self) -> None:
-        """Start the guardian, and tell it all. Raises OSError."""
+        """Start the guardian and send it everything. Raises OSError."""
         inherited = os.environ.get("PYTHONPATH")
         env = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])}
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)  # inherited: it is deaf from its first moment
@@ -80,26 +80,26 @@ class Guardian:
         self._began_s = loop.time()
         self._kept.clear()
         for container_id, undo in self._undo.items():
-            self._tell({"put": container_id, "undo": undo})
+            self._send({"put": container_id, "undo": undo})
         if self._clean:
-            self._tell({"clean": self._clean})
+            self._send({"clean": self._clean})
 
     def put(self, container_id: str, undo: Mapping[str, object]) -> bool:
         """Say how a container gets its full limits back, before it loses them. Returns whether the guardian has it."""
         self._undo[container_id] = undo
-        self._tell({"put": container_id, "undo": undo})
-        return self.told
+        self._send({"put": container_id, "undo": undo})
+        return self.is_current
 
     def drop(self, container_id: str) -> None:
         """Say that a container has its full limits, and is let go."""
         if self._undo.pop(container_id, None) is not None:
-            self._tell({"del": container_id})
+            self._send({"del": container_id})
 
     def clean(self, groups: Sequence[str]) -> None:
         """Say which groups are to be removed at the end, when they are empty, in this order."""
         if list(groups) != self._clean:
             self._clean = list(groups)
-            self._tell({"clean": self._clean})
+            self._send({"clean": self._clean})
 
     async def close(self, wait_s: float = 5.0) -> None:
         """Close the pipe: the guardian undoes what is left, and ends. It is waited for, but not ended by force."""
@@ -118,9 +118,9 @@ class Guardian:
             log.warning(f"the guardian (pid {process.pid}) has not ended after {wait_s:g} s")
             self._let_go()
 
-    def _tell(self, said: Mapping[str, object]) -> None:
+    def _send(self, said: Mapping[str, object]) -> None:
         if self._process is None or self._pipe < 0:
-            return  # the next one is told all
+            return  # the next one gets everything
         self._kept += json.dumps(said, separators=(",", ":")).encode() + b"\n"
         if not self._writing:
             self._write()
@@ -139,7 +139,7 @@ class Guardian:
                 self._writing = True
             return
         except BrokenPipeError:
-            self._kept.clear()  # its end is told by the pidfd
+            self._kept.clear()  # the pidfd reports its end
         self._stop_writing()
         if self._ended is not None:
             self._close_pipe()

@@ -114,7 +114,7 @@ class Monitor:
     def _execute(self, command: GuardCommand) -> None:
         match command:
             case Squeeze():
-                log.warning("memory is short" if command.on else "memory is well again", why=command.why)
+                log.warning("memory is short" if command.on else "memory is sufficient again", why=command.why)
                 self._metrics.squeezed.set(command.on)
                 self.dispatcher.put(Squeezed(command.on, command.why, time.time()))
             case Reclaim():
@@ -122,7 +122,11 @@ class Monitor:
                     self.resizing.reclaim(command.container_id, command.mb)
             case Kill():
                 self._metrics.memory_kills.inc()
-                log.warning("the last resort against a lack of memory", container=command.container_id, why=command.why)
+                log.warning(
+                    "container killed: the last resort when memory is short",
+                    container=command.container_id,
+                    why=command.why,
+                )
                 self.dispatcher.put(KillAsked(command.container_id, command.why, time.time()))
             case Alarm():
                 log.error("memory runs out, and nothing here may be killed", why=command.why)

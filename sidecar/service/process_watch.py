@@ -51,7 +51,7 @@ class Watcher:
         self._timer: asyncio.TimerHandle | None = None
 
     def watch(self, container_id: str, app_id: str) -> None:
-        """Look out for a container's end."""
+        """Watch for a container's end."""
         self._watched.setdefault(container_id, _Watched(app_id))
         self._arm()
 

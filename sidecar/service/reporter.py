@@ -98,8 +98,8 @@ class Reporter:
     @property
     def reachable(self) -> bool | None:
         """Whether a proxy took the last report; None before the first."""
-        told = [line.reachable for line in self._lines if line.reachable is not None]
-        return any(told) if told else None
+        known = [line.reachable for line in self._lines if line.reachable is not None]
+        return any(known) if known else None
 
     def add(self, event: ContainerEvent) -> None:
         """Keep an event and report soon."""

@@ -1,4 +1,4 @@
-"""Carries out on real containers what the machine of shared cores decides; measures them; undoes it all at the end.
+"""Executes on real containers what the machine of shared cores decides; measures them; undoes it all at the end.
 
 Calls for one container never overtake each other. What a fast resizer does is done at once, in the loop; attaching,
 letting go, and all calls of a slow resizer run in threads.
@@ -27,14 +27,14 @@ _THREADS: Final = 4
 _ATTACH_RETRY_S: Final = 0.2
 _ATTACH_S: Final = 60.0
 _SLOW_ROUND: Final = 5
-"""Memory, and what stands still, is measured in every so-many-th round only."""
+"""Rounds of measurement between two of memory, and of containers that stand still."""
 _HOLD_ROUNDS: Final = 2
-"""Limits are looked at in every so-many-th round, those of one container in a round of its own turn."""
+"""Rounds between two checks of one container's limits."""
 _STOP_S: Final = 5.0
 
 
 class Undoes(Protocol):
-    """Who gives the limits back when this process dies; `sidecar.service.guardian_client.Guardian`."""
+    """Restores the limits when this process dies; `sidecar.service.guardian_client.Guardian`."""
 
     def put(self, container_id: str, undo: Mapping[str, object]) -> bool: ...  # noqa: D102
 
@@ -45,7 +45,7 @@ class Undoes(Protocol):
 
 @dataclass(slots=True)
 class _Held:
-    """A container in hand."""
+    """An attached container, or one that is being attached."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     attached: bool = False
@@ -55,22 +55,22 @@ class _Held:
 
 
 class ResizeExecutor:
-    """All containers of one node, through one resizer; `tell` takes the events that follow."""
+    """Resizes all containers of one node through one resizer; `put` gets the events that follow."""
 
     def __init__(
         self,
         resizer: Resizer,
         guardian: Undoes,
         metrics: SidecarMetrics,
-        tell: Callable[[Event], None],
+        put: Callable[[Event], None],
         oom_score: Callable[[str], int] = lambda container_id: 0,
     ) -> None:
         """Prepare. `oom_score`: the least oom_score_adj that a container's processes get when they are attached."""
         self.resizer = resizer
         self._oom_score = oom_score
         self.usages: dict[str, Usage] = {}
-        """The latest measurement of each container in hand."""
-        self._guardian, self._metrics, self._tell = guardian, metrics, tell
+        """The latest measurement of each attached container."""
+        self._guardian, self._metrics, self._put = guardian, metrics, put
         self._held: dict[str, _Held] = {}
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="resize")
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,14 +85,14 @@ class ResizeExecutor:
         """Execute a command; `Resized` follows."""
         held = self._held.get(command.container_id)
         if held is None or not held.attached:
-            self._resized(command.container_id, "it is not in hand")
+            self._resized(command.container_id, "it is not attached")
         elif self.resizer.slow or held.lock.locked() or isinstance(command, Freeze):
             self._spawn(self._resize_later(command, held))  # a freezer is waited for, too
         else:
             self._resized(command.container_id, self._resize(command, held))
 
     def leave(self, container_id: str, *, over: bool) -> None:
-        """Let a container go: at once to its full limits; out of hand when it is `over`."""
+        """Give a container its full limits at once; detach it when it is `over`."""
         held = self._held.get(container_id)
         if held is not None:
             self._spawn(self._let_go(container_id, held, over=over))
@@ -109,7 +109,7 @@ class ResizeExecutor:
             if usage.cpu_s is not None:
                 served[container_id] = usage.cpu_s
         if served:
-            self._tell(Served(served, time.time()))
+            self._put(Served(served, time.time()))
         for container_id in self.small():
             if (hash(container_id) + self._round) % _HOLD_ROUNDS:
                 continue  # not its turn
@@ -128,7 +128,7 @@ class ResizeExecutor:
         return [cid for cid, held in self._held.items() if held.attached]
 
     async def close(self) -> None:
-        """Give every container its full limits back and let go of it; bounded in time, the guardian does the rest."""
+        """Detach every container with its full limits; bounded in time, the guardian does the rest."""
         for container_id, held in list(self._held.items()):
             self._spawn(self._let_go(container_id, held, over=True))
         if self._tasks:
@@ -136,7 +136,9 @@ class ResizeExecutor:
             for task in late:
                 task.cancel()
             if late:
-                log.warning("containers were not given back in time: the guardian does it", count=len(late))
+                log.warning(
+                    "containers did not get their limits back in time: the guardian restores them", count=len(late)
+                )
         self._threads.shutdown(wait=False, cancel_futures=True)
         try:
             self.resizer.close()
@@ -155,7 +157,7 @@ class ResizeExecutor:
                     return
                 held.attached = True
                 self._metrics.attached.labels(self.resizer.name).inc()
-                self._tell(Ready(container_id, time.time()))
+                self._put(Ready(container_id, time.time()))
                 return
             if not refused.retriable or time.monotonic() - begun_s > _ATTACH_S:
                 if not refused.gone:
@@ -172,11 +174,15 @@ class ResizeExecutor:
         except ResizeRefusedError as error:
             return error
         except OomScoreRefusedError as error:
-            log.warning("when memory is out the kernel may choose badly", container=container_id, why=str(error))
+            log.warning(
+                "oom_score_adj could not be set: out of memory, the kernel may kill a guaranteed container first",
+                container=container_id,
+                why=str(error),
+            )
         return None
 
     def _remember(self, container_id: str) -> bool:
-        """Tell the guardian how to undo everything before anything is done; return whether the container still is."""
+        """Send the guardian the undo before anything is done; return whether the container still exists."""
         try:
             self._guardian.put(container_id, self.resizer.undo(container_id))
         except ResizeRefusedError as error:
@@ -244,7 +250,7 @@ class ResizeExecutor:
         return True
 
     def reclaim(self, container_id: str, mb: int) -> None:
-        """Push so much memory of a shrunk container out, where the mechanism can."""
+        """Reclaim memory of a shrunk container, in MB, where the mechanism can."""
         push = getattr(self.resizer, "reclaim", None)
         if push is not None:
             self._spawn(self._reclaim(container_id, lambda: push(container_id, mb)))
@@ -288,7 +294,7 @@ class ResizeExecutor:
     # Helpers
 
     def _resized(self, container_id: str, refused: str) -> None:
-        self._tell(Resized(container_id, refused, time.time()))
+        self._put(Resized(container_id, refused, time.time()))
 
     def _refused(self, action: str, error: ResizeRefusedError) -> None:
         self._metrics.resize_failures.labels(self.resizer.name, action).inc()

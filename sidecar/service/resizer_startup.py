@@ -1,4 +1,4 @@
-"""Before a sidecar begins: what an earlier life left is given back, and what resizes here is found out."""
+"""Before a sidecar begins: limits of an earlier one are restored, and the resizer for this node is chosen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = get_logger(__name__)
 
 
 def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, conf: HadoopConf) -> Chosen:
-    """Return what resizes containers here; nothing where the preempt policy does not shrink.
+    """Return the resizer for this node's containers; none where the preempt policy does not shrink.
 
     Raises SettingsError when the resizer that was named does not work, SidecarAliveError when the group is taken.
     """
@@ -46,5 +46,5 @@ def clean_up(settings: SidecarSettings, place: Place, conf: HadoopConf) -> list[
             "an earlier sidecar left containers shrunk: they have full limits again", containers=cleaned.containers
         )
     for why in cleaned.refused:
-        log.warning("what an earlier sidecar left could not be given back", why=why)
+        log.warning("limits left by an earlier sidecar could not be restored", why=why)
     return list(cleaned.containers)

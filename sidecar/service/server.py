@@ -177,7 +177,7 @@ class Sidecar:
         self._stop.set()
 
     def hand_over(self) -> None:
-        """End `run()` in an orderly way, for another process to take over at once: starts go on coming here."""
+        """End `run()` in an orderly way, for another process to take over at once: starts still arrive here."""
         self._handing_over = True
         self.stop()
 
@@ -255,7 +255,7 @@ class Sidecar:
         on_hangup(loop, self.reload)
 
     def _recover(self) -> None:
-        """Take over what the process before left, and keep a journal for the next one."""
+        """Recover from the journal of the process before, and keep one for the next."""
         journal = self.dispatcher.journal
         if journal is None:
             log.warning(NO_JOURNAL)
@@ -264,7 +264,7 @@ class Sidecar:
         if memory is not None:
             for event in memory.events.values():
                 self.dispatcher.reporter.add(event)
-            log.info("taken over from before", containers=len(memory.entries), events=len(memory.events))
+            log.info("state recovered from the journal", containers=len(memory.entries), events=len(memory.events))
             self.metrics.taken_over.set(len(memory.entries))
             self.queue.put(Restored(memory, time.time()))
         journal.renew()
@@ -281,7 +281,7 @@ class Sidecar:
         return serve(api, sock, max_connections=settings.rest_connections, tls=security.server)
 
     def _jobs(self, rest: socket.socket, web: Sequence[socket.socket]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
-        """Return what runs all the time; web: where the NodeManager's web pages are relayed, if they are."""
+        """Return the permanent tasks; web: the socket at which the NodeManager's web pages are relayed, if they are."""
         upstream, settings = self.place.web_upstream, self.settings
         relays = [TcpRelay(upstream, settings.web_connections, settings.connect_timeout_s).serve(sock) for sock in web]
         return [

@@ -11,7 +11,8 @@ import uvloop
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.http.rest_server import bound_socket
-from quicksilver.common.process.logs import LEVELS, configure_logs, get_logger
+from quicksilver.common.process.logs import configure_logs, get_logger
+from quicksilver.common.settings.cli_options import log_options, settings_options
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.tracker.config import TrackerPlace, TrackerSettings
 from sidecar.tracker.supervisor import Keeper
@@ -26,14 +27,8 @@ def tracker() -> None:
 
 
 @tracker.command()
-@click.option(
-    "--config", type=click.Path(path_type=Path), help="quicksilver.yaml; default: as $QUICKSILVER_CONFIG says."
-)
-@click.option(
-    "--conf-dir", type=click.Path(path_type=Path), help="The NodeManager's configuration; default: $HADOOP_CONF_DIR."
-)
-@click.option("--log-level", type=click.Choice(LEVELS), default="info", show_default=True)
-@click.option("--log-json", is_flag=True, help="One JSON object per log line.")
+@settings_options
+@log_options
 def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bool) -> None:
     """Run the relay of this node until SIGTERM."""
     configure_logs(as_json=log_json, level=log_level)

@@ -67,7 +67,7 @@ class TrackerSettings(BaseModel):
     handshake_timeout_s: float = Field(30.0, gt=0)
     """A connection that has not finished its handshake by then is closed."""
     stall_s: float = Field(30.0, ge=3)
-    """A worker that gives no sign of life for so long is replaced."""
+    """How long a worker may give no sign of life before it is replaced."""
 
     def place(self, conf: HadoopConf) -> TrackerPlace:
         """Return where the relay stands and what it hides, with what is not set taken from Hadoop's configuration.

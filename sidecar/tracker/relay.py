@@ -133,7 +133,7 @@ class TrackerRelay:
         self._out: list[TrackerCommand] = []
 
     def handle(self, event: TrackerEvent) -> list[TrackerCommand]:
-        """Take in bytes of one side; return what to do, in order."""
+        """Handle bytes of one side; return the commands, in order."""
         self._out = []
         if self._broken:
             return self._out
@@ -251,7 +251,7 @@ class TrackerRelay:
 
 
 def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:
-    """Report running OPPORTUNISTIC containers as GUARANTEED; tell whether there were any.
+    """Report running OPPORTUNISTIC containers as GUARANTEED; return whether there were any.
 
     `RMNodeImpl.findLostContainers` (Hadoop 3.3 to 3.5) iterates over all launched containers but takes only GUARANTEED
     ones as reported: with one container missing it declares every running OPPORTUNISTIC one of the node lost. Nothing

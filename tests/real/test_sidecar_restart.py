@@ -98,7 +98,7 @@ def test_held_and_running_ones_survive_kills_of_their_sidecar(one_node: Cluster)
     finally:
         stack.stop()
     log = stack.log("node1").read_text()
-    assert log.count("taken over from before") == 3, log
+    assert log.count("state recovered from the journal") == 3, log
     assert "Traceback" not in log, log
 
 

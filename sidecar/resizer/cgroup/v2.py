@@ -167,7 +167,7 @@ class Cgroup2(Resizer):
     def pressure(self, container_id: str) -> dict[str, float]:
         """Return which part of the last 10 s was lost waiting: cpu_some, memory_some, memory_full (PSI).
 
-        What the kernel does not tell is left out.
+        What the kernel does not report is left out.
         """
         held = self._held.get(container_id)
         lost: dict[str, float] = {}

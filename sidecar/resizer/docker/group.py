@@ -37,7 +37,7 @@ class Group:
         return int(text) if text else None
 
     def frozen(self) -> bool | None:
-        """Tell whether the group is to stand still; None when it is gone or has no freezer."""
+        """Return whether the group is to stand still; None when it is gone or has no freezer."""
         if self.freezer is None:
             return None
         text = read_or_none(self.freezer / ("cgroup.freeze" if self.v2 else "freezer.state"))

@@ -50,7 +50,7 @@ class DockerResizer:
         self._held: dict[str, _Held] = {}
 
     def knows(self, container_id: str) -> bool:
-        """Tell whether a Docker container of this name exists. Raises ResizeRefusedError."""
+        """Return whether a Docker container of this name exists. Raises ResizeRefusedError."""
         return self.engine.find(container_id, container_id) is not None
 
     def attach(self, container_id: str, leader: Leader) -> None:
@@ -110,7 +110,7 @@ class DockerResizer:
         self._unpause(container_id, held)
 
     def holds(self, container_id: str) -> bool:
-        """Tell whether the cgroup still has the limits that were set last; what is gone has them."""
+        """Return whether the cgroup still has the limits that were set last; what is gone has them."""
         held = self._held.get(container_id)
         if held is None:
             return False

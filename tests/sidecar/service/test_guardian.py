@@ -227,7 +227,7 @@ def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
         for number in range(200):
             guardian.drop(f"c{number}")
         os.kill(pid, signal.SIGCONT)
-        await eventually(lambda: guardian.told, "all is told")
+        await eventually(lambda: guardian.is_current, "everything is sent")
         assert guardian.pid == pid
         await guardian.close(PATIENCE_S)
         assert over(pid)

@@ -104,7 +104,7 @@ def test_what_is_refused_is_told_with_the_reason_and_counted() -> None:
         w.resizing.execute(Shrink("a", 0.05, "", ""))
         w.resizing.execute(Shrink("unknown", 0.05, "", ""))
         await w.until(lambda: len(w.answers()) == 2)
-        assert dict(w.answers())["a"] and dict(w.answers())["unknown"] == "it is not in hand"
+        assert dict(w.answers())["a"] and dict(w.answers())["unknown"] == "it is not attached"
         assert w.count("resize_failures_total", resizer="fake", action="shrink") == 1
 
     run(story)
