@@ -47,7 +47,7 @@ class Mistake:
         return f"{self.where}: {self.text}" if self.path else self.text
 
 
-class SettingsError(PolicyError):
+class SettingsMistakesError(PolicyError):
     """Settings that are wrong in one or more places."""
 
     def __init__(self, mistakes: Sequence[Mistake]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import Path, validate
-from policies.errors import Mistake, PolicyError, SettingsError, close_to
+from policies.errors import Mistake, PolicyError, SettingsMistakesError, close_to
 
 CHOICES: Final = ("place", "order", "preempt", "headroom", "shed", "steal", "correct", "police", "promote")
 """Slots that one policy fills."""
@@ -103,7 +103,7 @@ def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list
         return registry.bind(
             slot, raw["policy"], settings if isinstance(settings, Mapping) else {}, (*path, "settings")
         )
-    except SettingsError as error:
+    except SettingsMistakesError as error:
         mistakes.extend(error.mistakes)
     except PolicyError as error:
         mistakes.append(Mistake((*path, "policy"), str(error)))

@@ -33,7 +33,7 @@ from policies.config.schema import (
 from policies.config.upcoming_change import forbidden
 from policies.config.validation import Path
 from policies.config.windows import Coming, Hours
-from policies.errors import PolicyFaultError, SettingsError
+from policies.errors import PolicyFaultError, SettingsMistakesError
 from policies.model import (
     AppView,
     Ask,
@@ -98,7 +98,7 @@ class Policies:
     def load(cls, data: Mapping[str, Any] | None, registry: Registry | None = None, path: Path = ()) -> Policies:
         """Return the policies of a `policies:` section; `path` is where it stands in the file.
 
-        Raises SettingsError with all mistakes: of the section's shape, of policies' names and of their settings.
+        Raises SettingsMistakesError with all mistakes: of the section's shape, of names and of settings of policies.
         """
         registry = registry or Registry()
         raw: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
@@ -108,7 +108,7 @@ class Policies:
         if base is not None and isinstance(base.section, PoliciesSection):
             mistakes += misnamed(raw, base.section, path)
         if mistakes or base is None:
-            raise SettingsError(mistakes)
+            raise SettingsMistakesError(mistakes)
         others = {name: cls(a.section, a.choices, a.routes, a.quotas, name=name) for name, a in alternatives.items()}
         return cls(base.section, base.choices, base.routes, base.quotas, others)
 

@@ -20,7 +20,7 @@ from policies.errors import (
     BrokenPolicyError,
     Mistake,
     PolicyError,
-    SettingsError,
+    SettingsMistakesError,
     UnknownPolicyError,
     close_to,
 )
@@ -136,15 +136,15 @@ class Registry:
     def bind(self, slot: str, name: str, settings: object = None, path: Path = ()) -> Bound:
         """Return a policy with its settings checked.
 
-        Raises what `get` does, and SettingsError for `settings` that stand at `path`.
+        Raises what `get` does, and SettingsMistakesError for `settings` that stand at `path`.
         """
         offer = self.find(slot, name)
         policy = load_offer(offer)
         if not isinstance(settings, Mapping | None):
-            raise SettingsError([Mistake(path, f"must be a mapping (key: value), got {shorten(settings)}")])
+            raise SettingsMistakesError([Mistake(path, f"must be a mapping (key: value), got {shorten(settings)}")])
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
-            raise SettingsError(mistakes)
+            raise SettingsMistakesError(mistakes)
         return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady)
 
 

@@ -9,6 +9,9 @@ class QuicksilverError(Exception):
     `place` is a file with its line, a setting, an address; `remedy` starts with a verb.
     """
 
+    retriable: bool = False
+    """Whether the same call may succeed later although nobody mends anything."""
+
     def __init__(self, what: str, *, place: str = "", remedy: str = "") -> None:
         super().__init__(what)
         self.what, self.place, self.remedy = what, place, remedy

@@ -12,7 +12,7 @@ from policies.base import SLOTS
 from policies.config.policy_set import Policies
 from policies.config.schema import PolicySet
 from policies.config.validation import validate
-from policies.errors import SettingsError, close_to
+from policies.errors import SettingsMistakesError, close_to
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.systems import SYSTEMS, SystemSettings, load
 
@@ -176,7 +176,7 @@ def _checked(name: str, model: type[SystemSettings], given: Mapping[str, Any]) -
     if given.get(POLICIES) is not None and POLICIES in model.model_fields:
         try:
             Policies.load(given[POLICIES], None, (name, POLICIES))
-        except SettingsError as error:
+        except SettingsMistakesError as error:
             raise StudyError("\n".join(map(str, error.mistakes))) from error
     settings: Mapping[str, Any] = json.loads(found.model_dump_json())
     return settings

@@ -94,7 +94,7 @@ class GrantAnnouncer:
         try:
             await self._try(node_id, message)
         except Exception:
-            log.exception("a fault of the proxy while it told a sidecar of grants", node=node_id)
+            log.exception("a fault of the proxy while it sent grants to a sidecar", node=node_id)
             self._metrics.announcements.labels("failed").inc()
         finally:
             del self._posting[node_id]
@@ -112,9 +112,11 @@ class GrantAnnouncer:
                 await self._sender.post(f"{url}/v1/grants", message)
             except QuicksilverError as error:
                 why = str(error)
+                if not error.retriable:
+                    break
             else:
                 self._metrics.announcements.labels("ok").inc()
                 return
         self._metrics.announcements.labels("failed").inc()
-        log.warning("a sidecar could not be told of grants", node=node_id, grants=len(message.grants), why=why)
+        log.warning("grants could not be sent to a sidecar", node=node_id, grants=len(message.grants), why=why)
         self._failed(node_id, message)

@@ -32,7 +32,9 @@ log = get_logger(__name__)
 
 
 class StoreUnavailableError(QuicksilverError):
-    """The store cannot be reached or takes nothing now (disk full, locked); the same rows may be written later."""
+    """The store cannot be reached or takes nothing now (disk full, locked)."""
+
+    retriable = True
 
 
 class BadRowError(QuicksilverError):

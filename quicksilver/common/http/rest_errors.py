@@ -13,7 +13,13 @@ KERBEROS_HINT: Final = ": it wants a Kerberos login; set kerberos_principal and 
 
 
 class UnreachableError(QuicksilverError):
-    """Nobody answers at a REST address; trying again later may help."""
+    """Nobody answers at a REST address."""
+
+    retriable = True
+
+
+_LATER: Final = frozenset((429, 502, 503, 504))
+"""Statuses of a server, or of one behind it, that is overloaded or not ready."""
 
 
 class RefusedError(QuicksilverError):
@@ -22,6 +28,7 @@ class RefusedError(QuicksilverError):
     def __init__(self, what: str, *, place: str, status: int, code: str) -> None:
         super().__init__(what, place=place)
         self.status, self.code = status, code
+        self.retriable = status in _LATER
 
 
 class ApiError(QuicksilverError):

@@ -23,7 +23,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.validation import Path as Steps
 from policies.config.validation import shorten, validate
-from policies.errors import Mistake, SettingsError, close_to
+from policies.errors import Mistake, SettingsMistakesError, close_to
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.process.masking import masked
@@ -93,7 +93,7 @@ class SettingsFile:
         """
         try:
             return _policies(self.data.get("policies"), registry)
-        except SettingsError as error:
+        except SettingsMistakesError as error:
             raise self.error(error.mistakes) from error
 
     def security(self) -> SecuritySettings:
@@ -173,7 +173,7 @@ def read_settings(
     try:
         given = data.get("policies")
         policies = _policies(given if isinstance(given, Mapping) else None, registry)
-    except SettingsError as error:
+    except SettingsMistakesError as error:
         raise file.error([*mistakes, *error.mistakes]) from error
     if mistakes:
         raise file.error(mistakes)
@@ -184,7 +184,7 @@ def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Poli
     policies = Policies.load(data, registry, ("policies",))
     mistakes = calendar_mistakes(policies.windows, policies.time_zone, ("policies",))
     if mistakes:
-        raise SettingsError(mistakes)
+        raise SettingsMistakesError(mistakes)
     return policies
 
 

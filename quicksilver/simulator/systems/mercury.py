@@ -15,7 +15,7 @@ from pydantic import Field
 
 from policies.config.policy_set import Policies
 from policies.config.schema import full_queue
-from policies.errors import SettingsError
+from policies.errors import SettingsMistakesError
 from policies.model import Resources
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
@@ -174,7 +174,7 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
     """Return a run that has not begun; at `until_s` it is broken off. Raises SimulatorError as `run` does."""
     try:
         policies = Policies.load(settings.policies)
-    except SettingsError as error:
+    except SettingsMistakesError as error:
         raise SimulatorError(f"policies: {error}") from error
     master = Resources(settings.master_memory_mb, settings.master_cores)
     work = _Work(jobs, cluster, master)

@@ -14,7 +14,7 @@ from policies.common.shrinking import Shrinking
 from policies.common.shrinking import victims as shrinking_victims
 from policies.common.victims import Victims
 from policies.config.registry import Registry
-from policies.errors import SettingsError
+from policies.errors import SettingsMistakesError
 from policies.model import ContainerView, Kind, Resources, Way
 
 NAMES = ("las", "freeze")
@@ -54,7 +54,7 @@ def test_ways(name: str, way: Way) -> None:
 def test_settings_are_checked(name: str) -> None:
     assert config(name, quantum_s=10, extra=0).quantum_s == 10
     for wrong in ({"quantum_s": 0}, {"min_cores": 0}, {"starve_quanta": 0}, {"by_type": {"TEZ": "nap"}}, {"w": 1}):
-        with pytest.raises(SettingsError):
+        with pytest.raises(SettingsMistakesError):
             config(name, **wrong)
 
 

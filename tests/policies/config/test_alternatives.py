@@ -12,7 +12,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.config.schema import PoliciesSection, Window
 from policies.config.windows import Coming, Hours, Span, hours, next_change_s
-from policies.errors import SettingsError
+from policies.errors import SettingsMistakesError
 from policies.model import AppView, Ask, ContainerView, Kind, QueueView, Resources
 
 REGISTRY = Registry()
@@ -25,7 +25,7 @@ def load(**data: Any) -> Policies:
 
 
 def mistakes(**data: Any) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsMistakesError) as caught:
         Policies.load(ONLY_Q | data, REGISTRY, ("policies",))
     return [str(mistake) for mistake in caught.value.mistakes]
 

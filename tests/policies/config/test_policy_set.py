@@ -14,7 +14,7 @@ from policies.config.description import describe, notes
 from policies.config.policy_set import Policies
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, full_queue, queue_test
-from policies.errors import PolicyFaultError, SettingsError
+from policies.errors import PolicyFaultError, SettingsMistakesError
 from policies.model import AppView, Ask, ContainerView, Kind, NodeView, Placement, QueueView, Resources, Route
 
 REGISTRY = Registry()
@@ -25,7 +25,7 @@ def load(**data: Any) -> Policies:
 
 
 def mistakes(**data: Any) -> list[str]:
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsMistakesError) as caught:
         Policies.load(data, REGISTRY, ("policies",))
     return [str(mistake) for mistake in caught.value.mistakes]
 
@@ -253,7 +253,7 @@ values = st.recursive(
 def test_anything_is_accepted_or_explained(data: dict[str, Any]) -> None:
     try:
         policies = Policies.load(data, REGISTRY)
-    except SettingsError as error:
+    except SettingsMistakesError as error:
         assert error.mistakes
         assert all(mistake.path and mistake.text for mistake in error.mistakes)
         return

@@ -9,7 +9,7 @@ import pytest
 
 from policies.base import SLOTS, NoSettings, Policy
 from policies.config.registry import PARAMETERS, Registry, doc_of
-from policies.errors import AmbiguousPolicyError, BrokenPolicyError, SettingsError, UnknownPolicyError
+from policies.errors import AmbiguousPolicyError, BrokenPolicyError, SettingsMistakesError, UnknownPolicyError
 from tests.paths import ROOT
 
 
@@ -124,11 +124,11 @@ def test_settings_are_checked_when_bound() -> None:
     registry = Registry()
     bound = registry.bind("place", "topk_wait", {"k": 7})
     assert bound.cfg.model_dump()["k"] == 7
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsMistakesError) as caught:
         registry.bind("place", "topk_wait", {"k": "7", "rack_wait": 1})
     assert [str(mistake) for mistake in caught.value.mistakes] == [
         "k: must be a whole number, got '7' (topk_wait: nodes to draw from, 1..)",
         "rack_wait: unknown setting; known: k, max_ratio, locality_wait_s",
     ]
-    with pytest.raises(SettingsError, match="must be a mapping"):
+    with pytest.raises(SettingsMistakesError, match="must be a mapping"):
         registry.bind("place", "topk_wait", [7])

@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from quicksilver.common.http.rest_errors import UnreachableError
+from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
 from quicksilver.common.messages import Grant, Grants
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.grant_announcer import TRIES, GrantAnnouncer
@@ -26,6 +26,7 @@ class Sidecars:
         self.at_once: Counter[str] = Counter()
         self.most_at_once = 0
         self.down: set[str] = set()
+        self.refusing: dict[str, int] = {}
         self.tries = 0
         self.open = True
         self.failed: list[tuple[str, list[str]]] = []
@@ -53,6 +54,8 @@ class Sidecars:
             self.at_once[url] -= 1
         if url in self.down:
             raise UnreachableError("down")
+        if url in self.refusing:
+            raise RefusedError("no", place=url, status=self.refusing[url], code="no")
         self.told.append((url, [g.container_id for g in body.grants], list(body.drop)))
 
     async def close(self) -> None:
@@ -161,5 +164,19 @@ def test_closing_ends_what_is_on_its_way() -> None:
         await asyncio.sleep(0)
         assert (sidecars.told, sidecars.at_once.total(), sidecars.open) == ([], 0, False)
         assert sidecars.count("dropped") == 1
+
+    run(play)
+
+
+def test_only_errors_that_may_pass_are_tried_again() -> None:
+    async def play(sidecars: Sidecars) -> None:
+        announcer = sidecars.announcer()
+        sidecars.go_on.set()
+        for status, tries in ((503, TRIES), (403, 1), (422, 1)):
+            sidecars.refusing, sidecars.tries, failed = {"http://n1": status}, 0, sidecars.count("failed")
+            announcer.send("n1", grants("c1"))
+            await until(lambda failed=failed: sidecars.count("failed") == failed + 1)
+            assert sidecars.tries == tries
+        await announcer.close()
 
     run(play)
