@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -37,7 +37,7 @@ from quicksilver.simulator.traces.formats import read_specs
 from quicksilver.simulator.traces.lines import TraceError
 
 _PORTS: Final = 22000
-_MOST_JOBS: Final = 100_000
+_JOBS_LIMIT: Final = 100_000
 WARM: Final = "warm-up"
 WARM_S: Final = 10.0
 _WARM_EVERY_S: Final = 0.5
@@ -170,14 +170,7 @@ def trace(
         fit = Scaling(first, speed, times, most_tasks, most_s, memory_mb, "default", hosts)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    try:
-        jobs = sorted(islice(scaled(read_specs(file), fit), _MOST_JOBS + 1), key=lambda job: job.arrives_s)
-    except TraceError as error:
-        raise click.ClickException(str(error)) from error
-    if len(jobs) > _MOST_JOBS:
-        raise click.ClickException(f"{file}: more than {_MOST_JOBS} jobs; take fewer with --first")
-    if not jobs:
-        raise click.ClickException(f"{file}: no jobs; give a trace with at least one")
+    jobs = _jobs(file, fit)
     if copy is not None:
         click.echo(json.dumps({"jobs": write_dynoyarn(jobs, copy), "file": str(copy)}))
         return
@@ -187,14 +180,32 @@ def trace(
             result, runs = _compared(file.name, competitors, jobs, size, workdir.absolute(), base_port)
     except QuicksilverError as error:
         raise click.ClickException(str(error)) from error
-    result |= {"settings": {"file": file.name, "nodes": nodes, "cores": cores, "first": first, "speed": speed}}
-    result["settings"] |= {"times": times, "most_tasks": most_tasks, "most_s": most_s, "memory_mb": memory_mb}
+    settings = {"file": file.name, "nodes": nodes, "cores": cores, "first": first, "speed": speed, "times": times}
+    result["settings"] = settings | {"most_tasks": most_tasks, "most_s": most_s, "memory_mb": memory_mb}
+    _finish(result, runs, folder)
+
+
+def _finish(result: Mapping[str, Any], runs: Sequence[RunResult], folder: Path) -> None:
+    """Write the result and its page, print it; exit with code 1 when tasks were lost or done twice."""
     path = results.write("trace", result, {"runs": [packed(one) for one in runs]}, folder)
     click.echo(f"written to {path}", err=True)
     click.echo(json.dumps(result))
     click.echo(f"page: {beside(path)}", err=True)
     if any(one["lost"] or one["doubled"] for one in result["competitors"].values()):
         sys.exit(1)
+
+
+def _jobs(file: Path, fit: Scaling) -> list[JobSpec]:
+    """Return the jobs of a trace as fitted, by arrival. Raises ClickException."""
+    try:
+        jobs = sorted(islice(scaled(read_specs(file), fit), _JOBS_LIMIT + 1), key=lambda job: job.arrives_s)
+    except TraceError as error:
+        raise click.ClickException(str(error)) from error
+    if len(jobs) > _JOBS_LIMIT:
+        raise click.ClickException(f"{file}: more than {_JOBS_LIMIT} jobs; take fewer with --first")
+    if not jobs:
+        raise click.ClickException(f"{file}: no jobs; give a trace with at least one")
+    return jobs
 
 
 def _compared(

@@ -197,15 +197,8 @@ def las(
     """
     if docker:
         parts = tuple(part for part in parts if part != GSTART)  # its tasks are no containers of Docker's
-    plan = Plan(
-        parts,
-        _QUICK_JOBS if quick else jobs,
-        seed,
-        load,
-        alone=alone or (1 if quick else 2),
-        g_starts=g_starts,
-        docker=docker,
-    )
+    count, alone = (_QUICK_JOBS, alone or 1) if quick else (jobs, alone or 2)
+    plan = Plan(parts, count, seed, load, alone=alone, g_starts=g_starts, docker=docker)
     progress = Progresses()
     about = {"machine": results.machine(), "commit": results.commit(), "settings": _settings(plan)}
     found = Found(draw(plan.jobs, plan.scale, plan.seed, plan.load))
@@ -216,7 +209,13 @@ def las(
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {error}")
-    name = "las-docker" if docker else "las"
+    _write(found, "las-docker" if docker else "las", about, folder, progress)
+    if found.broken:
+        sys.exit(1)
+
+
+def _write(found: Found, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
+    """Write the result and draw it; print it as one JSON object."""
     result = {"benchmark": name, **found.result(), **about}
     path = results.write(name, result, found.raw(), folder)
     progress(f"written to {path}")
@@ -225,8 +224,6 @@ def las(
         plot.draw(plot.samples_of({**result, "raw": found.raw()}), picture, plot.title_of(result))
         progress(f"CDFs drawn to {picture}")
     click.echo(json.dumps(result))
-    if found.broken:
-        sys.exit(1)
 
 
 def _settings(plan: Plan) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -100,7 +100,7 @@ def mercury(
         click.echo(f"[{time.monotonic() - start_s:6.1f} s] {text}", err=True)
 
     parts = _parts(quick, workloads, competitors, rounds)
-    about = {"machine": results.machine(), "commit": results.commit()}
+    about: dict[str, Any] = {"machine": results.machine(), "commit": results.commit()}
     progress(f"about {plan.expected_s(parts) / lanes / 60:.0f} minutes")
     found = Found()
     with interruptible():
@@ -109,15 +109,17 @@ def mercury(
         except (QuicksilverError, OSError, KeyboardInterrupt) as error:
             found.broken.append(f"{type(error).__name__}: {error}")
             progress(f"error: {found.broken[-1]}")
-    result: dict[str, Any] = {
-        "benchmark": "mercury",
-        **compare.result(found.runs),
-        "broken": found.broken,
+    about |= {
         "took_s": round(time.monotonic() - start_s),
         "settings": {"lanes": lanes, "parts": [asdict(part) for part in parts]},
         "competitors": {one.name: asdict(one) for one in ALL},
-        **about,
     }
+    result = {"benchmark": "mercury", **compare.result(found.runs), "broken": found.broken, **about}
+    _finish(result, found, folder, progress)
+
+
+def _finish(result: dict[str, Any], found: Found, folder: Path, progress: Callable[[str], None]) -> None:
+    """Write the result and its page, print it; exit with code 1 when a run broke, or tasks were lost or done twice."""
     raw = [packed(run) for same in found.runs.values() for run in same]
     path = results.write("mercury", result, {"runs": raw}, folder)
     progress(f"written to {path}")

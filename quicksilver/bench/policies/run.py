@@ -33,7 +33,7 @@ _PORTS: Final = 25000
 
 @dataclass(slots=True)
 class Found:
-    """What was measured; what comes later may fail without losing it."""
+    """The measurements so far, which a later failure does not lose."""
 
     parts: dict[str, dict[str, Any]] = field(default_factory=dict)
     raw: dict[str, Any] = field(default_factory=dict)
@@ -57,10 +57,30 @@ def chosen(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
     return [variant for variant in variants if variant.name in wanted], []
 
 
+def _finish(result: Mapping[str, Any], found: Found, folder: Path, progress: Progresses) -> None:
+    """Write the result, draw and print it; exit with code 1 when a part is broken or wrong."""
+    path = results.write("policies", result, found.raw, folder)
+    progress(f"written to {path}")
+    for picture in plot.draw_all(result, path):
+        progress(f"drawn to {picture}")
+    click.echo(json.dumps(result))
+    if found.broken or any(part.get("wrong") for part in found.parts.values()):
+        sys.exit(1)
+
+
+def _measure_real(
+    names: Sequence[str], seeds: Sequence[int], workdir: Path, base_port: int, progress: Progresses, found: Found
+) -> None:
+    """Measure the variants of these names on a real local cluster."""
+    variants, missing = real.variants(names)
+    runs = real.measure(real.Plan(), variants, seeds, workdir, base_port, progress)
+    _collect("real", runs, variants, {"settings": asdict(real.Plan()), "absent": missing}, found)
+
+
 def _collect(
     part: str, runs: Iterator[Outcome], variants: Sequence[Variant], about: Mapping[str, Any], found: Found
 ) -> None:
-    """Take in the runs of a part as they come; when they are broken off, what all variants were run with counts."""
+    """Collect the runs of a part; when they are interrupted, only seeds that all variants were run with count."""
     outcomes: list[Outcome] = []
     try:
         for outcome in runs:
@@ -126,19 +146,11 @@ def policies(
                 _collect("virtual", runs, variants, {"settings": asdict(plan), "absent": absent}, found)
             if "real" in parts:
                 wanted = {"baseline", *(variant.name for variant in variants)}
-                listed = _REAL_QUICK if quick else real.NAMES
-                on_cluster, missing = real.variants([name for name in listed if name in wanted])
+                names_here = [name for name in (_REAL_QUICK if quick else real.NAMES) if name in wanted]
                 numbers = range(1, (real_seeds or (2 if quick else 3)) + 1)
-                runs = real.measure(real.Plan(), on_cluster, numbers, workdir.absolute(), base_port, progress)
-                _collect("real", runs, on_cluster, {"settings": asdict(real.Plan()), "absent": missing}, found)
+                _measure_real(names_here, numbers, workdir.absolute(), base_port, progress, found)
         except (QuicksilverError, HadoopRpcError, OSError, RuntimeError, KeyboardInterrupt) as error:
             found.broken = f"{type(error).__name__}: {error}"
             progress(f"error: {found.broken}")
     result = {"benchmark": "policies", **found.parts, "broken": found.broken, **about}
-    path = results.write("policies", result, found.raw, folder)
-    progress(f"written to {path}")
-    for picture in plot.draw_all(result, path):
-        progress(f"drawn to {picture}")
-    click.echo(json.dumps(result))
-    if found.broken or any(part.get("wrong") for part in found.parts.values()):
-        sys.exit(1)
+    _finish(result, found, folder, progress)

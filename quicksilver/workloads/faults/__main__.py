@@ -143,11 +143,8 @@ def site(
 def run(options: Options, progress: Progress) -> dict[str, Any]:
     """Run a campaign; return its result."""
     with site(options, progress) as (cluster, stack, toxics, store):
-        marks = cluster.spec.workdir / "marks"
-        jobs = Jobs(cluster, marks, find_spark(DEFAULT_PYTHON) if SPARK in options.lanes else None)
-        runs: dict[str, Callable[[Outcome], None]] = {MAPREDUCE: jobs.mapreduce, SHELL: jobs.shell, SPARK: jobs.spark}
         stop = threading.Event()
-        lanes = [Lane(kind, runs[kind], stop, 10.0 if kind == SPARK else 0.0) for kind in options.lanes]
+        lanes = _lanes(options, cluster, stop)
         injector = Injector(cluster, stack, toxics, store, progress, options.seed)
         begun_s = time.monotonic()
         for lane in lanes:
@@ -161,38 +158,51 @@ def run(options: Options, progress: Progress) -> dict[str, Any]:
         progress("no more faults; the jobs end")
         for lane in lanes:
             lane.join(_END_S)
-        outcomes = [outcome for lane in lanes for outcome in lane.outcomes]
         progress("all jobs are over; checking what is left")
         left = checks.leftovers(cluster, stack)
         if any(lane.is_alive() for lane in lanes):
             left.append("a job does not end")
-        logs = checks.node_logs(cluster)
-        faults = [one.as_dict() for one in injector.done]
-        for outcome in outcomes:
-            if outcome.kind == SHELL and not outcome.ok:
-                outcome.as_stock = causes.shell_as_on_stock(outcome.said, faults)
-        queued = checks.recovered_in_queue(logs)
-        failures = [causes.explained(failure, faults, queued) for outcome in outcomes for failure in outcome.failures]
+        outcomes = [outcome for lane in lanes for outcome in lane.outcomes]
         return {
-            "faults": len(injector.done),
-            "by_kind": dict(Counter(one.fault.kind for one in injector.done)),
-            "jobs": len(outcomes),
-            "jobs_by_kind": dict(Counter(outcome.kind for outcome in outcomes)),
-            "jobs_failed": [o.as_dict() for o in outcomes if not o.ok and not o.as_stock],
-            "jobs_failed_as_stock": [o.as_dict() for o in outcomes if not o.ok and o.as_stock],
-            "mapreduce_failed_attempts": [f.as_dict() for f in failures if not f.as_stock],
-            "mapreduce_failed_as_stock": [f.as_dict() for f in failures if f.as_stock],
-            "mapreduce_killed_attempts": sum(outcome.killed_attempts for outcome in outcomes),
-            "containers_launched": checks.launches(logs),
-            "launched_twice": checks.launched_twice(logs),
-            "never_launched": checks.never_launched(logs),
+            **_campaign(injector, outcomes, checks.node_logs(cluster)),
             "left": left,
             "not_back": injector.problems,
             "proxy": None if stack is None else _counts(stack),
             "faults_s": round(faults_s, 1),
             "all_jobs": [outcome.as_dict() for outcome in outcomes],
-            "all_faults": faults,
+            "all_faults": [one.as_dict() for one in injector.done],
         }
+
+
+def _lanes(options: Options, cluster: Cluster, stop: threading.Event) -> list[Lane]:
+    marks = cluster.spec.workdir / "marks"
+    jobs = Jobs(cluster, marks, find_spark(DEFAULT_PYTHON) if SPARK in options.lanes else None)
+    runs: dict[str, Callable[[Outcome], None]] = {MAPREDUCE: jobs.mapreduce, SHELL: jobs.shell, SPARK: jobs.spark}
+    return [Lane(kind, runs[kind], stop, 10.0 if kind == SPARK else 0.0) for kind in options.lanes]
+
+
+def _campaign(injector: Injector, outcomes: list[Outcome], logs: list[Path]) -> dict[str, Any]:
+    """Return what became of jobs and containers; marks failures that stock YARN has under the same faults."""
+    faults = [one.as_dict() for one in injector.done]
+    for outcome in outcomes:
+        if outcome.kind == SHELL and not outcome.ok:
+            outcome.as_stock = causes.shell_as_on_stock(outcome.said, faults)
+    queued = checks.recovered_in_queue(logs)
+    failures = [causes.explained(failure, faults, queued) for outcome in outcomes for failure in outcome.failures]
+    return {
+        "faults": len(injector.done),
+        "by_kind": dict(Counter(one.fault.kind for one in injector.done)),
+        "jobs": len(outcomes),
+        "jobs_by_kind": dict(Counter(outcome.kind for outcome in outcomes)),
+        "jobs_failed": [o.as_dict() for o in outcomes if not o.ok and not o.as_stock],
+        "jobs_failed_as_stock": [o.as_dict() for o in outcomes if not o.ok and o.as_stock],
+        "mapreduce_failed_attempts": [f.as_dict() for f in failures if not f.as_stock],
+        "mapreduce_failed_as_stock": [f.as_dict() for f in failures if f.as_stock],
+        "mapreduce_killed_attempts": sum(outcome.killed_attempts for outcome in outcomes),
+        "containers_launched": checks.launches(logs),
+        "launched_twice": checks.launched_twice(logs),
+        "never_launched": checks.never_launched(logs),
+    }
 
 
 def _counts(stack: LocalDaemons) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def test_errors_of_usage(tmp_path: Path, words: list[str], what: str) -> None:
 
 
 def test_a_trace_that_is_too_long_is_refused_and_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_JOBS", 1)
+    monkeypatch.setattr(module, "_JOBS_LIMIT", 1)
     file = tmp_path / "swim.tsv"
     file.write_text(SWIM)
     outcome = CliRunner().invoke(trace, [str(file)])
