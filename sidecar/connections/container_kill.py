@@ -32,17 +32,24 @@ _UNKNOWN = ("was recently stopped", "is not handled by this nodemanager")
 
 
 async def stop_and_see_gone(
-    container_id: str, call: Call, *, poll_s: float, wait_s: float, localizing_s: float
+    container_id: str,
+    call: Call,
+    *,
+    poll_s: float,
+    wait_s: float,
+    localizing_s: float,
+    localized: Callable[[], bool] = lambda: False,
 ) -> tuple[bool, str]:
     """Return whether the container is gone within `wait_s`, and else why not. It is asked for every `poll_s`.
 
     localizing_s: how long the end of its localization is waited for before; then it is stopped all the same.
+    localized: returns whether that end is known, as the status says SCHEDULED also of a container that is queued.
     """
     text = ""
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(localizing_s):
-                while await _is_localizing(container_id, call):  # noqa: ASYNC110 - the NodeManager has to be asked
+                while not localized() and await _is_localizing(container_id, call):  # noqa: ASYNC110 - the NodeManager is asked
                     await asyncio.sleep(_LOCALIZING_POLL_S)
         async with asyncio.timeout(wait_s):
             stopped, text = await _stop(container_id, call)

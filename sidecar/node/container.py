@@ -65,12 +65,14 @@ class Container:
     kill_reason: str = ""
     """Set when it is to be killed, which waits for the answer to its start."""
     kill_cause: str = ""
-    """Why in one word: room, memory or proxy."""
+    """Why in one word: room, memory, queued or proxy."""
     awaited_by: str = ""
     """The guaranteed start that waits for its end, which is near."""
     process_gone: bool = False
     taken_over: bool = False
     """It is known from an earlier life of the sidecar: its application master may not have got the answer."""
+    localized: bool = False
+    """Whether its localization is over; known only of containers that are being killed."""
     unlaunched_s: float | None = None
     """Since when a NodeManager that was restarted lists it as not launched; None while it does not."""
     payload: bytes = field(init=False, repr=False)

@@ -163,6 +163,22 @@ class Unlaunched:
 
 
 @dataclass(frozen=True, slots=True)
+class Localized:
+    """The NodeManager lists a container that is being killed as localized: its stop interrupts no localizer."""
+
+    container_id: str
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NodeManagerQueues:
+    """The NodeManager keeps containers in a queue of its own instead of launching them."""
+
+    container_ids: tuple[str, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Physical:
     """Memory that the machine can give without swapping, measured."""
 
@@ -248,6 +264,8 @@ Event = (
     | Adopted
     | Doubtful
     | Unlaunched
+    | Localized
+    | NodeManagerQueues
     | Physical
     | Targeted
     | Retuned

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
 from sidecar.node.container import Container, app_of
-from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Unlaunched
+from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Localized, NodeManagerQueues, Unlaunched
 from sidecar.node.phases import KILLED, Phase
 
 OVER: Final = frozenset(
@@ -28,7 +28,9 @@ OVER: Final = frozenset(
 KILLING: Final = "KILLING"
 """The state in which the NodeManager has told a container's processes to end."""
 NOT_LAUNCHED: Final = "SCHEDULED"
-"""The state between localization and launch."""
+"""The state between localization and launch: the launch is under way, or the container stands in a queue for it."""
+QUEUED_PATH: Final = "/jmx?qry=Hadoop:service=NodeManager,name=NodeManagerMetrics"
+"""Where the NodeManager says how many containers stand in that queue (ContainerScheduler)."""
 _YOUNG_S: Final = 3.0
 """A container that was answered so lately need not be listed yet."""
 
@@ -52,6 +54,8 @@ class NmList:
     containers: tuple[Listed, ...]
     asked_s: float
     began_s: float = 0.0
+    queued: int = 0
+    """Containers in the NodeManager's own queue; 0 also when that is not known."""
 
 
 def read_list(answer: Any, asked_s: float, began_s: float = 0.0) -> NmList:
@@ -63,7 +67,20 @@ def read_list(answer: Any, asked_s: float, began_s: float = 0.0) -> NmList:
     return NmList(tuple(Listed.model_validate(row) for row in rows), asked_s, began_s)
 
 
-FromList = Adopted | Doubtful | Ended | Dying | Unlaunched
+def read_queued(answer: Any) -> int:
+    """Return how many containers stand in the NodeManager's own queue, by its answer at `QUEUED_PATH`.
+
+    Raises ValueError for any other answer.
+    """
+    beans = answer.get("beans") if isinstance(answer, Mapping) else None
+    if not isinstance(beans, list) or not all(isinstance(bean, Mapping) for bean in beans):
+        raise ValueError("the NodeManager's metrics are no list of beans")
+    names = ("ContainersOpportunisticQueued", "ContainersGuaranteedQueued")
+    counts = [bean.get(name, 0) for bean in beans for name in names]
+    return sum(count for count in counts if isinstance(count, int))
+
+
+FromList = Adopted | Doubtful | Ended | Dying | Unlaunched | Localized | NodeManagerQueues
 
 
 def compare(
@@ -74,6 +91,7 @@ def compare(
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
     """
     events: list[FromList] = []
+    queued: list[str] = []
     states = {row.id: row for row in listed.containers}
     for container in containers.values():
         row = states.get(container.id)
@@ -87,8 +105,16 @@ def compare(
         if (row is None and settled) or (row is not None and row.state in OVER):
             events.append(Ended(container.id, now_s))
         before = container.sent_s is not None and container.sent_s < listed.began_s
-        if before and row is not None and row.state == NOT_LAUNCHED:
+        if row is None or row.state != NOT_LAUNCHED:
+            continue
+        if container.phase in KILLED and not container.localized:
+            events.append(Localized(container.id, now_s))
+        if before:
             events.append(Unlaunched(container.id, now_s))
+        elif settled and listed.queued:
+            queued.append(container.id)
+    if queued:
+        events.append(NodeManagerQueues(tuple(queued), now_s))
     events.extend(_unknown(listed.containers, containers, gone, now_s))
     return events
 

@@ -30,6 +30,8 @@ from sidecar.node.events import (
     Granted,
     KillAsked,
     KillOver,
+    Localized,
+    NodeManagerQueues,
     NodeManagerState,
     Physical,
     Retuned,
@@ -43,6 +45,7 @@ from sidecar.node.events import (
 )
 from sidecar.node.guaranteed_starts import GuaranteedStarts
 from sidecar.node.launches import Launches
+from sidecar.node.nm_queue import NmQueue
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.node_state import NodeState
@@ -65,6 +68,7 @@ class Node:
         self.guaranteed = GuaranteedStarts(self.room, self.endings, self.launches, policies)
         self.admission = Admission(self.room, self.endings, self.launches, self.guaranteed)
         self.orders = ProxyOrders(self.room, self.endings)
+        self.nm_queue = NmQueue(state, self.endings, self.orders)
         self.recovery = Recovery(state, self.endings, self.launches)
         self._handlers: dict[type[Any], Handler] = {
             Restored: self.recovery.restored,
@@ -84,6 +88,8 @@ class Node:
             Adopted: self.recovery.adopted,
             Doubtful: self.recovery.cleared_up,
             Unlaunched: self.recovery.unlaunched,
+            Localized: self.nm_queue.localized,
+            NodeManagerQueues: self.nm_queue.queues,
             Targeted: self.orders.targeted,
             Drain: self.orders.drain,
             Physical: self._physical,
@@ -116,7 +122,7 @@ class Node:
     def deadline_s(self) -> float | None:
         """Return when the machine wants a Tick at the latest."""
         state = self.state
-        wanted = (state.deadline_s(), state.sharing.deadline_s(), state.targets_until_s())
+        wanted = (state.deadline_s(), state.sharing.deadline_s(), state.targets_until_s(), self.nm_queue.deadline_s())
         return min((at_s for at_s in wanted if at_s is not None), default=None)
 
     # What is about the node and none of its containers
@@ -141,6 +147,7 @@ class Node:
     def _tick(self, event: Tick) -> None:
         now_s = event.now_s
         self.orders.tick(now_s)
+        self.nm_queue.tick(now_s)
         self.endings.give_up_expired(now_s)
         self.admission.tick(now_s)
         self.endings.forget_over(now_s)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -12,7 +13,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.process.logs import get_logger
 from sidecar.metrics import SidecarMetrics
-from sidecar.node.nm_reconcile import NmList, read_list
+from sidecar.node.nm_reconcile import NOT_LAUNCHED, QUEUED_PATH, NmList, read_list, read_queued
 
 log = get_logger(__name__)
 _STALLED_AFTER: Final = 3
@@ -54,7 +55,17 @@ class NodeManagerRest:
             self._failed(error)
             return None
         self.answers, self.why, self._failures = True, "", 0
+        if any(row.state == NOT_LAUNCHED for row in listed.containers):
+            listed = replace(listed, queued=await self._queued())
         return listed
+
+    async def _queued(self) -> int:
+        """Return how many containers stand in the NodeManager's own queue; 0 when its metrics cannot be read."""
+        try:
+            return read_queued(await self._client.get(self.url + QUEUED_PATH))
+        except (QuicksilverError, ValueError) as error:
+            log.debug("the NodeManager's metrics cannot be read", why=str(error))
+            return 0
 
     async def close(self) -> None:
         """Close the connection."""

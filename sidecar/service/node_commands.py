@@ -99,10 +99,15 @@ class NodeCommands:
             poll_s=settings.kill_poll_s,
             wait_s=settings.kill_wait_s,
             localizing_s=settings.kill_localizing_wait_s,
+            localized=lambda: self._is_localized(command.container_id),
         )
         if gone:
             self._metrics.room_s.observe(time.monotonic() - begun_s)
         self._gates.queue.put(KillOver(command.container_id, gone, text, time.time()))
+
+    def _is_localized(self, container_id: str) -> bool:
+        container = self._node.state.containers.get(container_id)
+        return container is not None and container.localized
 
     def _settled(self, command: Settled) -> None:
         self._gates.settle(command.container_id)

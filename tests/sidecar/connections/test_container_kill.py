@@ -54,6 +54,23 @@ def test_what_is_never_localized_is_stopped_in_the_end() -> None:
     assert manager.stopped_as == [LOCALIZING]
 
 
+def test_what_is_known_to_be_localized_is_stopped_at_once() -> None:
+    """The status says SCHEDULED, but the NodeManager's list says that the container stands in its queue."""
+    manager = Manager(LOCALIZING)
+    asked: list[str] = []
+
+    async def call(method: str, body: bytes) -> Response | Failure | None:
+        asked.append(method)
+        return await manager.call(method, body)
+
+    job = stop_and_see_gone(
+        cid(1), call, poll_s=0.001, wait_s=60.0, localizing_s=60.0, localized=lambda: len(asked) >= 2
+    )
+    assert asyncio.run(job) == (True, "")
+    assert manager.stopped_as == [LOCALIZING]
+    assert asked.index("stopContainers") == 2
+
+
 @pytest.mark.parametrize("state", [RUNNING, (y.C_RUNNING, None)], ids=["running", "a NodeManager that does not say"])
 def test_what_runs_is_stopped_at_once(state: tuple[int, int | None]) -> None:
     manager = Manager(state)
