@@ -9,7 +9,6 @@ his own, and neither waiting nor killing others helps him.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -22,7 +21,6 @@ _STALL_RANGE: Final = 2.0
 """A stall squeezes below so many times the reserve."""
 _EXCESS: Final = 0.05
 """So much above its allocation a container is not held to have taken too much: shared pages count in each process."""
-_RECLAIM_S: Final = 10.0
 _ALARM_S: Final = 60.0
 
 
@@ -53,8 +51,6 @@ class GuardRules:
     """Time between two kills, for the memory to come back."""
     kill_wait_s: float = 10.0
     """A killed container that is still there holds up the next kill until then."""
-    reclaim: bool = False
-    """Whether memory of shrunk containers can be pushed out (cgroup v2, and swap that is free)."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.last_resort_mb <= self.reserve_mb:
@@ -124,15 +120,6 @@ class Squeeze:
 
 
 @dataclass(frozen=True, slots=True)
-class Reclaim:
-    """Push so much memory of a shrunk container out."""
-
-    container_id: str
-    mb: int
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
 class Kill:
     """Stop a queueable container, as preempted."""
 
@@ -147,7 +134,7 @@ class Alarm:
     why: str
 
 
-GuardCommand = Squeeze | Reclaim | Kill | Alarm
+GuardCommand = Squeeze | Kill | Alarm
 
 
 def rules_for(total_mb: int, reserve_mb: int) -> GuardRules:
@@ -176,7 +163,6 @@ class MemoryGuard:
         self._killed: dict[str, float] = {}
         """Victims that are still there, and when they were chosen."""
         self._last_kill_s: float | None = None
-        self._reclaimed: dict[str, float] = {}
         self._alarmed_s: float | None = None
 
     @property
@@ -192,11 +178,8 @@ class MemoryGuard:
         self._tick(event)
         there = {c.container_id for c in event.containers}
         self._killed = {cid: at_s for cid, at_s in self._killed.items() if cid in there}
-        self._reclaimed = {cid: at_s for cid, at_s in self._reclaimed.items() if cid in there}
         critical = self._critical(event)
         out = self._settle_level(event, critical or self._shortage(event), bool(critical))
-        if self.squeezed:
-            out += self._reclaim(event)
         if critical:
             return out + self._last_resort(event, critical)
         self._alarmed_s = None
@@ -258,22 +241,6 @@ class MemoryGuard:
         if self._calm_since_s is None:
             self._calm_since_s = self._clock_s
         return self._clock_s - self._calm_since_s >= rules.calm_s
-
-    # Squeezed
-
-    def _reclaim(self, event: Memory) -> Iterable[Reclaim]:
-        """Ask shrunk containers, the largest first, for what is short."""
-        short_mb = int(self.rules.reserve_mb * _CALM) - event.free_mb
-        if not self.rules.reclaim or short_mb <= 0:
-            return
-        for held in sorted(event.containers, key=lambda c: (-c.holds_mb, c.container_id)):
-            last_s = self._reclaimed.get(held.container_id)
-            recent = last_s is not None and self._clock_s - last_s < _RECLAIM_S
-            if held.shrunk and not recent and held.holds_mb > 0 and short_mb > 0:
-                mb = min(short_mb, held.holds_mb)
-                short_mb -= mb
-                self._reclaimed[held.container_id] = self._clock_s
-                yield Reclaim(held.container_id, mb, self.why)
 
     # Critical
 

@@ -12,7 +12,7 @@ from typing import Final
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Squeezed
 from sidecar.memory.cgroup_fence import Fence, FenceLimits, default_daemon_cores, fence_mb
-from sidecar.memory.memory_guard import Alarm, GuardCommand, Held, Kill, Memory, MemoryGuard, Reclaim, Squeeze
+from sidecar.memory.memory_guard import Alarm, GuardCommand, Held, Kill, Memory, MemoryGuard, Squeeze
 from sidecar.memory.pressure import Gauge, group_memory
 from sidecar.node.events import KillAsked
 from sidecar.node.phases import USING
@@ -117,9 +117,6 @@ class Monitor:
                 log.warning("memory is short" if command.on else "memory is sufficient again", why=command.why)
                 self._metrics.squeezed.set(command.on)
                 self.dispatcher.put(Squeezed(command.on, command.why, time.time()))
-            case Reclaim():
-                if self.resizing is not None:
-                    self.resizing.reclaim(command.container_id, command.mb)
             case Kill():
                 self._metrics.memory_kills.inc()
                 log.warning(

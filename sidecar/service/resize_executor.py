@@ -249,19 +249,6 @@ class ResizeExecutor:
                 return False
         return True
 
-    def reclaim(self, container_id: str, mb: int) -> None:
-        """Reclaim memory of a shrunk container, in MB, where the mechanism can."""
-        push = getattr(self.resizer, "reclaim", None)
-        if push is not None:
-            self._spawn(self._reclaim(container_id, lambda: push(container_id, mb)))
-
-    async def _reclaim(self, container_id: str, push: Callable[[], None]) -> None:
-        try:
-            await self._in_thread(push)
-        except ResizeRefusedError as error:
-            if not error.gone:
-                self._refused("reclaim", error)
-
     def _usage(self, container_id: str, *, memory: bool) -> Usage:
         """Measure a container; not its memory, where that can be left out and was measured before."""
         before, cpu_s = self.usages.get(container_id), getattr(self.resizer, "cpu_s", None)

@@ -15,7 +15,6 @@ from sidecar.memory.memory_guard import (
     Level,
     Memory,
     MemoryGuard,
-    Reclaim,
     Squeeze,
     rules_for,
 )
@@ -195,23 +194,6 @@ def test_guaranteed_foreign_and_masters_stay_and_it_is_said_loudly() -> None:
         (memory(60, 100, *others), [Alarm(why)]),
         (memory(61, 200, *others), []),
         (memory(62, 100, *others), [Alarm(why)]),  # a new emergency
-    )
-
-
-def test_shrunk_ones_are_reclaimed_before_anybody_dies() -> None:
-    rules = GuardRules(reserve_mb=512, last_resort_mb=128, reclaim=True)
-    big, small = held("big", shrunk=True, used_mb=200), held("small", shrunk=True, used_mb=90)
-    runs = held("runs", used_mb=450)
-    play(
-        MemoryGuard(rules),
-        (memory(0, 600, small, runs, big), []),
-        (
-            memory(0, 400, small, runs, big),
-            [Squeeze(True, LOW), Reclaim("big", 200, LOW), Reclaim("small", 40, LOW)],
-        ),
-        (memory(9, 400, small, runs, big), []),
-        (memory(10, 600, small, runs, big), [Reclaim("big", 40, LOW)]),
-        (memory(11, 640, small, runs, big), []),
     )
 
 

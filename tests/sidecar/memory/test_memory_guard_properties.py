@@ -7,9 +7,9 @@ from dataclasses import replace
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from sidecar.memory.memory_guard import Alarm, GuardRules, Held, Kill, Level, Memory, MemoryGuard, Reclaim, Squeeze
+from sidecar.memory.memory_guard import Alarm, GuardRules, Held, Kill, Level, Memory, MemoryGuard, Squeeze
 
-RULES = GuardRules(reserve_mb=512, last_resort_mb=128, settle_s=3, kill_wait_s=8, stall_wait_s=4, reclaim=True)
+RULES = GuardRules(reserve_mb=512, last_resort_mb=128, settle_s=3, kill_wait_s=8, stall_wait_s=4)
 HELD = st.builds(
     Held,
     container_id=st.just(""),
@@ -81,9 +81,6 @@ class Node(RuleBasedStateMachine):
                 case Squeeze(on):
                     assert on is (before is Level.OK), "told twice"
                     self.squeezed_at.append((on, self.now_s))
-                case Reclaim(container_id, mb):
-                    assert self.there[container_id].shrunk
-                    assert 0 < mb <= self.there[container_id].holds_mb
                 case Alarm():
                     assert self.guard.level is Level.CRITICAL
 
