@@ -1,4 +1,4 @@
-"""The REST route that tells how good expected durations were."""
+"""The REST route of errors of expected durations."""
 
 from __future__ import annotations
 

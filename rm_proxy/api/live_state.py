@@ -92,7 +92,7 @@ class LiveState:
             mode=coordinator.mode(view) if view else "active",
             mode_reason=coordinator.why_bypass(app_id)
             if view
-            else "the ResourceManager's REST has not told about it yet: all is guaranteed",
+            else "the ResourceManager's REST has not reported it yet: all is guaranteed",
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),

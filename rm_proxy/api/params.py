@@ -12,7 +12,7 @@ from quicksilver.common.http.rest_errors import ApiError
 from rm_proxy.store.writer import StoreUnavailableError
 
 R = TypeVar("R")
-Limit = Annotated[int, Query(ge=1, le=1000, description="The most items of the answer.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Items of the answer at most.")]
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="Items to skip.")]
 AppId = Annotated[str, Path(max_length=100, description="An application id, e.g. application_1700000000000_0001.")]
 QueueName = Annotated[str, Path(max_length=500, description="A YARN queue: its full path, e.g. root.batch.")]

@@ -1,4 +1,4 @@
-"""YARN's queues as the REST API tells of them: the ResourceManager's figures, and the queueable containers beside."""
+"""YARN's queues for the REST API: the ResourceManager's figures, with those of queueable containers."""
 
 from __future__ import annotations
 

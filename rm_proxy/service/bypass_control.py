@@ -1,4 +1,4 @@
-"""Bypass around the machines: faults counted, lateness measured, turns told, orders kept across restarts."""
+"""Bypass around the coordinator's error budget: counts faults, measures lateness, logs changes, stores orders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rm_proxy.views.models import BypassInfo
 MEASURE_S: Final = 0.25
 """How often lateness is measured."""
 PATH: Final = "proxy.bypass"
-"""What an order is called among the changes of settings."""
+"""Path of an order among the changes of settings."""
 _MANY: Final = 1_000
 log = get_logger(__name__)
 
@@ -51,7 +51,7 @@ class BypassControl:
         self._coordinator.budget.note(kind, app_id, time.time())
 
     def loop_fault(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Log what nobody caught, and count it; but not what REST made of what came from outside."""
+        """Log an uncaught exception and count it as a fault, unless a caller's bytes caused it in a REST connection."""
         log.error("a fault in the event loop", what=context.get("message"), exc_info=context.get("exception"))
         if not isinstance(context.get("protocol"), PatientProtocol):
             self.fault(FaultKind.INTERNAL, "")
@@ -76,7 +76,7 @@ class BypassControl:
     # Turns
 
     def turned(self, turned: Turned) -> None:
-        """Tell that somebody went to bypass, or came back."""
+        """Log and record that an application, or all of them, entered bypass or left it."""
         who = {"application": turned.app_id} if turned.app_id else {"applications": "all"}
         if turned.phase is Phase.BYPASS:
             log.error("bypass: nothing new becomes queueable", why=turned.why, **who)
@@ -99,7 +99,7 @@ class BypassControl:
         self._metrics.bypassed.set(len(budget.apps))
 
     def problems(self) -> list[str]:
-        """Return what `quicksilver health` is to tell."""
+        """Return what bypass adds to the problems of `quicksilver health`."""
         budget = self._coordinator.budget
         remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
         found = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
@@ -108,13 +108,13 @@ class BypassControl:
     # Orders
 
     def info(self) -> BypassInfo:
-        """Return who is in bypass, and why."""
+        """Return the order, the phase, and the applications in bypass with the reasons."""
         budget = self._coordinator.budget
         apps = dict(list(budget.apps.items())[:_MANY])
         return BypassInfo(order=budget.order, phase=budget.phase.value, why=budget.why, applications=apps)
 
     def order(self, order: Order, who: str) -> BypassInfo:
-        """Take an admin's order, and keep it."""
+        """Handle an admin's order, and store it."""
         self._ordered = True
         before = self._coordinator.budget.order
         self._record(who, f"{PATH}.order", before, order)
@@ -131,12 +131,12 @@ class BypassControl:
     # Learner: the last order of an earlier run
 
     def restore(self, kept: tuple[Order, ...]) -> None:
-        """Take in the last order, unless another one came meanwhile."""
+        """Apply the last order before the restart, unless another one came meanwhile."""
         if kept and not self._ordered and kept[0] != self._coordinator.budget.order:
-            log.warning("bypass was ordered before the restart and holds still", order=kept[0])
+            log.warning("bypass, ordered before the restart, is still in effect", order=kept[0])
             self._coordinator.bypass(kept[0], time.time())
 
-    def changed(self, most: int, now_s: float) -> Iterable[Row]:
+    def changed(self, limit: int, now_s: float) -> Iterable[Row]:
         """Return nothing: orders are written when they are given."""
         return ()
 

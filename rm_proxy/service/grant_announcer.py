@@ -35,10 +35,10 @@ class Sender(Protocol):
 class GrantAnnouncer:
     """Takes messages for nodes and posts them in tasks, in order per node.
 
-    url_of: where a node's sidecar listens, None while it is not known.
+    url_of: returns the URL of a node's sidecar, None while it is unknown.
     failed: called with a node and the message that could not be delivered.
     sender: the way to the sidecars; it is closed with the announcer.
-    most: how many messages are on their way at once; limit: nodes for which one waits, beyond them they are dropped.
+    parallel: messages on their way at once; limit: nodes with a waiting message, beyond which messages are dropped.
     """
 
     def __init__(
@@ -48,20 +48,20 @@ class GrantAnnouncer:
         failed: Callable[[str, Grants], None],
         sender: Sender,
         *,
-        most: int,
+        parallel: int,
         limit: int,
     ) -> None:
         self._metrics, self._url_of, self._failed, self._sender = metrics, url_of, failed, sender
-        self._most, self._limit = most, limit
+        self._parallel, self._limit = parallel, limit
         self._ready: OrderedDict[str, Grants] = OrderedDict()
-        """Of nodes to which nothing is on its way."""
+        """Waiting messages of nodes to which none is on its way."""
         self._next: dict[str, Grants] = {}
-        """Of the others."""
+        """Waiting messages of the other nodes."""
         self._posting: dict[str, asyncio.Task[None]] = {}
         self._closed = False
 
     def send(self, node_id: str, message: Grants) -> None:
-        """Queue a message; what waits for the same node is sent together with it."""
+        """Queue a message; it is merged with one that waits for the same node."""
         waiting = self._next if node_id in self._posting else self._ready
         known = waiting.get(node_id)
         if known is not None:
@@ -75,7 +75,7 @@ class GrantAnnouncer:
             self._go_on()
 
     async def close(self) -> None:
-        """Give up what is on its way, and close all connections; what still waits is dropped."""
+        """Cut off messages on their way, drop waiting ones, and close all connections."""
         self._closed = True
         self._ready.clear()
         self._next.clear()
@@ -86,7 +86,7 @@ class GrantAnnouncer:
         await self._sender.close()
 
     def _go_on(self) -> None:
-        while self._ready and len(self._posting) < self._most:
+        while self._ready and len(self._posting) < self._parallel:
             node_id, message = self._ready.popitem(last=False)
             self._posting[node_id] = asyncio.get_running_loop().create_task(self._post(node_id, message))
 

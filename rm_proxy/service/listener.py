@@ -23,15 +23,15 @@ from quicksilver.common.process.logs import get_logger
 log = get_logger(__name__)
 _BACKLOG: Final = 4096
 _PAUSE_S: Final = 0.05
-"""Between two looks that are asked for."""
+"""Between two checks on request."""
 _CLOSED_FACTOR: Final = 0.2
-"""How much sooner the next look comes while it is shut."""
+"""Share of the usual time after which the next check comes while the socket is shut."""
 
 
 class Listener:
-    """Opens and shuts one bound socket; `on_turn` is told each time, with whether it is open now.
+    """Opens and shuts one bound socket; `on_change` gets each time whether it is open now.
 
-    every_s: between two looks at an open port; timeout_s: of a look. A port that answers neither way changes nothing.
+    every_s: between two checks of an open port; timeout_s: of a check. A port that answers neither way changes nothing.
     For uvloop: asyncio's own loop leaves a connection open that it accepts just as the server is closed (Python 3.11).
     """
 
@@ -40,46 +40,46 @@ class Listener:
         sock: socket.socket,
         upstream: Address,
         serve: Callable[[], asyncio.BaseProtocol],
-        on_turn: Callable[[bool], None],
+        on_change: Callable[[bool], None],
         *,
         every_s: float,
         timeout_s: float,
     ) -> None:
         self.open = False
-        self._sock, self._upstream, self._serve, self._on_turn = sock, upstream, serve, on_turn
+        self._sock, self._upstream, self._serve, self._on_change = sock, upstream, serve, on_change
         self._every_s, self._timeout_s = every_s, timeout_s
         self._soon = asyncio.Event()
         self._server: asyncio.Server | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._checking: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Look once, then keep looking."""
+        """Check once, then go on checking."""
         if await self._accepts():
             await self._open()
         else:
             self._shut()
-            self._on_turn(False)
-        self._looking = asyncio.get_running_loop().create_task(self._keep_looking(), name="listener")
+            self._on_change(False)
+        self._checking = asyncio.get_running_loop().create_task(self._keep_checking(), name="listener")
 
     def close(self) -> None:
-        """Stop looking and serving; who keeps a copy of the socket goes on listening, if it did."""
-        if self._looking is not None:
-            self._looking.cancel()
+        """Stop checking and serving; a process with a copy of the socket goes on listening, if it did."""
+        if self._checking is not None:
+            self._checking.cancel()
         if self._server is not None:
             self._server.close()
         self._sock.close()
 
-    def look_soon(self) -> None:
-        """Look at once: a connection to the ResourceManager ended."""
+    def check_soon(self) -> None:
+        """Check at once: a connection to the ResourceManager ended."""
         self._soon.set()
 
     def refused(self) -> None:
         """Shut: the ResourceManager has just refused a connection."""
         if self.open:
             self._shut()
-            self._on_turn(False)
+            self._on_change(False)
 
-    async def _keep_looking(self) -> None:
+    async def _keep_checking(self) -> None:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._every_s if self.open else self._every_s * _CLOSED_FACTOR):
@@ -93,7 +93,7 @@ class Listener:
             await asyncio.sleep(_PAUSE_S)
 
     async def _accepts(self) -> bool | None:
-        """Tell whether the ResourceManager accepts connections; None when it neither does nor refuses."""
+        """Return whether the ResourceManager accepts connections; None when it neither accepts nor refuses."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 _, writer = await asyncio.open_connection(self._upstream.host, self._upstream.port)
@@ -108,7 +108,7 @@ class Listener:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._serve, sock=self._sock.dup(), backlog=_BACKLOG)
         self.open = True
-        self._on_turn(True)
+        self._on_change(True)
 
     def _shut(self) -> None:
         self.open = False

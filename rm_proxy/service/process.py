@@ -20,7 +20,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.service.server import Proxy
 
 SWITCH_S: Final = 0.0005
-"""How long a thread (store, YARN's REST) may keep the interpreter from the event loop; Python's default is 5 ms."""
+"""Time for which another thread may hold the interpreter lock; Python's default is 5 ms."""
 SCHEDULER_SOCKET: Final = "proxy-scheduler"
 """The names under which the proxy's sockets are kept while it restarts."""
 REST_SOCKET: Final = "proxy-rest"

@@ -1,4 +1,4 @@
-"""The proxy's settings while it runs: read anew, changed by windows, each change recorded, sidecars asked to follow."""
+"""Settings of the running proxy: reads them anew, records each change, and has sidecars do the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CALLS: Final = 16
 
 
 class ProxyReloader:
-    """Takes settings over into the coordinator, and asks sidecars for the same."""
+    """Applies settings to the coordinator, and asks sidecars to read theirs."""
 
     def __init__(
         self,

@@ -107,7 +107,7 @@ class Proxy:
             self._url_of,
             self._undelivered,
             AsyncRestClient(timeout_s=settings.announce_timeout_s, credentials=self.security.credentials(Role.PROXY)),
-            most=settings.announce_workers,
+            parallel=settings.announce_workers,
             limit=settings.announce_queue,
         )
 

@@ -1,4 +1,4 @@
-"""The proxy's memory beyond its own life: attempts, written down as they change, and read by the next process."""
+"""Journals attempts as they change, and restores them after a restart of the proxy."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ log = get_logger(__name__)
 
 
 class StateJournal:
-    """Between the coordinator and the file."""
+    """Connects the coordinator with the journal's file."""
 
     def __init__(self, path: Path, coordinator: Coordinator, metrics: ProxyMetrics) -> None:
         self._coordinator, self._metrics = coordinator, metrics
         self.journal = AttemptJournal(path, metrics)
 
     def recall(self, now_s: float) -> None:
-        """Take over what an earlier process left. Raises QuicksilverError when the file cannot be used."""
+        """Restore the attempts of the process before. Raises QuicksilverError when the file cannot be used."""
         for attempt_id, kept in self.journal.open().items():
             try:
                 self._coordinator.takeover.restore(attempt_id, kept)
             except (KeyError, TypeError, ValueError) as error:
-                log.error("an application cannot be taken over", attempt=attempt_id, why=repr(error))
+                log.error("an application cannot be restored", attempt=attempt_id, why=repr(error))
         count = len(self._coordinator.attempts)
         self._metrics.taken_over.set(count)
         if count:
-            log.info("going on with the applications of an earlier process", attempts=count)
+            log.info("continuing with the applications of the process before", attempts=count)
         self.journal.compact(self._coordinator.takeover.whole_notes(), now_s)
 
     def keep(self, attempt_id: str, note: Note) -> None:
-        """Write a note down."""
+        """Write one note."""
         self.journal.write(attempt_id, note)
 
     def keep_all(self) -> None:
-        """Write down what changed of any attempt."""
+        """Write what changed of all attempts."""
         for attempt_id, note in self._coordinator.takeover.notes():
             self.journal.write(attempt_id, note)
 
     def keep_touched(self) -> None:
-        """Write down what changed of the attempts to which something happened at the nodes."""
+        """Write what changed of the attempts that reports of nodes concerned."""
         for attempt_id, note in self._coordinator.takeover.touched_notes():
             self.journal.write(attempt_id, note)
 
@@ -60,12 +60,12 @@ class StateJournal:
             log.warning("an application master has to register anew, after a fault of the proxy", attempt=attempt_id)
 
     def round(self, now_s: float) -> None:
-        """Write down what changed, and the file anew when it is time."""
+        """Write what changed, and rewrite the file when it is due."""
         self.keep_all()
         if self.journal.due(now_s):
             self.journal.compact(self._coordinator.takeover.whole_notes(), now_s)
 
     def close(self) -> None:
-        """End the file in order."""
+        """Close the file in order."""
         self.keep_all()
         self.journal.close()

@@ -49,7 +49,7 @@ class Upstream:
             sock,
             self.address,
             serve,
-            self._turned,
+            self._changed,
             every_s=self._settings.rm_probe_s,
             timeout_s=self._settings.connect_timeout_s,
         )
@@ -63,7 +63,7 @@ class Upstream:
     def lost(self) -> None:
         """Check at once whether the ResourceManager is still there, since it closed a connection."""
         if self._listener is not None:
-            self._listener.look_soon()
+            self._listener.check_soon()
 
     def failed(self, error: OSError) -> None:
         """Log an unreachable ResourceManager once, and refuse application masters if it refuses them."""
@@ -87,7 +87,7 @@ class Upstream:
             log.info("the ResourceManager's scheduler is reachable again", upstream=str(self.address))
             self.down = None
 
-    def _turned(self, is_open: bool) -> None:
+    def _changed(self, is_open: bool) -> None:
         """Follow the ResourceManager: application masters are let in while it is there, and active."""
         self._metrics.active.set(is_open)
         if is_open:

@@ -25,7 +25,7 @@ from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
 T = TypeVar("T")
 log = get_logger(__name__)
 SEEN_EVERY_S: Final = 60.0
-"""How often the store is told that a node of which nothing changed is still there."""
+"""Seconds between two records of a node that did not change."""
 UNKNOWN_S: Final = 180.0
 """A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
@@ -53,7 +53,7 @@ class YarnPoller:
         self._looking_up: dict[str, asyncio.Task[None]] = {}
         self._rereading: asyncio.Task[None] | None = None
         self._recorded: dict[str, tuple[object, float]] = {}
-        """By node: what the store was told of it, and when."""
+        """By node: what was recorded of it, and when."""
         self._closed = False
         self._unknown_since_s: dict[str, float] = {}
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
@@ -88,7 +88,7 @@ class YarnPoller:
         await asyncio.gather(self.nodes(), self.apps(), self.queues())
 
     async def _until_closed(self, job: Callable[[], Awaitable[None]]) -> None:
-        """Run a job; one that `close` cut off has not failed, as the scheduler would tell."""
+        """Run a job; one that `close` cut off is no failure, which the scheduler would log."""
         try:
             await job()
         except asyncio.CancelledError:
@@ -125,12 +125,12 @@ class YarnPoller:
         if nodes is not None:
             now_s = time.time()
             self._coordinator.yarn_nodes(nodes, now_s)
-            self._recorded = {n: told for n, told in self._recorded.items() if n in self._coordinator.nodes}
+            self._recorded = {n: seen for n, seen in self._recorded.items() if n in self._coordinator.nodes}
             for node in self._coordinator.nodes.values():
                 self._record(node, now_s)
 
     def _record(self, node: Node, now_s: float) -> None:
-        """Keep that a node is there: when something of it changed, else now and then."""
+        """Record a node: at once when it changed, else every SEEN_EVERY_S."""
         view = node.view
         seen = view.host, view.rack, view.label, view.capacity
         known = self._recorded.get(node.id)
@@ -184,7 +184,7 @@ class YarnPoller:
         return (await self._lookup.app(app_id),)
 
     def _found(self, app_id: str, record: AppRecord | None) -> None:
-        """Take in what YARN says of an application; one unknown for UNKNOWN_S did not outlive a restart."""
+        """Handle YARN's answer about an application; one unknown for UNKNOWN_S did not survive a restart of YARN."""
         if record is not None:
             self._unknown_since_s.pop(app_id, None)
             self._known(record)

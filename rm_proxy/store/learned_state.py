@@ -1,4 +1,4 @@
-"""What a machine learnt, kept in the store between runs of the proxy: read once in a thread, written when it changed.
+"""What parts of the proxy learnt, stored between its runs: read once in a thread, written when it changed.
 
 Nothing is written before what was kept is read, since rows are absolute and would replace it. While the store is out
 the machine goes without; reading is tried again.
@@ -24,17 +24,17 @@ L = TypeVar("L", bound=Sized, contravariant=True)
 
 
 class Learner(Protocol[L]):
-    """A machine that learns."""
+    """A part that learns."""
 
     def restore(self, kept: L) -> None:
-        """Take in what was kept."""
+        """Apply what was stored."""
 
-    def changed(self, most: int, now_s: float) -> Iterable[Row]:
-        """Return rows of what changed since they were returned last, at most so many."""
+    def changed(self, limit: int, now_s: float) -> Iterable[Row]:
+        """Return rows of what changed since the last call, at most `limit`."""
 
 
 class LearnedState(Generic[K]):
-    """Between a machine and the store; called in the event loop, never waits.
+    """Connects a part that learns with the store; called in the event loop, never waits.
 
     what: for the log; ready: whether the store has its tables; read: reads what was kept, in `thread`; keep: takes a
     row for the store.
@@ -57,7 +57,7 @@ class LearnedState(Generic[K]):
         self._next_s = 0.0
 
     def round(self, now_s: float) -> None:
-        """Do what is due: take in what was read, read again, or write what changed."""
+        """Do what is due: apply what was read, read again, or write what changed."""
         if self._loaded:
             if now_s >= self._next_s:
                 self._next_s = now_s + WRITE_EVERY_S

@@ -1,4 +1,4 @@
-"""Keeps what was decided: a bounded queue and one thread that writes batches to the store.
+"""Writes records to the store: a bounded queue, and one thread that writes batches.
 
 Scheduling never waits for the store. A row that finds the queue full is dropped and counted; while the store fails, its
 rows wait in the queue, the outage is logged once, and writing goes on when the store comes back.
@@ -143,7 +143,7 @@ class Writer:
         return True
 
     def close(self, timeout_s: float = 5.0) -> None:
-        """Write what waits, for at most `timeout_s`; what is left then is counted as dropped and logged."""
+        """Write the waiting rows within `timeout_s`; the rest is counted as dropped and logged."""
         self._deadline = time.monotonic() + timeout_s
         self._stop.set()
         if self._thread.ident is not None:
@@ -223,9 +223,9 @@ class Writer:
         return True
 
     def _give_up(self, rows: list[Row]) -> None:
-        """Go on without a batch that fails for no reason of the store's."""
+        """Drop a batch whose writing fails again and again, though the store works."""
         self._metrics.store_dropped.labels("fault").inc(len(rows))
-        log.error("rows were not written to the store, again and again a fault came of them", rows=len(rows))
+        log.error("rows were not written to the store: each attempt raised a fault", rows=len(rows))
         for _ in rows:
             self._queue.task_done()
 

@@ -148,7 +148,7 @@ def test_garbage_on_both_ports_disturbs_nothing(cluster: Cluster, stack: LocalDa
     assert metric(stack, "quicksilver_proxy_protocol_errors_total") >= 4
     log = stack.log("proxy").read_text()
     assert "looks like HTTP" in log
-    assert log.count("bytes out of form") == 1  # the others within a minute are counted
+    assert log.count("malformed bytes") == 1  # the others within a minute are counted
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class Sidecars:
         def failed(node_id: str, message: Grants) -> None:
             self.failed.append((node_id, list(message.drop)))
 
-        return GrantAnnouncer(self.metrics, url_of, failed, self, **({"most": 4, "limit": 8} | settings))
+        return GrantAnnouncer(self.metrics, url_of, failed, self, **({"parallel": 4, "limit": 8} | settings))
 
     async def post(self, url: str, body: BaseModel) -> None:
         assert self.open and url.endswith("/v1/grants") and isinstance(body, Grants)
@@ -104,7 +104,7 @@ def test_what_waits_for_a_node_goes_together() -> None:
 
 def test_only_so_many_are_on_their_way_and_only_so_many_wait() -> None:
     async def play(sidecars: Sidecars) -> None:
-        announcer = sidecars.announcer(most=2, limit=3)
+        announcer = sidecars.announcer(parallel=2, limit=3)
         for number in range(7):
             announcer.send(f"n{number}", grants(str(number)))
         assert sidecars.count("dropped") == 2

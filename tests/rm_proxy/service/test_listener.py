@@ -60,7 +60,7 @@ def test_it_follows_the_port_behind() -> None:
         assert await lets_in(here)
         for _ in range(2):
             behind.close()
-            listener.look_soon()
+            listener.check_soon()
 
             async def shut() -> bool:
                 return not await lets_in(here)
