@@ -70,7 +70,7 @@ _SIDECAR = """
 import sys, time
 from pathlib import Path
 from sidecar.resizer.base import Leader
-from sidecar.resizer.docker import DockerResizer
+from sidecar.resizer.docker.resizer import DockerResizer
 url, records, cid, pid = sys.argv[1:]
 resizer = DockerResizer(url, Path(records))
 resizer.attach(cid, Leader(int(pid), 0.0))
