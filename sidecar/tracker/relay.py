@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from hadoop_rpc.connection import Call, ClientConnection, ConnectionContext, Opaque, SaslFrame, ServerConnection
@@ -109,6 +110,27 @@ TrackerEvent = FromNode | FromRm
 TrackerCommand = ToNode | ToRm | Registered | Resized | PassesThrough | Garbage
 
 
+class RelayState(Enum):
+    """What a connection is in."""
+
+    LOGIN = "login"
+    """The handshake passes as it is."""
+    REWRITING = "rewriting"
+    """Sizes and types of containers are rewritten."""
+    PASSING = "passing"
+    """Bytes pass unread: another protocol, or signed or encrypted."""
+    BROKEN = "broken"
+    """A side broke the protocol; both sides are to be closed."""
+
+
+TRANSITIONS: Final = {
+    RelayState.LOGIN: {RelayState.REWRITING, RelayState.PASSING, RelayState.BROKEN},
+    RelayState.REWRITING: {RelayState.PASSING, RelayState.BROKEN},
+    RelayState.PASSING: {RelayState.BROKEN},
+    RelayState.BROKEN: set[RelayState](),
+}
+
+
 class TrackerRelay:
     """One connection; `handle(event)` is the only way in. After `Garbage` both sides are to be closed.
 
@@ -119,23 +141,25 @@ class TrackerRelay:
     def __init__(
         self, extra: Size, mark_guaranteed: bool = True, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES
     ) -> None:
-        self.opened = False
-        """Whether the handshake is over."""
+        self.state = RelayState.LOGIN
         self._extra, self._mark = extra, mark_guaranteed
         self._server = ServerConnection(max_frame_bytes)
         self._client = ClientConnection(max_frame_bytes)
-        self._opaque = False
-        self._broken = False
         self._asked: dict[int, tuple[str, Size]] = {}
         """Calls whose answers may tell the node's size: their method, and what ran on the node."""
-        self._told: Size | None = None
-        """The last size that was noted, so that a repeated one is not."""
+        self._reported: Size | None = None
+        """The last size that was reported, so that a repeated one is not."""
         self._out: list[TrackerCommand] = []
+
+    @property
+    def opened(self) -> bool:
+        """Whether the handshake is over."""
+        return self.state is not RelayState.LOGIN
 
     def handle(self, event: TrackerEvent) -> list[TrackerCommand]:
         """Handle bytes of one side; return the commands, in order."""
         self._out = []
-        if self._broken:
+        if self.state is RelayState.BROKEN:
             return self._out
         side = "NodeManager" if isinstance(event, FromNode) else "ResourceManager"
         try:
@@ -146,7 +170,7 @@ class TrackerRelay:
                 for answered in self._client.receive_data(event.data):
                     self._rm_said(answered)
         except RemoteProtocolError as error:
-            self._broken = True
+            self._enter(RelayState.BROKEN)
             self._out.append(Garbage(side, str(error)))
         return self._out
 
@@ -158,12 +182,13 @@ class TrackerRelay:
             return
         raw = event.raw
         if isinstance(event, ConnectionContext):
-            self.opened = True
             if event.protocol != TRACKER_PROTOCOL:
                 self._pass_through(f"the protocol is {event.protocol or 'not named'}", encrypted=False)
+            elif self.state is RelayState.LOGIN:
+                self._enter(RelayState.REWRITING)
         elif isinstance(event, SaslFrame):
             self._watch(event)
-        elif isinstance(event, Call) and not self._opaque:
+        elif isinstance(event, Call) and self.state is not RelayState.PASSING:
             raw = self._called(event)
         self._out.append(ToRm(raw))
 
@@ -229,21 +254,26 @@ class TrackerRelay:
         given = _size(answer.resource)
         wanted = given + self._extra
         kept = _larger(wanted, running)
-        if self._told != kept:
-            self._told = kept
+        if self._reported != kept:
+            self._reported = kept
             self._out.append(Resized(kept, given, held=kept != wanted))
         _resize(answer.resource, kept)
         return replace_body(event, answer)
 
+    def _enter(self, state: RelayState) -> None:
+        if state is not self.state:
+            assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
+            self.state = state
+
     # Connections that cannot be read
 
     def _watch(self, event: SaslFrame) -> None:
-        """A login passes as it is, whoever it is for; a signed or encrypted connection shows by its first frame."""
-        if event.state == RpcSaslProto.WRAP and not self._opaque:
+        """A login passes as it is; a signed or encrypted connection shows by its first frame."""
+        if event.state == RpcSaslProto.WRAP and self.state is not RelayState.PASSING:
             self._pass_through("the connection is signed or encrypted", encrypted=True)
 
     def _pass_through(self, reason: str, *, encrypted: bool) -> None:
-        self.opened = self._opaque = True
+        self._enter(RelayState.PASSING)
         self._server.pass_through()
         self._client.pass_through()
         self._asked.clear()

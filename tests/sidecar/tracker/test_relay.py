@@ -14,9 +14,11 @@ from hadoop_rpc.protos import yarn_server_pb2 as s
 from sidecar.gate.events import Garbage, PassesThrough
 from sidecar.tracker.relay import (
     TRACKER_PROTOCOL,
+    TRANSITIONS,
     FromNode,
     FromRm,
     Registered,
+    RelayState,
     Resized,
     Size,
     ToNode,
@@ -299,3 +301,14 @@ def test_how_the_bytes_are_cut_does_not_matter(data: st.DataObject) -> None:
         sent += b"".join(c.data for c in relay.handle(FromNode(whole[start:end])) if isinstance(c, ToRm))
     once = b"".join(c.data for c in TrackerRelay(Size(0, 4)).handle(FromNode(whole)) if isinstance(c, ToRm))
     assert sent == once != whole
+
+
+def test_states_of_a_connection() -> None:
+    relay = TrackerRelay(Size(0, 4))
+    assert (relay.state, relay.opened) == (RelayState.LOGIN, False)
+    assert (Talk(relay).relay.state, relay.opened) == (RelayState.REWRITING, True)
+    relay.handle(FromRm(b"\xff" * 8))
+    assert relay.state is RelayState.BROKEN
+    other = Talk(TrackerRelay(Size(0, 4)), "org.apache.hadoop.ha.HAServiceProtocol").relay
+    assert other.state is RelayState.PASSING
+    assert set(TRANSITIONS) == set(RelayState)
