@@ -44,7 +44,7 @@ class Resources:
         return Resources(self.memory_mb - other.memory_mb, self.vcores - other.vcores)
 
     def fits(self, room: Resources) -> bool:
-        """Tell whether this amount is within `room` in both dimensions."""
+        """Return whether this amount is within `room` in both dimensions."""
         return self.memory_mb <= room.memory_mb and self.vcores <= room.vcores
 
 
@@ -170,7 +170,7 @@ class NodeView:
         return self.queued_s + self.remaining_s
 
     def has_room(self, resources: Resources) -> bool:
-        """Tell whether one more container of this size could start here now.
+        """Return whether one more container of this size could start here now.
 
         Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores.
         """
@@ -184,7 +184,7 @@ class NodeView:
         return used_g.vcores + used_q.vcores + resources.vcores <= capacity.vcores
 
     def within_limit(self, resources: Resources, used_q: Resources) -> bool:
-        """Tell whether a queueable container is within what the `police` policy leaves, beside those that use `used_q`.
+        """Return whether a container fits into what the `police` policy leaves, beside those that use `used_q`.
 
         Where containers share the cores memory alone counts, since nothing is killed for CPU there.
         """

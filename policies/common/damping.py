@@ -56,7 +56,7 @@ class Damped:
     changed_s: float = -math.inf
 
     def take(self, wanted: float | None, cfg: Damping, now_s: float) -> float | None:
-        """Take in what is wanted now and return what is in force.
+        """Follow the value wanted now and return the one in force.
 
         wanted: a finite figure, >= 0, or None; anything else raises ValueError.
         """

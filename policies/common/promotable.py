@@ -12,7 +12,7 @@ class Worth(PolicyConfig):
     """Settings of every policy that promotes."""
 
     min_ran_s: float = Field(0.0, ge=0, json_schema_extra={"source": "own"})
-    """A container is promoted once it has run for so long."""
+    """Minimum time that a container has run before it is promoted."""
     min_remaining_s: float = Field(10.0, ge=0, json_schema_extra={"source": "own"})
     """A container that is expected to be over sooner stays as it is: a promotion takes two heartbeats."""
 
@@ -23,7 +23,7 @@ def ran_s(running: ContainerView, now_s: float) -> float:
 
 
 def worth(running: ContainerView, cfg: Worth, now_s: float) -> bool:
-    """Tell whether a container runs, has done so for long enough and has enough left."""
+    """Return whether a container runs, has done so for long enough and has enough left."""
     if running.started_s is None or ran_s(running, now_s) < cfg.min_ran_s:
         return False
     return running.remaining_s >= cfg.min_remaining_s

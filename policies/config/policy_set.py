@@ -167,7 +167,7 @@ class Policies:
         return new
 
     def differs(self, other: Policies, slot: str) -> bool:
-        """Tell whether another set of policies has something else in a slot (see `policies.base.SLOTS`)."""
+        """Return whether another set of policies has something else in a slot (see `policies.base.SLOTS`)."""
         if slot == "route":
             mine, its = self.section, other.section
             same = (mine.queues, mine.retries_to_g) == (its.queues, its.retries_to_g)
@@ -184,7 +184,7 @@ class Policies:
         return self.for_app(AppView("", queue)).quotas
 
     def listed(self, queue: str) -> bool:
-        """Tell whether containers of this YARN queue may be queueable."""
+        """Return whether containers of this YARN queue may be queueable."""
         return self._listed(queue)
 
     def route(self, ask: Ask, rng: Random) -> Route:

@@ -173,7 +173,7 @@ class ModeRule(Section):
     """Percent of the applications, chosen by their ids: the same one always gets the same answer."""
 
     def takes(self, app_id: str) -> bool:
-        """Tell whether an application is in this rule's part; raising `percent` keeps those that were."""
+        """Return whether an application is in this rule's part; raising `percent` keeps those that were."""
         return _drawn(f"{self.mode} {' '.join(self.queue)} {app_id}") < self.percent
 
 
@@ -263,7 +263,7 @@ class Rollout(Section):
     """Name of the alternative (a key of policies.alternatives)."""
 
     def takes(self, app_id: str) -> bool:
-        """Tell whether an application is in this part; raising `percent` keeps those that were."""
+        """Return whether an application is in this part; raising `percent` keeps those that were."""
         return _drawn(f"rollout {self.use} {' '.join(self.queue)} {app_id}") < self.percent
 
 

@@ -16,7 +16,7 @@ class Span:
     ends_s: float
 
     def lasts(self, now_s: float) -> bool:
-        """Tell whether the window is open."""
+        """Return whether the window is open."""
         return self.begins_s <= now_s < self.ends_s
 
 

@@ -61,7 +61,7 @@ def slower(ran_ratios: Sequence[float], cfg: Apollo) -> float:
 
 
 def worth(left_s: float, best_s: float, cfg: Apollo) -> bool:
-    """Tell whether waiting `best_s` elsewhere gains enough on `left_s` here; whoever waits longer gains too."""
+    """Return whether waiting `best_s` elsewhere gains enough on `left_s` here; whoever waits longer gains too."""
     gain_s = left_s - best_s
     return gain_s > 0 and gain_s >= max(cfg.gain_s, cfg.gain_ratio * left_s)
 

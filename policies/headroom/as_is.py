@@ -1,4 +1,4 @@
-"""Tell the application the ResourceManager's own headroom."""
+"""Report the ResourceManager's own headroom to the application."""
 
 from __future__ import annotations
 

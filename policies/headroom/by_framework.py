@@ -1,4 +1,4 @@
-"""Tell each framework the headroom that keeps its own planning sound beside queueable containers.
+"""Report to each framework the headroom that keeps its own planning sound beside queueable containers.
 
 MapReduce adds headroom to what it holds, and starts reduces by the sum: queueable maps would count twice, so they are
 taken off. Tez kills its own tasks when its most urgent ask does not fit the headroom: it sees at least that ask while a

@@ -36,7 +36,7 @@ def spread_s(node: NodeView) -> float:
 
 
 def admits(node: NodeView, resources: Resources) -> bool:
-    """Tell whether the node takes one more: below its slots and within its memory, which a shrunk container keeps.
+    """Return whether the node takes one more: below its slots and within its memory, which a shrunk container keeps.
 
     A node whose sidecar tells no slots takes what starts at once.
     """

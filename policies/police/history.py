@@ -18,11 +18,11 @@ class HistoricalUse(PolicyConfig):
     horizon_s: float = Field(900.0, ge=0, le=14_400, json_schema_extra={"source": "own; Mercury §4.3: a given period"})
     """How far ahead the use by guaranteed containers is predicted; about as long as queueable tasks run."""
     recent_s: float = Field(300.0, ge=0, le=3600, json_schema_extra={"source": "own"})
-    """The highest use of so long counts, too."""
+    """Window whose peak usage is also taken into account."""
     peak_ratio: float = Field(0.5, ge=0, le=1, json_schema_extra={"source": "own"})
     """What was usual: 0 the mean of that quarter of an hour in the weeks before, 1 its peak, between them a mix."""
     min_weeks: int = Field(1, ge=1, json_schema_extra={"unit": "weeks", "source": "own"})
-    """A quarter of an hour that was seen in fewer weeks tells nothing."""
+    """A quarter of an hour seen in fewer weeks is left out of account."""
     margin_ratio: float = Field(0.05, ge=0, le=1, json_schema_extra={"source": "own"})
     """Part of the node that is kept free beyond the prediction."""
     damping: Damping = Field(

@@ -18,7 +18,7 @@ class WhenRoom(Worth):
     """Settings of when_room."""
 
     min_ran_s: float = Field(5.0, ge=0, json_schema_extra={"source": "own"})
-    """A container is promoted once it has run for so long: there is work to lose."""
+    """Minimum time that a container has run before it is promoted: there is work to lose then."""
     up_to: Literal["capacity", "max_capacity"] = Field(
         "max_capacity", json_schema_extra={"unit": "share of the YARN queue", "source": "own"}
     )

@@ -53,5 +53,5 @@ def free_slot_goes_to(use: Use, cfg: ClassShares) -> Klass | None:
 
 
 def may_suspend(use: Use, suspended: int, cfg: ClassShares) -> bool:
-    """Tell whether a short task may take the slot of a long one on a node where `suspended` stand still already."""
+    """Return whether a short task may take the slot of a long one on a node where `suspended` stand still already."""
     return use.short_waits and use.long > long_slots(use.slots, cfg) and suspended < cfg.suspended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def is_long(estimate_s: float, cutoff_s: float) -> bool:
-    """Tell whether a job is long: by the mean duration of its tasks, as it is estimated (§2.3.3)."""
+    """Return whether a job is long: by the mean duration of its tasks, as it is estimated (§2.3.3)."""
     return estimate_s > cutoff_s
 
 

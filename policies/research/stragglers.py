@@ -40,7 +40,7 @@ class Progress:
 
 
 def rerun(task: Progress, usual_rate: float, wait_s: float, cfg: Stragglers) -> bool:
-    """Tell whether a second copy is worth it.
+    """Return whether a second copy is worth it.
 
     usual_rate: work in a second of the siblings that are over; 0: none is, nothing can be told. wait_s: of the copy.
     """

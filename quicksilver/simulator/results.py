@@ -53,7 +53,7 @@ def compared(base: Sequence[Row], rows: Sequence[Row], name: str) -> Estimate | 
 
 
 def better(name: str, ratio: Estimate | float | None) -> bool | None:
-    """Tell whether a ratio to the first system is an improvement beyond doubt, a loss beyond doubt, or neither."""
+    """Return whether a ratio to the first system is an improvement beyond doubt, a loss beyond doubt, or neither."""
     if not isinstance(ratio, Estimate) or ratio.low <= 1 <= ratio.high:
         return None
     return (ratio.value > 1) == (name in HIGHER_IS_BETTER)

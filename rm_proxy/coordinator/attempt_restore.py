@@ -128,7 +128,7 @@ def end_earlier(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _over(container_id: str, attempts: Sequence[Attempt]) -> bool:
-    """Tell whether a container ended for its application, as far as is known."""
+    """Return whether a container ended for its application, as far as is known."""
     if not attempts or any(container_id in attempt.live for attempt in attempts):
         return False
     return all(attempt.finished for attempt in attempts) or any(a.ended(container_id) for a in attempts)

@@ -128,7 +128,7 @@ class ErrorBudget:
         app.faults.add(self.limits.app_faults if kind is FaultKind.INTERNAL else 1, now_s)
 
     def measure(self, late_s: float, since_s: float, now_s: float) -> None:
-        """Take in by how much the proxy answers late now, and the time since this was measured last; seconds.
+        """Note by how much the proxy answers late now, and the time since the last measurement; seconds.
 
         A single pause, however long, counts as one part of the window: a machine may have slept.
         """

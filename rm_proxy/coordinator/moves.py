@@ -93,7 +93,7 @@ class Mover:
     # What becomes of it
 
     def on_event(self, event: ContainerEvent, live: HeldContainer) -> None:
-        """Take in what a sidecar says of a container that an application holds."""
+        """Handle an event of a container that an application holds."""
         if event.kind is EventKind.STARTED:
             self.waits.started(app_of_container(live.id), live.priority, event.waited_s)
         if event.kind not in (EventKind.HELD, EventKind.SHED, EventKind.LOST):

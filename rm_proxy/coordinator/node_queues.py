@@ -42,7 +42,7 @@ class Waits:
     sum_s: float = 0.0
 
     def add(self, wait_s: float) -> None:
-        """Take in one wait."""
+        """Add one wait."""
         self.count += 1
         self.sum_s += wait_s
 
@@ -54,7 +54,7 @@ class StageWaits:
         self._started: OrderedDict[_Stage, Waits] = OrderedDict()
 
     def started(self, app_id: str, priority: int, waited_s: float) -> None:
-        """Take in that a container started after this wait."""
+        """Note that a container started after this wait."""
         stage = app_id, priority
         self._started.setdefault(stage, Waits()).add(waited_s)
         self._started.move_to_end(stage)

@@ -32,7 +32,7 @@ class NodeSampling:
         self._uses = 0
 
     def changed(self) -> None:
-        """Take in that nodes came or went."""
+        """Index the nodes anew after some came or went."""
         self._by_label, self._by_place, self._uses = {}, {}, 0
         for node in self._nodes.values():
             if node.yarn is not None:

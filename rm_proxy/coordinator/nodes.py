@@ -86,7 +86,7 @@ class Node:
         return "" if self.yarn.running or self.yarn.state == "NEW" else f"YARN: its state is {self.yarn.state}"
 
     def listed(self, yarn: YarnNode) -> bool:
-        """Take in YARN's record; returns whether the view has to be computed anew."""
+        """Store YARN's record; returns whether the view has to be computed anew."""
         before, self.yarn = self.yarn, yarn
         unusable, self.unusable = self.unusable, False
         if before is None or unusable:
@@ -180,7 +180,7 @@ class Node:
         self.view = _with(self.view, own.resources, own.expected_s)
 
     def confirm(self, report: Report, now_s: float) -> None:
-        """Take in a report; containers that it mentions are no longer counted on top."""
+        """Store a report; containers that it mentions are no longer counted on top."""
         self.report, self.reported_s = report, now_s
         self.nm_down_s = (now_s if self.nm_down_s is None else self.nm_down_s) if report.nm_down else None
         if self.own:

@@ -30,7 +30,7 @@ MAX_OPEN: Final = 500
 MAX_LOOKED: Final = 1_000
 """Containers that are looked at in one round; the next one begins with other applications."""
 SHOWN_S: Final = 15.0
-"""After so long a promotion shows in what the ResourceManager's REST says."""
+"""Time after which a promotion shows in what the ResourceManager's REST says."""
 
 
 NOTHING: Final = Resources()
@@ -142,7 +142,7 @@ class Promoter:
 
 
 def wanted(policies: Policies) -> bool:
-    """Tell whether any of these policies, or of their alternatives, ever promotes."""
+    """Return whether any of these policies, or of their alternatives, ever promotes."""
     return any(one.chosen("promote") != "none" for one in (policies, *policies.alternatives.values()))
 
 
@@ -195,14 +195,14 @@ def _from(attempts: list[Attempt], first: int) -> Iterator[Attempt]:
 
 
 def _node_has_room(node: Node, taken: _Taken, size: Resources) -> bool:
-    """Tell whether the ResourceManager's record of a node shows room for one more guaranteed container."""
+    """Return whether the ResourceManager's record of a node shows room for one more guaranteed container."""
     if node.yarn is None or not node.yarn.running or node.unusable:
         return False
     return _fits(node.yarn.used + taken.of(node.id), size, node.yarn.capacity)
 
 
 def _queue_has_room(queue: QueueView, app: AppView, taken: _Taken, size: Resources) -> bool:
-    """Tell the same of the queue, of those above it, and of the user's limit."""
+    """Return the same for the queue, the queues above it, and the user's limit."""
     if not _fits(queue.used_g, size, queue.max_capacity):
         return False
     if queue.user_limit is not None:
@@ -214,7 +214,7 @@ def _queue_has_room(queue: QueueView, app: AppView, taken: _Taken, size: Resourc
 
 
 def _fits(used: Resources, size: Resources, whole: Resources) -> bool:
-    """Tell whether there is room; who uses more vcores than there are plans by memory alone."""
+    """Return whether there is room; who uses more vcores than there are plans by memory alone."""
     after = used + size
     by_memory = after.memory_mb <= whole.memory_mb
     return by_memory and (after.vcores <= whole.vcores or used.vcores > whole.vcores)

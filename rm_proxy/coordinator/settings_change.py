@@ -48,7 +48,7 @@ class SettingsChange:
         """Containers that are being shed, and since when."""
 
     def follow(self, before: Policies, after: Policies, now_s: float) -> list[Effect]:
-        """Take in that other policies hold now; returns what failed."""
+        """Have attempts decide anew where other policies are in force now; returns faults of policies."""
         for attempt in self._attempts.values():
             app = self._world.app(attempt.app_id)
             if attempt.finished or app is None:

@@ -51,7 +51,7 @@ class TargetSetter:
         """What a steady policy was asked last, and its answer."""
 
     def observe(self, node_id: str, report: Report, now_s: float) -> None:
-        """Take in what guaranteed containers use of a node."""
+        """Learn what guaranteed containers use of a node."""
         self.history.observe(node_id, Resources(report.used_g_mb, report.used_g_vcores), now_s)
 
     def round(self, policies: Policies, nodes: Mapping[str, Node], now_s: float) -> list[Effect]:
@@ -258,7 +258,7 @@ class _Shed:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def differs(self, targets: Targets) -> bool:
-        """Tell whether a sidecar would do otherwise with this than with `targets`."""
+        """Return whether a sidecar would do otherwise with this than with `targets`."""
         if (self.max_wait_s, self.max_queue) == (None, None) == (targets.max_wait_s, targets.max_queue):
             return False
         return any(getattr(self, name) != getattr(targets, name) for name in self.__slots__ if name != "shed_reason")

@@ -65,7 +65,7 @@ class Week:
         self._cells[_COLUMNS * slot : _COLUMNS * (slot + 1)] = array("f", (weeks, *memory_mb, *vcores))
 
     def add(self, slot: int, memory_mb: tuple[float, float], vcores: tuple[float, float]) -> None:
-        """Take in a slot of this week; memory_mb and vcores: mean and peak."""
+        """Add a slot of this week; memory_mb and vcores: mean and peak."""
         weeks, mean_mb, peak_mb, mean_vcores, peak_vcores = self._cells[_COLUMNS * slot : _COLUMNS * (slot + 1)]
         part = 1 / min(weeks + 1, MEMORY_WEEKS)
         self.put(
@@ -132,7 +132,7 @@ class UsageHistory:
         """Node and slot of what is to be stored, the oldest first."""
 
     def restore(self, kept: dict[str, Week]) -> None:
-        """Take in what was known before the start, beside what was seen since; `kept` is not to be used further."""
+        """Add the weeks known before the start to those seen since; `kept` must not be used afterwards."""
         for node_id, week in kept.items():
             known = self._weeks.get(node_id)
             self._weeks[node_id] = week if known is None else known.after(week)
@@ -145,7 +145,7 @@ class UsageHistory:
         self._now.pop(node_id, None)
 
     def observe(self, node_id: str, used_g: Resources, now_s: float) -> None:
-        """Take in what guaranteed containers use of a node from now on."""
+        """Learn what guaranteed containers use of a node from now on."""
         running = self._now.get(node_id)
         if running is None:
             slot, ends_s = self._slot(now_s)

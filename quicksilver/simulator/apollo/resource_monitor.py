@@ -43,7 +43,7 @@ class ResourceMonitor:
         return self._light
 
     def round(self) -> None:
-        """Take in all matrices, and look at what waits."""
+        """Store all matrices, and check what waits."""
         world = self._world
         for number in sorted(self.changed):
             matrix = self.matrices[number] = world.nodes[number].matrix()

@@ -55,7 +55,7 @@ class Recorded:
 
 
 def _same(recorded: Job, job: Job) -> bool:
-    """Tell whether two jobs are one: arrivals and estimates of the simulated one may be others."""
+    """Return whether two jobs are one: arrivals and estimates of the simulated one may be others."""
     return recorded.durations_s == job.durations_s and recorded.name == job.name and _at(recorded, job)
 
 

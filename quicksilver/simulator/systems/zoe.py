@@ -106,7 +106,7 @@ class _Run:
         self.clock.run()
 
     def _arrive(self, job: Job) -> None:
-        """Take in all that arrive now, and ask for the next arrival."""
+        """Handle all jobs that arrive now, and ask for the next arrival."""
         now_s, together = self.clock.now_s, []
         self._account(arrival=True)
         following: Job | None = None

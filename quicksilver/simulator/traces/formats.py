@@ -81,7 +81,7 @@ def _by_line(line: str) -> str | None:
 
 
 def _fits(line: str) -> bool:
-    """Tell whether a line is one of Hawk's, with as many durations as it has tasks."""
+    """Return whether a line is one of Hawk's, with as many durations as it has tasks."""
     words = line.split()
     return words[1].isdigit() and int(words[1]) == len(words) - 3
 

@@ -27,7 +27,7 @@ class Berths:
         self._waiting: deque[Job] = deque()
 
     def __contains__(self, container_id: str) -> bool:
-        """Tell whether a container is a master's own."""
+        """Return whether a container is a master's own."""
         return container_id in self._names
 
     def take(self, job: Job) -> bool:
@@ -49,7 +49,7 @@ class Berths:
         return self._held.get(number)
 
     def leave(self, number: int) -> y.ContainerProto | None:
-        """Take in that a job is over; return the container that has to end."""
+        """Note that a job is over; return the container that has to end."""
         self._tasks.pop(number, None)
         return self._held.pop(number, None)
 

@@ -117,7 +117,7 @@ class Master:
         return request.SerializeToString()
 
     def take(self, body: bytes) -> list[y.ContainerProto]:
-        """Take in an answer; return the containers that are to be started."""
+        """Handle an answer; return the containers that are to be started."""
         answer = y.AllocateResponseProto.FromString(body)
         self._response_id = answer.response_id
         for status in answer.completed_container_statuses:
@@ -158,12 +158,12 @@ class Master:
         self._want(number)
 
     def began(self, container_id: str, now_s: float) -> None:
-        """Take in that the task in a container runs."""
+        """Note that the task in a container runs."""
         if container_id in self.assigned:
             self.tasks[self.assigned[container_id]].began_s = now_s
 
     def ended(self, container_id: str, now_s: float) -> None:
-        """Take in that a task says that it is done."""
+        """Note that a task says that it is done."""
         task = self.tasks[self.assigned[container_id]]
         assert task.ended_s is None, f"{container_id}: its task was done before"
         task.ended_s = now_s

@@ -67,7 +67,7 @@ class Regular:
     # Masters
 
     def beats(self, number: int) -> None:
-        """Take in that a master heartbeats now."""
+        """Note that a master heartbeats now."""
         self._masters.setdefault(number, self._clock.now_s)
         self._roused.discard(number)
 
@@ -86,11 +86,11 @@ class Regular:
         self._yarn.heartbeat(site.id, [(int(words[2]), int(words[4]), status) for words, status in parts])
 
     def ended(self, site: Site) -> None:
-        """Take in that a container of a node has ended."""
+        """Note that a container of a node has ended."""
         self._plan_beat(site)
 
     def wanted(self) -> None:
-        """Take in that guaranteed containers are wanted where none were before."""
+        """Note that guaranteed containers are wanted where none were before."""
         for site in self._sites.values():
             self._plan_beat(site)
 
@@ -116,7 +116,7 @@ class Regular:
     # Reports
 
     def stir(self, site: Site) -> None:
-        """Take in that a node is at rest no longer."""
+        """Note that a node is at rest no longer."""
         if site.id not in self._ticking:
             self._ticking.add(site.id)
             self._at(site, self._report_s, _TICK, self._tick)

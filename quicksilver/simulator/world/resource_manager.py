@@ -80,7 +80,7 @@ class Stages:
         return stage
 
     def next_wanted(self, slow_start_ratio: float) -> bool:
-        """Tell whether it is time to ask for the next stage."""
+        """Return whether it is time to ask for the next stage."""
         if self.asked != self.at + 1 or self.asked == len(self.sizes) or self.began < sum(self.sizes[: self.asked]):
             return False
         return self.ended >= slow_start_ratio * self.sizes[self.at]
@@ -112,7 +112,7 @@ class ResourceManager:
         self._arrived = 0
 
     def submit(self, job: Job) -> None:
-        """Take in a job that arrives now. Raises SimulatorError when no node could run its tasks."""
+        """Handle a job that arrives now. Raises SimulatorError when no node could run its tasks."""
         size = Resources(job.memory_mb, job.cores)
         if not size.fits(self.nodes[0].capacity):
             raise SimulatorError(

@@ -94,7 +94,7 @@ class Scheduler:
         return bool(self._demands)
 
     def want(self, demand: Demand) -> None:
-        """Take in that an application wants what its rows say.
+        """Note that an application wants what its rows say.
 
         Raises SimulatorError for a queue that is not there, or may never hold one of them.
         """

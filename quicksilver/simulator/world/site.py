@@ -50,19 +50,19 @@ class Surroundings(Protocol):
         """Return how long a container runs on a node; inf until it is told to end."""
 
     def began(self, container_id: str) -> None:
-        """Take in that a task runs."""
+        """Note that a task runs."""
 
     def ended(self, container_id: str) -> None:
-        """Take in that a task has run to its end."""
+        """Note that a task has run to its end."""
 
     def reused(self, container_id: str) -> bool:
         """Have a container whose task is done take another one of its job; False when it has to end."""
 
     def changed(self, node_id: str) -> None:
-        """Take in that the node has something to report."""
+        """Note that the node has something to report."""
 
     def stirred(self, node_id: str) -> Targets | None:
-        """Take in that something comes to the node that had nothing; return what the proxy wants of it."""
+        """Note that something comes to the node that had nothing; return what the proxy wants of it."""
 
 
 @dataclass(slots=True)
@@ -193,17 +193,17 @@ class Site:
             self.tell(ev.Targeted(targets, (), (), self._world.now_s))
 
     def announce(self, grant: Grant) -> None:
-        """Take in a container that the proxy announces."""
+        """Handle a container that the proxy announces."""
         self._stir()
         self.tell(ev.Granted((grant,), self._world.now_s))
 
     def drop(self, container_ids: Sequence[str], reason: str) -> None:
-        """Take in starts that the proxy does not want any more."""
+        """Drop starts that the proxy does not want any more."""
         self._stir()
         self.tell(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
 
     def start(self, start: ev.Start) -> None:
-        """Take in a start of an application master, which has a session then."""
+        """Handle a start of an application master, which has a session then."""
         self._stir()
         if start.attempt_id not in self.node.state.sessions:
             self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
@@ -321,7 +321,7 @@ class Site:
         )
 
     def acknowledged(self, ack: Ack) -> None:
-        """Take in the proxy's answer to a report."""
+        """Handle the proxy's answer to a report."""
         self.told = [event for event in self.told if event.seq > ack.events_to]
         now_s = self._world.now_s
         if ack.drop:

@@ -78,7 +78,7 @@ class Yarn:
         return self.scheduler.used
 
     def register(self, attempt: y.ApplicationAttemptIdProto, queue: str) -> bytes:
-        """Take in an application master; return the answer."""
+        """Register an application master; return the answer."""
         self.apps[attempt.application_id.id] = App(attempt, queue)
         answer = y.RegisterApplicationMasterResponseProto(queue=queue)
         answer.maximumCapability.memory, answer.maximumCapability.virtual_cores = 1 << 20, 1 << 10
@@ -198,7 +198,7 @@ class Yarn:
                 app.updated.append(updated)
 
     def heartbeat(self, node_id: str, ended: Iterable[tuple[int, int, int]]) -> None:
-        """Take in what a node tells and grant guaranteed containers there. ended: application, container, exit."""
+        """Handle a heartbeat of a node and grant guaranteed containers there. ended: application, container, exit."""
         for number, container, exit_status in ended:
             app = self.apps.get(number)
             if app is not None:
