@@ -62,7 +62,7 @@ class Las:
     # Events
 
     def handle(self, event: LasEvent) -> list[LasCommand]:
-        """Take in what happened; return what to do, in order."""
+        """Handle what happened; return what to do, in order."""
         self._advance(event.now_s)
         arriving, by = False, ""
         match event:

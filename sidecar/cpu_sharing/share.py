@@ -123,13 +123,13 @@ class Share:
         self.granted, self.by, self.why, self.stuck, self.tries = FULL, "", "it is guaranteed now", "", 0
 
     def to_restore(self, now_s: float) -> bool:
-        """Tell whether it has to be given its full limits back now, because it was pinned while it stood still."""
+        """Return whether it has to be given its full limits back now, because it was pinned while it stood still."""
         if not self.pinned or self.flight is not None or self.applied == FULL:
             return False
         return not self.stuck or now_s >= self.retry_at_s
 
     def over(self, rules: LasRules, now_s: float) -> bool:
-        """Tell whether its quantum is over; the end of its protection ends it too."""
+        """Return whether its quantum is over; the end of its protection ends it too."""
         return now_s >= self.began_s + rules.quantum_s or self.began_s < self.protected_until_s <= now_s
 
     def starves_at_s(self, rules: LasRules) -> float:
@@ -137,7 +137,7 @@ class Share:
         return self.idle_since_s + rules.starve_quanta * rules.quantum_s
 
     def starving(self, rules: LasRules, now_s: float) -> bool:
-        """Tell whether it has stood still for too long, or lost its place while it was protected."""
+        """Return whether it has stood still for too long, or lost its place while it was protected."""
         still = self.fresh or not self.granted.runs
         return still and (now_s >= self.starves_at_s(rules) or now_s < self.protected_until_s)
 

@@ -70,7 +70,7 @@ class Held(Protocol):
         """Yield id and size of the attempt's held starts."""
 
     def was_answered(self, container_id: str) -> bool:
-        """Tell whether a start was answered, or may have been, before: that it runs already is no failure then."""
+        """Return whether a start was answered, or may have been, before: that it runs already is no failure then."""
 
 
 @dataclass(slots=True)
@@ -139,7 +139,7 @@ class Calls:
         return sum(len(s.call.raw) for s in self._starts) + sum(len(p.call.raw) for p in self._parked)
 
     def take(self, call: Call) -> None:
-        """Take in a call of the client."""
+        """Handle a call of the client."""
         attempt_id, starts = self._wire.attempt_id, call.method == "startContainers"
         held = dict(self._held.held_by(attempt_id)) if attempt_id and not starts else {}
         try:
@@ -167,7 +167,7 @@ class Calls:
         self._wire.emit(*(StartWanted(start) for start in starts))
 
     def decided(self, event: Decided) -> None:
-        """Take in the decision on a start; a client that closed meanwhile never knows what became of it."""
+        """Handle the decision on a start; a client that closed meanwhile never knows what became of it."""
         cid = event.container_id
         for pending in [p for p in self._starts if cid in p.undecided]:
             pending.undecided.discard(cid)

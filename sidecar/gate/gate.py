@@ -87,7 +87,7 @@ class Gate:
         return self._calls.kept_bytes
 
     def handle(self, event: GateEvent) -> list[GateCommand]:
-        """Take in what happened; return what to do, in order."""
+        """Handle what happened; return what to do, in order."""
         self._out = []
         match event:
             case FromClient():

@@ -152,7 +152,7 @@ def classify(text: str) -> tuple[Outcome, str]:
 
 
 def is_early(text: str) -> bool:
-    """Tell whether the NodeManager may take a start in a moment: so it refuses all before it has registered."""
+    """Return whether the NodeManager may take a start in a moment: so it refuses all before it has registered."""
     return _EARLY in text.lower()
 
 

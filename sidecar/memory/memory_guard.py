@@ -171,7 +171,7 @@ class MemoryGuard:
         return self.level is not Level.OK
 
     def handle(self, event: GuardEvent) -> list[GuardCommand]:
-        """Take in what was measured; return what to do, in order."""
+        """Handle a measurement; return what to do, in order."""
         if isinstance(event, GuardRuled):
             self.rules = event.rules
             return []
@@ -231,7 +231,7 @@ class MemoryGuard:
         return f"all stood still for memory {stall:.0%} of the time for {lasted_s:.0f} s, {event.free_mb} MB free"
 
     def _calm(self, event: Memory) -> bool:
-        """Tell whether memory has been back for long enough."""
+        """Return whether memory has been back for long enough."""
         rules = self.rules
         quiet = (event.stall_ratio or 0.0) <= rules.squeeze_stall_ratio / 2
         back = event.free_mb >= rules.reserve_mb * _CALM
@@ -266,7 +266,7 @@ class MemoryGuard:
         return container.container_id in self._killed
 
     def _waits(self) -> bool:
-        """Tell whether the last kill has still to show."""
+        """Return whether the last kill has still to show."""
         rules = self.rules
         if self._last_kill_s is not None and self._clock_s - self._last_kill_s < rules.settle_s:
             return True

@@ -127,7 +127,7 @@ class Memory:
     """Events that the proxy has not acknowledged, by their number."""
 
     def take(self, line: str) -> None:
-        """Take in one line. Raises BadJournalError."""
+        """Apply one line. Raises BadJournalError."""
         try:
             said = json.loads(line)
             (word, value), *_ = said.items()

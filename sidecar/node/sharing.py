@@ -60,7 +60,7 @@ class Sharing:
             self.las = Las(las_rules(shrinking, rules.capacity.vcores))
 
     def join(self, container: Container, now_s: float, story: Story = NEW) -> list[LasCommand]:
-        """Take in a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
+        """Handle a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
         if self.las is None or self.shrinking is None:
             return []
         vcores = float(container.start.resources.vcores)
@@ -69,7 +69,7 @@ class Sharing:
         return self.las.handle(Joined(container.id, vcores, self.way(container), now_s, self.whole, story))
 
     def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
-        """Take in that a container became guaranteed."""
+        """Handle that a container became guaranteed."""
         return self._pass(Pinned(container_id, now_s))
 
     def leave(self, container_id: str, now_s: float) -> list[LasCommand]:
@@ -82,7 +82,7 @@ class Sharing:
         return self._pass(event)
 
     def turn(self, now_s: float) -> list[LasCommand]:
-        """Take in that time went by."""
+        """Handle that time went by."""
         return self._pass(Turn(now_s))
 
     def retune(self, shrinking: Shrinking, now_s: float) -> list[LasCommand]:

@@ -13,7 +13,7 @@ EVERY_S: Final = 1.0
 
 
 def limits(targets: Targets) -> bool:
-    """Tell whether the targets limit what may wait."""
+    """Return whether the targets limit what may wait."""
     return targets.max_wait_s is not None or targets.max_queue is not None
 
 

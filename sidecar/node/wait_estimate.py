@@ -49,7 +49,7 @@ class Room:
     left_q: Resources | None = None
 
     def takes(self, need: Resources) -> bool:
-        """Tell whether a queueable container of this size would start now."""
+        """Return whether a queueable container of this size would start now."""
         return need.fits(self.free) and (self.left_q is None or need.fits(self.left_q))
 
     def after(self, job: Job) -> Room:

@@ -162,13 +162,13 @@ class WaitingQueue:
         return self.remove(container_id)
 
     def job_sizes(self, job_remaining_s: Mapping[str, float]) -> None:
-        """Take in what applications have left, in task-seconds by id; it goes before what their grants said."""
+        """Apply what applications have left, in task-seconds by id; it goes before what their grants said."""
         self._job_remaining_s = dict(job_remaining_s)
         for place in self._line:
             self._resize(place)
 
     def expect(self, container_id: str, expected_s: float, spread_s: float) -> None:
-        """Take in how long a container is expected to run by now; nothing happens to one that does not wait."""
+        """Apply how long a container is expected to run by now; nothing happens to one that does not wait."""
         place = self._places.get(container_id)
         if place is not None:
             self._put(place, replace(place.now().view, expected_s=expected_s, spread_s=spread_s))
@@ -230,7 +230,7 @@ class WaitingQueue:
         return self._line
 
     def _undisturbed(self, by_key: Sequence[_Place]) -> bool:
-        """Tell whether all can start in the order of their keys: no limit is reached, none goes before its own."""
+        """Return whether all can start in the order of their keys: no limit is reached, none goes before its own."""
         if len(self._precedences) > 1:
             return False
         least_s = min((place.left_s for place in by_key), default=inf)
