@@ -1,4 +1,4 @@
-"""A Docker daemon of a test module's own, without registry and network."""
+"""A Docker daemon of the tests' own, without registry and network."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def private_dockerd(*, live_restore: bool = False) -> Iterator[Dockerd]:
         yield daemon
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def dockerd() -> Iterator[Dockerd]:
-    """Run a daemon for a module's tests."""
+    """Run a daemon for all tests that need no other one."""
     with private_dockerd() as daemon:
         yield daemon

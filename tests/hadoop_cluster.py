@@ -1,6 +1,7 @@
 """The fixture with a running Hadoop cluster that the tests of a session share."""
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -10,11 +11,10 @@ from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import ClusterSpec
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_classes(request: pytest.FixtureRequest) -> None:
+@cache
+def archived_classes() -> None:
     """Make the archive of Hadoop's classes, unless it is there, before tests that start many of its JVMs."""
-    if any(item.get_closest_marker("hadoop") for item in request.session.items):
-        make_archive(free_base_port(1))
+    make_archive(free_base_port(1))
 
 
 @pytest.fixture(scope="session")

@@ -93,9 +93,10 @@ def real_rm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRm]:
     _configure(folder / "conf", ports)
     opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in ("java.lang", "java.util", "java.net")]
     own = ["-XX:-UsePerfData", f"-Djava.io.tmpdir={folder / 'conf' / 'tmp'}"]
-    options = [*own, "-Xmx384m", "-XX:+IgnoreUnrecognizedVMOptions", "-Djava.net.preferIPv4Stack=true", *opened]
+    quick = [*jars.sharing, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    options = [*own, *quick, "-Xmx384m", "-XX:+IgnoreUnrecognizedVMOptions", "-Djava.net.preferIPv4Stack=true", *opened]
     main = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
-    argv = [str(java.executable), *options, "-cp", f"{folder / 'conf'}:{jars.classpath}", main]
+    argv = [str(java.executable), *options, "-cp", f"{jars.classpath}:{folder / 'conf'}", main]
     log = folder / "rm.log"
     with log.open("wb") as out, subprocess.Popen(argv, cwd=folder, stdout=out, stderr=out) as process:
         try:

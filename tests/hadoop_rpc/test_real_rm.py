@@ -13,7 +13,7 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from hadoop_rpc.sasl import SaslRelay
 from quicksilver.bench.yarn_client import AmClient, RemoteCallError, RmClient
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 
 
 class RealRm(Protocol):

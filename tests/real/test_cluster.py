@@ -15,7 +15,7 @@ from quicksilver.cluster.ports import Listen, check_free, free_base_port
 from quicksilver.cluster.siteconf import read_site
 from tests.real.relays import overlay_relays, relaying
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 
 
 def put(cluster: Cluster, text: str, path: str) -> None:
@@ -63,13 +63,11 @@ def live_processes_in(folder: Path) -> list[str]:
 COUNTS = "be\t200\nnot\t100\nor\t100\nto\t200\n"
 
 
-def test_a_job_runs_on_stock_yarn_and_its_logs_are_linked(hadoop_cluster: Cluster) -> None:
-    if hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=False)
-    assert hadoop_cluster.status().running
-    assert wordcount(hadoop_cluster, "plain") == COUNTS
+def test_a_job_runs_on_stock_yarn_and_its_logs_are_linked(plain_cluster: Cluster) -> None:
+    assert plain_cluster.status().running
+    assert wordcount(plain_cluster, "plain") == COUNTS
 
-    history = f"{hadoop_cluster.spec.jobhistory_web.url}/ws/v1/history/mapreduce/jobs"
+    history = f"{plain_cluster.spec.jobhistory_web.url}/ws/v1/history/mapreduce/jobs"
     assert eventually(lambda: bool((get_json(history).get("jobs") or {}).get("job")), within_s=30)
     job = get_json(history)["jobs"]["job"][-1]
     attempt = get_json(f"{history}/{job['id']}/jobattempts")["jobAttempts"]["jobAttempt"][0]
@@ -79,26 +77,24 @@ def test_a_job_runs_on_stock_yarn_and_its_logs_are_linked(hadoop_cluster: Cluste
         assert eventually(lambda: "Log Type: syslog" in session.get(attempt["logsLink"], timeout=30).text, within_s=30)
 
 
-def test_daemons_are_killed_and_come_back_with_their_local_dirs(hadoop_cluster: Cluster) -> None:
-    if hadoop_cluster.spec.overlay:  # the next test leaves it with the overlay, as those that come later want it
-        hadoop_cluster.restart_yarn(overlay=False)
-    before = {d.name: d.pid for d in hadoop_cluster.status().daemons}
-    kept = hadoop_cluster.local_dir(0) / "kept"
+def test_daemons_are_killed_and_come_back_with_their_local_dirs(plain_cluster: Cluster) -> None:
+    before = {d.name: d.pid for d in plain_cluster.status().daemons}
+    kept = plain_cluster.local_dir(0) / "kept"
     kept.write_text("of the first start")
     for name in ("nodemanager-node1", "resourcemanager", "datanode"):
-        hadoop_cluster.kill(name)
-        assert {d.name for d in hadoop_cluster.status().daemons if not d.alive} == {name}
-        hadoop_cluster.restart(name)
-    hadoop_cluster.restart("nodemanager-node2")
-    after = {d.name: d.pid for d in hadoop_cluster.status().daemons}
+        plain_cluster.kill(name)
+        assert {d.name for d in plain_cluster.status().daemons if not d.alive} == {name}
+        plain_cluster.restart(name)
+    plain_cluster.restart("nodemanager-node2")
+    after = {d.name: d.pid for d in plain_cluster.status().daemons}
     changed = {name for name in before if before[name] != after[name]}
     assert changed == {"nodemanager-node1", "nodemanager-node2", "resourcemanager", "datanode"}
     assert kept.read_text() == "of the first start"
-    nodes = {str(node.rpc): "RUNNING" for node in hadoop_cluster.spec.node_addresses}
-    assert eventually(lambda: hadoop_cluster.status().node_states == nodes, within_s=60)
-    assert wordcount(hadoop_cluster, "again") == COUNTS
+    nodes = {str(node.rpc): "RUNNING" for node in plain_cluster.spec.node_addresses}
+    assert eventually(lambda: plain_cluster.status().node_states == nodes, within_s=60)
+    assert wordcount(plain_cluster, "again") == COUNTS
     with pytest.raises(StateError, match="no daemon nodemanager-node9 was started"):
-        hadoop_cluster.kill("nodemanager-node9")
+        plain_cluster.kill("nodemanager-node9")
 
 
 def test_the_overlay_drops_in_and_out_while_hdfs_and_clients_stay(hadoop_cluster: Cluster) -> None:

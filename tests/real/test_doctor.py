@@ -24,21 +24,14 @@ from quicksilver.cluster.spec import NodeAddresses
 from quicksilver.doctor.site_edit import apply
 from tests.real.relays import relaying
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 QUEUE_LENGTH = "yarn.nodemanager.opportunistic-containers-max-queue-length"
 COMPARATOR = "yarn.resourcemanager.nm-container-queuing.load-comparator"
 
 
 @pytest.fixture(scope="module")
-def cluster(hadoop_cluster: Cluster) -> Cluster:
-    if not hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=True)
-    return hadoop_cluster
-
-
-@pytest.fixture(scope="module")
-def stack(cluster: Cluster) -> Iterator[LocalDaemons]:
-    made = LocalDaemons(cluster)
+def stack(overlay_cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(overlay_cluster)
     made.start()
     try:
         yield made

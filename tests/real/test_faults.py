@@ -12,7 +12,9 @@ from quicksilver.workloads.faults import plan
 from quicksilver.workloads.faults.__main__ import Options, noticed, run
 from quicksilver.workloads.faults.jobs import MAPREDUCE, SHELL
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.timeout(590)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.postgres, pytest.mark.alone, pytest.mark.long, pytest.mark.timeout(590)]
+"""`make test` has the faults one by one: test_proxy_restart, test_sidecar_restart, test_node_and_am_failures and
+test_failover here, tests/rm_proxy/store/test_store_outages.py."""
 FAULTS = 15
 
 

@@ -29,7 +29,7 @@ from quicksilver.workloads.mapreduce import (
 from quicksilver.workloads.records import Watch
 from quicksilver.workloads.run_records import held_starts, measure
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 MAPS_Q = {
@@ -40,11 +40,9 @@ MAPS_Q = {
 
 
 @pytest.fixture(scope="module")
-def cluster(hadoop_cluster: Cluster) -> Cluster:
-    if not hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=True)
-    put_text(hadoop_cluster, "/whole/input.txt", TEXT)
-    return hadoop_cluster
+def cluster(overlay_cluster: Cluster) -> Cluster:
+    put_text(overlay_cluster, "/whole/input.txt", TEXT)
+    return overlay_cluster
 
 
 @pytest.fixture(scope="module")

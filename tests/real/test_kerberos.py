@@ -37,7 +37,7 @@ from quicksilver.workloads.records import Watch
 from quicksilver.workloads.run_records import held_starts, measure
 from tests.real.holder import Holder, holder, written
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
+pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 POLICIES: dict[str, Any] = {

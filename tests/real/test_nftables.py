@@ -19,7 +19,7 @@ from sidecar.connections.nftables import EXPIRES_S
 from tests.real.job import job
 from tests.sidecar.connections.test_nftables import own_network, rules
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.netns]
+pytestmark = [pytest.mark.hadoop, pytest.mark.netns]
 ALL_Q: dict[str, Any] = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}}
 __all__ = ["own_network"]
 

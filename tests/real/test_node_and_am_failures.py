@@ -28,7 +28,7 @@ from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, 
 from quicksilver.workloads.nm_log import read_lives
 from tests.real.job import Job, Task, job
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 NODES = 3
 POLICIES = {"queues": "*", "routes": [{"policy": "only_q"}], "quota": {"policy": "none"}, "retries_to_g": 50}
 SIDECAR = {"memory_mb": 1024, "vcores": 2, "reserve_mb": 0}

@@ -12,19 +12,17 @@ import pytest
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.nm_log import Life, most_at_once, read_lives
 from quicksilver.workloads.records import Watch, application_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
+from tests.real.conftest import NODES, VCORES
 from tests.real.job import Task, job
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 LONG = pytest.mark.long
 """What happens without the policy."""
-NODES, VCORES = 3, 2
 BASE: Mapping[str, Any] = {
     "queues": "*",
     "routes": [{"policy": "only_q"}],
@@ -34,24 +32,8 @@ BASE: Mapping[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = ClusterSpec(
-        workdir=tmp_path_factory.mktemp("policies"),
-        base_port=free_base_port(NODES),
-        nodes=NODES,
-        node_vcores=VCORES,
-        node_memory_mb=4096,
-        min_allocation_mb=256,
-        resource_calculator="dominant",
-        queues={"default": 100},
-        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"}},
-    )
-    made = Cluster(spec)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+def cluster(three_nodes: Cluster) -> Cluster:
+    return three_nodes
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from sidecar.resizer.processes import groups_of
 from tests.real.requester import SCALE, Requester, burner, python, requester
 from tests.sidecar.resizer.containers import needs_cgroup1
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup]
+pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup, pytest.mark.alone]
 MOUNTS = Path("/sys/fs/cgroup")
 PARENT = f"quicksilver-test-{os.getpid()}"
 SETTINGS: dict[str, Any] = {"vcores": 2, "cgroup": PARENT, "resizer": "cgroup1"}

@@ -15,18 +15,17 @@ import requests
 from policies.model import Resources
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import reported, start_shell
 from quicksilver.workloads.records import GUARANTEED, Watch
 from quicksilver.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
+from tests.real.conftest import NODES, VCORES
 from tests.real.job import Task, job
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
-NODES, VCORES, TASK_MB = 2, 2, 256
+pytestmark = pytest.mark.hadoop
+TASK_MB = 256
 URGENT = 10
 """Priority of what the rules leave guaranteed."""
 BASE: dict[str, Any] = {
@@ -40,24 +39,8 @@ PROMOTE: dict[str, Any] = {"promote": {"policy": "on_start", "settings": {"min_r
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = ClusterSpec(
-        workdir=tmp_path_factory.mktemp("promotion"),
-        base_port=free_base_port(NODES),
-        nodes=NODES,
-        node_vcores=VCORES,
-        node_memory_mb=4096,
-        min_allocation_mb=TASK_MB,
-        resource_calculator="dominant",
-        queues={"default": 100},
-        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"}},
-    )
-    made = Cluster(spec)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+def cluster(three_nodes: Cluster) -> Cluster:
+    return three_nodes
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from quicksilver.workloads.mapreduce import (
 from quicksilver.workloads.records import Watch
 from quicksilver.workloads.run_records import measure
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)
 MAPS = 10
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false"})
@@ -39,11 +39,9 @@ RECOVERED_S = 30.0
 
 
 @pytest.fixture(scope="module")
-def cluster(hadoop_cluster: Cluster) -> Cluster:
-    if not hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=True)
-    put_text(hadoop_cluster, "/restart/input.txt", TEXT)
-    return hadoop_cluster
+def cluster(overlay_cluster: Cluster) -> Cluster:
+    put_text(overlay_cluster, "/restart/input.txt", TEXT)
+    return overlay_cluster
 
 
 @pytest.fixture
@@ -93,7 +91,7 @@ def strike(stack: LocalDaemons, job: RunningJob, kill: Callable[[str], int], rng
     return took_s
 
 
-@pytest.mark.parametrize("how", [pytest.param("killed", marks=pytest.mark.long), "upgraded"])
+@pytest.mark.parametrize("how", ["killed", "upgraded"])
 def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, stack: LocalDaemons, how: str) -> None:
     target = f"/restart/{how}-{time.time_ns()}"
     with Watch(cluster) as watch:

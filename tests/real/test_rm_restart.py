@@ -12,7 +12,7 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
 from tests.real.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, states
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 """The short campaign (tests/real/test_faults.py) kills the ResourceManager too."""
 
 

@@ -20,7 +20,7 @@ from quicksilver.common.http.tokens import Role
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 
 certs = pytest.importorskip("quicksilver.common.http.certs", reason="needs cryptography: `make setup` installs it")
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false"})
 POLICIES = {
@@ -31,11 +31,9 @@ POLICIES = {
 
 
 @pytest.fixture(scope="module")
-def stack(hadoop_cluster: Cluster) -> Iterator[LocalDaemons]:
-    if not hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=True)
-    put_text(hadoop_cluster, "/secure/input.txt", TEXT)
-    made = LocalDaemons(hadoop_cluster, POLICIES, sidecar={"vcores": 1}, security=True)
+def stack(overlay_cluster: Cluster) -> Iterator[LocalDaemons]:
+    put_text(overlay_cluster, "/secure/input.txt", TEXT)
+    made = LocalDaemons(overlay_cluster, POLICIES, sidecar={"vcores": 1}, security=True)
     made.start()
     try:
         yield made

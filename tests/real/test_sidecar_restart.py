@@ -22,7 +22,7 @@ from tests.real.requester import SCALE, burner, requester
 from tests.real.test_preemption import Node, until
 from tests.sidecar.resizer.containers import needs_cgroup1
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 TEXT = make_text(2000)
 OPTIONS = JobOptions(properties={"mapreduce.map.speculative": "false", "mapreduce.reduce.speculative": "false"})
 ALL_Q: dict[str, Any] = {
@@ -138,11 +138,9 @@ def test_shrunk_ones_are_taken_over_with_what_they_attained(one_node: Cluster) -
 
 
 @pytest.fixture
-def three(hadoop_cluster: Cluster) -> Cluster:
-    if not hadoop_cluster.spec.overlay:
-        hadoop_cluster.restart_yarn(overlay=True)
-    put_text(hadoop_cluster, "/restart/input.txt", TEXT)
-    return hadoop_cluster
+def three(overlay_cluster: Cluster) -> Cluster:
+    put_text(overlay_cluster, "/restart/input.txt", TEXT)
+    return overlay_cluster
 
 
 @pytest.mark.long

@@ -21,7 +21,7 @@ from quicksilver.workloads.rest import get_json
 from quicksilver.workloads.rumen import make_trace
 from tests.paths import ROOT
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
 TEXT = mapreduce.make_text(500)
 SOURCE = "/workloads/text"
 SPARK = ROOT / spark.DEFAULT_PYTHON
@@ -48,32 +48,32 @@ def check_log_links(cluster: Cluster, job: JobResult) -> None:
         assert f"Task '{attempt}' done." in history.log_text(link)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def plain_job(hadoop_cluster: Cluster) -> JobResult:
+    """Run a job on plain YARN, whose history stays for later tests."""
     if hadoop_cluster.spec.overlay:
         hadoop_cluster.restart_yarn(overlay=False)
     options = JobOptions(queue="batch", tags=("one", "two"), properties={"mapreduce.map.speculative": "false"})
     return counted(hadoop_cluster, "plain", maps=3, reduces=2, options=options)
 
 
-def test_a_job_on_plain_yarn_is_what_was_asked_for(hadoop_cluster: Cluster, plain_job: JobResult) -> None:
+def test_a_job_on_plain_yarn_is_what_was_asked_for(plain_job: JobResult, plain_cluster: Cluster) -> None:
     assert (plain_job.maps, plain_job.reduces, plain_job.failed_attempts) == (3, 2, 0)
     assert plain_job.counters[JOB_COUNTERS]["TOTAL_LAUNCHED_MAPS"] == 3
     assert 0 < plain_job.job_s < plain_job.wall_s
-    app = get_json(f"{hadoop_cluster.rm_rest}/ws/v1/cluster/apps/{plain_job.application_id}")["app"]
+    app = get_json(f"{plain_cluster.rm_rest}/ws/v1/cluster/apps/{plain_job.application_id}")["app"]
     assert app["queue"].endswith("batch")
     assert set(app["applicationTags"].split(",")) == {"one", "two"}
-    check_log_links(hadoop_cluster, plain_job)
+    check_log_links(plain_cluster, plain_job)
 
 
 @pytest.fixture(scope="module")
-def env(hadoop_cluster: Cluster, plain_job: JobResult) -> Iterator[Environment]:
-    """Proxy and sidecars that make all containers queueable."""
-    hadoop_cluster.restart_yarn(overlay=True)
-    stack = LocalDaemons(hadoop_cluster, {"queues": "*", "routes": [dict(ROUTES["only_q"])]})
+def env(plain_job: JobResult, overlay_cluster: Cluster) -> Iterator[Environment]:
+    """Proxy and sidecars that make all containers queueable; after the job on plain YARN, whose history they use."""
+    stack = LocalDaemons(overlay_cluster, {"queues": "*", "routes": [dict(ROUTES["only_q"])]})
     stack.start()
     try:
-        yield Environment(hadoop_cluster, stack, clients.silent)
+        yield Environment(overlay_cluster, stack, clients.silent)
     finally:
         stack.stop()
 

@@ -15,7 +15,7 @@ from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings, host_of
 from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, resource_manager, until_running
 from quicksilver.cluster.ports import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 
 NODES, SLOTS, JOBS = 8, 2, 4
 
@@ -27,7 +27,7 @@ def jobs() -> list[JobSpec]:
 
 
 async def story(folder: Path, port: int) -> None:
-    shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC)
+    shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC, java=())
     async with asyncio.timeout(240), resource_manager(folder, shape, options) as rm:
         nodes = Nodes(NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100))
         try:

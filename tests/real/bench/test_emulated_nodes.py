@@ -14,7 +14,7 @@ from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
 from quicksilver.cluster.ports import free_base_port
 from sidecar.gate.start_messages import container_id
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside]
+pytestmark = pytest.mark.hadoop
 
 NODES, SLOTS, EACH = 64, 4, 40
 
@@ -79,7 +79,7 @@ def test_guaranteed_and_opportunistic_containers_run_to_their_end(tmp_path: Path
     port = free_base_port(nodes=1)
 
     async def go() -> None:
-        shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC)
+        shape, options = NodeShape(SLOTS, 1024 * SLOTS), RmOptions(base_port=port, yarn=OPPORTUNISTIC, java=())
         async with asyncio.timeout(240), resource_manager(tmp_path / "rm", shape, options) as rm:
             nodes = Nodes(NodeSettings(vcores=SLOTS, memory_mb=1024 * SLOTS, max_queue_length=10, port=port + 100))
             try:

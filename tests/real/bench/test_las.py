@@ -18,7 +18,7 @@ from quicksilver.bench.yarn_client import ContainerRefusedError
 from quicksilver.cluster import Cluster
 from quicksilver.cluster.ports import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 
 T = TypeVar("T")
 

@@ -12,14 +12,14 @@ from quicksilver.bench.las.umbilical import opened
 from quicksilver.cluster import Cluster
 from quicksilver.cluster.ports import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.cgroup, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.cgroup, pytest.mark.long, pytest.mark.timeout(300)]
 
 SCALE = Scale()
 SIDE_BY_SIDE = {"kill": SCALE.cores, "las": SCALE.cores + EXTRA}
 """Queueable tasks that run side by side on the full node."""
 
 
-@pytest.fixture(scope="module", params=[pytest.param("kill", marks=pytest.mark.long), "las"])
+@pytest.fixture(scope="module", params=["kill", "las"])
 def way(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Mode, Cluster]]:

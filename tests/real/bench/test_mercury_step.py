@@ -52,6 +52,7 @@ def test_a_run_that_fails_is_told_and_others_go_on(tmp_path: Path) -> None:
 
 @pytest.mark.hadoop
 @pytest.mark.long
+@pytest.mark.alone
 def test_every_task_runs_once_stock_and_through_quicksilver(tmp_path: Path) -> None:
     steps = [Step("fixed_2s", name, 1, SMALL) for name in ("only_g_tuned", "quicksilver_only_q")]
     for found in Lanes(1, tmp_path, free_base_port(1), lambda _: None).run(steps):

@@ -67,7 +67,7 @@ def test_tasks_sleep_and_tell_begin_and_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.hadoop
-@pytest.mark.beside
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_a_run_ends_well(tmp_path: Path) -> None:
     plan = Plan(nodes=1, jobs=2, arrivals_s=1.0, tasks=(2, 3), g_at_s=(0.5,), g_tasks=1)

@@ -9,7 +9,7 @@ import pytest
 
 from quicksilver.cluster.ports import free_base_port
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.long]
+pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.alone]
 
 
 def test_the_last_line_has_every_figure(tmp_path: Path) -> None:

@@ -72,6 +72,7 @@ def ended(fake: FakeProxy) -> dict[str, float]:
     return {event.container_id: event.at_s for event in fake.events if event.kind in ("ended", "killed")}
 
 
+@pytest.mark.alone
 def test_a_plain_job_passes_and_ends_are_noticed_within_100_ms(real: Real) -> None:
     with proxy() as (fake, proxy_url):
         ends = TrueEnds(real.cluster.local_dir(0))
@@ -89,7 +90,6 @@ def test_a_plain_job_passes_and_ends_are_noticed_within_100_ms(real: Real) -> No
         assert delays_ms[-1] < 100
 
 
-@pytest.mark.beside
 def test_opportunistic_maps_are_held_started_late_and_succeed(real: Real) -> None:
     settings: dict[str, object] = {"announce_wait_s": 10, "memory_mb": 2048, "vcores": 8}
     with proxy() as (fake, proxy_url):
@@ -118,7 +118,6 @@ def test_opportunistic_maps_are_held_started_late_and_succeed(real: Real) -> Non
                 assert session.get(f"{real.url}/v1/node", timeout=5).json()["limits"] == []
 
 
-@pytest.mark.beside
 def test_guaranteed_reduce_kills_the_newest_map_and_the_job_succeeds(real: Real) -> None:
     settings: dict[str, object] = {"announce_wait_s": 10, "memory_mb": 2048, "vcores": 8}
     with proxy() as (fake, proxy_url):

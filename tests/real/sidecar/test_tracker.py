@@ -32,7 +32,7 @@ from quicksilver.workloads.clients import Client, Clients
 from quicksilver.workloads.distributed_shell import start_shell
 from quicksilver.workloads.environment import OWN_OPPORTUNISTIC
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(900)]
 
 NM_VCORES, RM_VCORES = 8, 4
 NM_MEMORY_MB, RM_MEMORY_MB = 4096, 3584

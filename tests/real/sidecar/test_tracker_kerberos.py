@@ -12,7 +12,7 @@ from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.http.rest_client import rest_session
 from tests.real.sidecar.test_tracker import NM_MEMORY_MB, NM_VCORES, RM_VCORES, Real
 
-pytestmark = [pytest.mark.hadoop, pytest.mark.beside, pytest.mark.kerberos]
+pytestmark = [pytest.mark.hadoop, pytest.mark.kerberos]
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import pytest
 from quicksilver.workloads.dockerd import BUSYBOX_IMAGE, Dockerd
 from sidecar.resizer.base import Usage
 from sidecar.resizer.docker.resizer import DockerResizer, undo_docker
-from tests.dockerd import dockerd
 from tests.sidecar.resizer.dockers import (
     BURN,
     Run,
@@ -30,7 +29,6 @@ from tests.sidecar.resizer.dockers import (
     throttled,
 )
 
-__all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
 FREE, BOUND = 0.13, 0.1
 """Cores that a burner gets among others on the machine, and at most when it is bounded to 0.05."""

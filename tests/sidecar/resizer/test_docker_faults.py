@@ -14,7 +14,7 @@ import pytest
 
 from quicksilver.workloads.dockerd import Dockerd
 from sidecar.resizer.docker.resizer import DockerResizer, undo_all, undo_docker
-from tests.dockerd import dockerd, private_dockerd
+from tests.dockerd import private_dockerd
 from tests.paths import ROOT
 from tests.sidecar.resizer.dockers import (
     Run,
@@ -26,7 +26,6 @@ from tests.sidecar.resizer.dockers import (
     refusal,
 )
 
-__all__ = ["dockerd"]
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(120)]
 
 
