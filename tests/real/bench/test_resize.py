@@ -13,7 +13,7 @@ from quicksilver.bench.resize.calls import cgroup_resizer
 from quicksilver.bench.resize.stand_ins import BenchError
 from quicksilver.workloads.dockerd import missing
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long]
 _V1 = Path("/sys/fs/cgroup/cpu")
 
 
