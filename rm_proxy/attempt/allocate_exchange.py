@@ -1,167 +1,280 @@
-"""The allocate call that is on its way, and the last answer: what a repeated request means.
+"""The allocate requests and answers of one application attempt: what they become on their way.
 
-An application master repeats a request, with the same response id, when the connection broke before the answer. The
-ResourceManager then either has seen the first one (it repeats its last answer and ignores the request) or has not (it
-carries the request out). ApplicationMasterService.allocate; ids count modulo 2**31.
+The application master must never notice: counts, priorities, capabilities, request ids, execution types and
+completions stay consistent in what it sees (docs/architecture.md, The proxy).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_entry import Key
-
-RowName = tuple[Key, str]
-
-_IDS = 2**31
-
-
-@dataclass(slots=True)
-class LastAnswer:
-    """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
-
-    response_id: int
-    request: bytes = b""
-    """The request that it answered, as it came."""
-    rewritten: bytes | None = None
-    delivered: dict[RowName, int] = field(default_factory=dict)
-    """By how much its deliveries lowered the application's rows."""
-    given: list[str] = field(default_factory=list)
-    """Container ids that it delivered."""
-    ends: list[y.ContainerStatusProto] = field(default_factory=list)
-    """Completions that it told."""
-
-    def repeats(self, response_id: int) -> bool:
-        """Tell whether the ResourceManager will answer a request of this id by repeating this answer."""
-        return (response_id + 1) % _IDS == self.response_id
-
-    def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
-        """Return what a repeated request says beyond the first one, with counts as if it came after the answer."""
-        first = y.AllocateRequestProto.FromString(self.request)
-        late = y.AllocateRequestProto()
-        before = {row_name(row): row for row in first.ask}
-        for row in request.ask:
-            name = row_name(row)
-            if before.get(name) != row:
-                late.ask.add().CopyFrom(row)
-                late.ask[-1].num_containers = max(0, row.num_containers - self.delivered.get(name, 0))
-        released = {item.SerializeToString() for item in first.release}
-        late.release.extend(item for item in request.release if item.SerializeToString() not in released)
-        asked = {item.SerializeToString() for item in first.update_requests}
-        late.update_requests.extend(u for u in request.update_requests if u.SerializeToString() not in asked)
-        if first.blacklist_request != request.blacklist_request:
-            late.blacklist_request.CopyFrom(request.blacklist_request)
-        return late
+from policies.errors import PolicyFaultError
+from rm_proxy.attempt.allocations import Allocations
+from rm_proxy.attempt.ask_table import AskTable, Key
+from rm_proxy.attempt.cluster_view import ClusterView
+from rm_proxy.attempt.completions import Completions
+from rm_proxy.attempt.container_events import ContainerEvents
+from rm_proxy.attempt.effects import Effect, Faulted, Refused
+from rm_proxy.attempt.held_containers import HeldContainers
+from rm_proxy.attempt.message_checks import check_answer, check_request
+from rm_proxy.attempt.node_choice import NodeChoice
+from rm_proxy.attempt.promotion_requests import Promotions
+from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
+from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, merge, prepend
+from rm_proxy.attempt.resync import doubt
+from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.snapshot_changes import SnapshotChanges
+from rm_proxy.domain import ids
+from rm_proxy.domain.resources import resources_of, set_resources
 
 
-@dataclass(slots=True)
-class OpenRequest:
-    """A request without an answer: as it came, and as it went out."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of an attempt that its exchanges work with."""
 
-    response_id: int
-    body: bytes
-    rewritten: bytes | None
-    doubtful: list[y.ResourceRequestProto] = field(default_factory=list)
-    """Rows that the ResourceManager has not seen if it took an earlier request with this id for the first one."""
-    releases: list[y.ContainerIdProto] = field(default_factory=list)
-    """Releases of which the same holds."""
-    updates: list[y.UpdateContainerRequestProto] = field(default_factory=list)
-    """Updates of containers of which the same holds."""
-    late: y.AllocateRequestProto | None = None
-    """What else is to be said again with the next request."""
+    registration: Registration
+    world: ClusterView
+    table: AskTable
+    live: HeldContainers
+    router: Router
+    nodes: NodeChoice
+    ends: Completions
+    arrivals: Allocations
+    promotion: Promotions
+    notebook: SnapshotChanges
+    containers: ContainerEvents
+    emit: Callable[[Effect], None]
+
+
+class AllocateExchange:
+    """Requests and answers are serialised AllocateRequest/ResponseProtos."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._registration, self._world, self._effect = parts.registration, parts.world, parts.emit
+        self._table, self._live, self._router, self._nodes = parts.table, parts.live, parts.router, parts.nodes
+        self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
+        self._notebook, self._containers = parts.notebook, parts.containers
+        self.allocates = 0
+        self.last: LastAnswer | None = None
+        self.resend: list[y.ResourceRequestProto] | None = None
+        """Rows of forgotten keys that go out again; None while no row is in doubt."""
+        self._open: OpenRequest | None = None
+        self._late: y.AllocateRequestProto | None = None
+        """What a repeated request said beyond the first one, to be sent with the next."""
+        self._unseen = False
+        """Whether the last request was one for the last answer again."""
+        self._answered = True
+        """Whether an answer came since the last request: only then something was not granted."""
+        self._telling: frozenset[str] = frozenset()
+        """Ends in the last answer."""
 
     @property
-    def sent(self) -> y.AllocateRequestProto:
-        """The request as it went out."""
-        return y.AllocateRequestProto.FromString(self.body if self.rewritten is None else self.rewritten)
+    def at_rest(self) -> bool:
+        """Whether an exchange that carries nothing in either direction would leave everything as it is."""
+        asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
+        taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
+        return not (asks or taken_over or self._telling or self._ends.open or self._promotion.to_ask)
+
+    @property
+    def unseen(self) -> LastAnswer | None:
+        """The last answer, where the application master asked for it again: it may not have got it."""
+        return self.last if self._unseen else None
+
+    def start_over(self) -> None:
+        """Forget what was asked for and answered: the application master will register, and ask anew."""
+        self.last = self._open = self.resend = self._late = None
+        self._answered = True
+        self._telling = frozenset()
+
+    # Requests
+
+    def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
+        """Take in a request; returns it rewritten for the ResourceManager, or None when it is to pass as it came."""
+        self.allocates += 1
+        if self._registration.state is AttemptState.FINISHED:
+            return None
+        request = y.AllocateRequestProto.FromString(body)
+        check_request(request)
+        moved = self._registration.resync is not None and self._go_on(request)
+        last = self.last
+        self._unseen = last is not None and last.repeats(request.response_id)
+        if self._telling and not self._unseen:
+            self._ends.unheard -= self._telling
+            self._telling = frozenset()
+        if last is not None and self._unseen:
+            self._late = last.late(request) if body != last.request else None
+            return request.SerializeToString() if moved else None  # the ResourceManager ignores it
+        first = self._open
+        if first is not None and first.response_id == request.response_id:
+            if first.body == body:
+                return first.rewritten
+        else:
+            first = None
+        late, self._late = self._late, None
+        if late is not None:
+            prepend(late, request)
+        changed = self._rewrite(request, now_s) or late is not None or moved
+        call = OpenRequest(request.response_id, body, None)
+        if first is not None:
+            call, changed = merge(first, request, body), True
+        call.rewritten = request.SerializeToString() if changed else None
+        if moved:
+            doubt(call)
+        self._open = call
+        return call.rewritten
+
+    def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
+        if request.HasField("blacklist_request"):
+            listed = request.blacklist_request
+            added = self._router.blacklist.union(listed.blacklist_additions)
+            self._router.blacklist = added.difference(listed.blacklist_removals)
+        changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
+        if request.update_requests or self._promotion.to_ask:
+            changed = self._promotion.rewrite_request(request) or changed
+        if self._registration.state is AttemptState.UNTRACKED:
+            return changed
+        if self._registration.resync is not None:
+            request.ask.extend(self._registration.resync.zeros(request.ask))
+        taking_over = self._registration.resync is not None
+        if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
+            changed = self._rewrite_asks(request, now_s) or changed
+            self._router.charge()
+        self._answered = False
+        return changed
+
+    def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
+        table = self._table
+        self._router.begin()
+        touched = table.update(request.ask)
+        if self._registration.resync is not None:
+            self._registration.resync.adopt(table)
+        self._router.route(touched, now_s, self._answered)
+        self._nodes.place_all(now_s, self._answered)
+        again, self.resend = self.resend, None
+        ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
+        rows = [*(again or ()), *table.rows_for_rm()]
+        self._notebook.asked(rows)
+        if not ours:
+            return False
+        del request.ask[:]
+        request.ask.extend(rows)
+        return True
+
+    def on_refused(self, why: str = "") -> None:
+        """Take in that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
+
+        The application master sends its own rows again; ours, and our releases, go out with the next request.
+        why: the exception, where it may be the fault of what we wrote.
+        """
+        call, self._open = self._open, None
+        if call is None:
+            return
+        if call.rewritten is not None and why:
+            self._effect(Refused(self._registration.app_id, why))
+        self._ends.answered()
+        sent = call.sent
+        mixed = [row for row in sent.ask if (entry := self._table.entries.get(Key.of(row))) is not None and entry.mixed]
+        self.resend = [*(self.resend or ()), *self._table.doubt(mixed)]
+        self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
+        self._promotion.ask_again(sent.update_requests)
+
+    def _go_on(self, request: y.AllocateRequestProto) -> bool:
+        """Let a request go on with the id from before the take-over; tells whether that changed it."""
+        resync = self._registration.resync
+        assert resync is not None
+        if request.response_id == 0 and resync.id is not None:
+            request.response_id = resync.id
+            return True
+        if not resync.busy:
+            self._registration.follow(
+                AttemptEvent.RESYNCED
+            )  # the application master has an answer since: it goes on by itself
+            self._notebook.resync(None)
+        return False
+
+    # Answers
+
+    def on_answer(self, body: bytes, now_s: float) -> bytes | None:
+        """Take in an answer; returns it rewritten for the application master, or None when it is to pass as it came."""
+        if self._registration.state is AttemptState.FINISHED:
+            return None
+        answer = y.AllocateResponseProto.FromString(body)
+        check_answer(answer)
+        if self.last is not None and answer.response_id == self.last.response_id:
+            return self.last.rewritten  # the ResourceManager repeats itself: so do we
+        request = self._close()
+        self._arrivals.begin()
+        carries = _carries(answer) or self._ends.to_tell
+        changed = carries and self._take_in(answer, now_s)
+        self._table.answered()
+        changed = self._rewrite_limit(answer) or changed
+        rewritten = answer.SerializeToString() if changed else None
+        arrived = self._arrivals
+        ends = list(answer.completed_container_statuses)
+        self._telling = frozenset(ids.container_id_text(status.container_id) for status in ends)
+        self.last = LastAnswer(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
+        if carries:
+            self._notebook.answered(self.last, arrived.granted)
+        return rewritten
+
+    def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+        self._router.begin()
+        changed = self._arrivals.rewrite_allocated(answer, now_s)
+        changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
+        changed = self._promotion.rewrite_answer(answer, now_s) or changed
+        changed = self._arrivals.rewrite_updated(answer) or changed
+        changed = self._ends.rewrite_completed(answer, now_s) or changed
+        self._promotion.prune(now_s)
+        for report in answer.updated_nodes:
+            self._world.node_changed(ids.node_id_text(report.nodeId), report.node_state == y.NS_RUNNING)
+        self._router.charge()
+        return changed
+
+    def _close(self) -> bytes:
+        """End the call that is answered now, and return it; what may not have been seen of it goes out again."""
+        self._containers.answers += 1
+        self._answered = True
+        call, self._open = self._open, None
+        self._ends.answered()
+        if call is not None and call.late is not None:
+            self._late = call.late
+        if call is not None and (call.doubtful or call.releases):
+            self.resend = [*(self.resend or ()), *self._table.doubt(call.doubtful)]
+            self._ends.release_again(call.releases)
+        if call is not None and call.updates:
+            self._promotion.ask_again(call.updates)
+        return call.body if call is not None else b""
+
+    # Headroom
+
+    def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
+        """Tell the application the headroom that its framework reckons with; the first answer stays untouched."""
+        queueable = self._live.count_q or self._table.sums.open_q
+        app = self._router.app if queueable and self._containers.answers > 1 and answer.HasField("limit") else None
+        if app is None:
+            return False
+        app = replace(app, next_q=self._router.next_queueable())
+        limit = resources_of(answer.limit)
+        try:
+            told = self._world.policies.headroom(limit, app)
+        except PolicyFaultError as error:
+            self._effect(Faulted(self._registration.app_id, str(error)))
+            return False
+        if told == limit:
+            return False
+        set_resources(answer.limit, told)
+        return True
 
 
-def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> None:
-    """Put what came too late before what a request says itself."""
-    mine = {row_name(row) for row in request.ask}
-    rows = [*(row for row in late.ask if row_name(row) not in mine), *request.ask]
-    merged = y.AllocateRequestProto(ask=rows)
-    request.ClearField("ask")
-    request.ask.extend(merged.ask)
-    both = {item.SerializeToString() for item in request.release}
-    request.release.extend(item for item in late.release if item.SerializeToString() not in both)
-    _add_updates(late, request)
-    scheduling = y.AllocateRequestProto(scheduling_requests=late.scheduling_requests)
-    scheduling.scheduling_requests.extend(request.scheduling_requests)
-    request.ClearField("scheduling_requests")
-    request.scheduling_requests.extend(scheduling.scheduling_requests)
-    if late.HasField("blacklist_request"):
-        _merge_blacklists(late.blacklist_request, request.blacklist_request)
-
-
-def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> OpenRequest:
-    """Put what only the first request holds into its differing repetition `request`, in case it was never seen.
-
-    Returns the call, with what only `request` holds as doubtful. `body`: the repetition as it came.
-    """
-    sent = first.sent
-    before = {row_name(row): row for row in sent.ask}
-    doubtful = [row for row in request.ask if before.pop(row_name(row), None) != row]
-    released = {item.SerializeToString() for item in sent.release}
-    releases = [item for item in request.release if item.SerializeToString() not in released]
-    both = {item.SerializeToString() for item in request.release}
-    updates = _without(request.update_requests, sent.update_requests)
-    call = OpenRequest(
-        request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates
+def _carries(answer: y.AllocateResponseProto) -> bool:
+    """Tell whether an answer says more than that there is nothing new."""
+    return bool(
+        answer.allocated_containers
+        or answer.completed_container_statuses
+        or answer.updated_nodes
+        or answer.updated_containers
+        or answer.update_errors
+        or answer.containers_from_previous_attempts
     )
-    call.doubtful += first.doubtful
-    call.releases += first.releases
-    call.updates += first.updates
-    request.ask.extend(before.values())
-    request.release.extend(item for item in sent.release if item.SerializeToString() not in both)
-    _add_updates(sent, request)
-    if sent.HasField("blacklist_request"):
-        _merge_blacklists(sent.blacklist_request, request.blacklist_request)
-    return call
-
-
-def _add_updates(first: y.AllocateRequestProto, second: y.AllocateRequestProto) -> None:
-    """Put updates of containers that only the first request names into the second; YARN takes one for each."""
-    second.update_requests.extend(_without(first.update_requests, second.update_requests))
-
-
-def _without(
-    updates: Iterable[y.UpdateContainerRequestProto], others: Iterable[y.UpdateContainerRequestProto]
-) -> list[y.UpdateContainerRequestProto]:
-    """Return copies of the updates of containers that `others` do not name."""
-    named = {other.container_id.SerializeToString() for other in others}
-    found = []
-    for update in updates:
-        if update.container_id.SerializeToString() not in named:
-            found.append(y.UpdateContainerRequestProto())
-            found[-1].CopyFrom(update)
-    return found
-
-
-def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.ResourceBlacklistRequestProto) -> None:
-    named = {*second.blacklist_additions, *second.blacklist_removals}
-    second.blacklist_additions.extend(h for h in first.blacklist_additions if h not in named)
-    second.blacklist_removals.extend(h for h in first.blacklist_removals if h not in named)
-
-
-def row_name(row: y.ResourceRequestProto) -> RowName:
-    """Return what names a row: a later one of this name overwrites it."""
-    return Key.of(row), row.resource_name
-
-
-def copied_rows(rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
-    """Return copies that outlive the message they stand in."""
-    copies = []
-    for row in rows:
-        copy = y.ResourceRequestProto()
-        copy.CopyFrom(row)
-        copies.append(copy)
-    return copies
-
-
-def _copy(container: y.ContainerIdProto) -> y.ContainerIdProto:
-    copy = y.ContainerIdProto()
-    copy.CopyFrom(container)
-    return copy

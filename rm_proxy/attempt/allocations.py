@@ -7,7 +7,6 @@ from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind
-from rm_proxy.attempt.allocate_exchange import RowName
 from rm_proxy.attempt.ask_table import AskEntry, AskTable, QPlacement, Reason
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
@@ -15,6 +14,8 @@ from rm_proxy.attempt.effects import Announce, Effect, Granted
 from rm_proxy.attempt.grant_messages import GrantTerms, announcement, grant_terms, granted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.attempt.node_choice import NodeChoice
+from rm_proxy.attempt.registration import AttemptState, Registration
+from rm_proxy.attempt.repeated_requests import RowName
 from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
@@ -29,6 +30,7 @@ class Allocations:
     def __init__(
         self,
         world: ClusterView,
+        registration: Registration,
         router: Router,
         nodes: NodeChoice,
         table: AskTable,
@@ -37,13 +39,12 @@ class Allocations:
         emit: Callable[[Effect], None],
     ) -> None:
         self._world, self._router, self._nodes, self._table = world, router, nodes, table
+        self._registration = registration
         self._live, self._ends, self._emit = live, ends, emit
         self._terms: GrantTerms | None = None
         """What the grants of one answer have in common; None until one needs it."""
         self.delivered: dict[RowName, int] = {}
         """By how much the rows of the application were lowered."""
-        self.astray = False
-        """Whether nothing is known of what was asked for: all that comes is delivered."""
         self.given: list[str] = []
         """Ids of the containers that it got."""
         self.granted: list[int] = []
@@ -147,7 +148,7 @@ class Allocations:
             self._table.granted(q)
         else:
             self._table.unpark(private)
-        if self.astray:
+        if self._registration.state is AttemptState.UNTRACKED:  # all that comes is delivered
             self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
             return None
         if entry is None:

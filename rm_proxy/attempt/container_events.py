@@ -2,61 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
-from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent
-from rm_proxy.attempt.ask_table import AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
-from rm_proxy.attempt.node_choice import GUARD_WAIT_S, NodeChoice
+from rm_proxy.attempt.node_choice import GUARD_WAIT_S
+from rm_proxy.attempt.registration import AttemptState, Registration
 from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 
 AWAY_S: Final = 15.0
 """A node that starts nothing for so long (and, with a silent sidecar, beyond the hold limit) is not waited for."""
-_SERIAL_START: Final = 1 << 29
-"""Private ids start at a random number below it, so that those of an earlier proxy process are not met again."""
 
 
-class Holdings:
+class ContainerEvents:
     """The part of an attempt's machine that goes on without its connection."""
 
-    def __init__(self, attempt_id: str, world: ClusterView) -> None:
-        self.id = attempt_id
-        self.app_id = ids.app_of_attempt(attempt_id)
-        self.live = HeldContainers()
-        self.table = AskTable(world.rng.randrange(_SERIAL_START))
-        self.finished = False
-        self.registered_answer: bytes | None = None
-        """The answer to the registration, as the application master got it."""
-        self._void = False
-        """Whether the ResourceManager has forgotten the registration."""
-        self._answers = 0
-        self._world = world
-        self._effects: list[Effect] = []
-        self._router = Router(attempt_id, world, self.table, self.live, self._effect)
-        self._nodes = NodeChoice(world, self.table, self._router, self._effect)
-        self._ends = Completions(self.app_id, world, self.live, self._effect, self._router.remember_loss)
-
-    def take_effects(self) -> list[Effect]:
-        """Return what is to be done beside the messages, and forget it."""
-        effects, self._effects = self._effects, []
-        return effects
-
-    def _effect(self, effect: Effect) -> None:
-        self._effects.append(effect)
-
-    @property
-    def app(self) -> AppView | None:
-        """The application with all that this attempt holds and asked for; None while it is not known."""
-        return self._router.app
+    def __init__(
+        self,
+        registration: Registration,
+        world: ClusterView,
+        live: HeldContainers,
+        router: Router,
+        ends: Completions,
+        emit: Callable[[Effect], None],
+    ) -> None:
+        self._registration, self._world, self._live = registration, world, live
+        self._router, self._ends, self._effect = router, ends, emit
+        self.answers = 0
+        """How many answers its allocate requests got."""
 
     def hears_of(self, container_id: str) -> bool:
         """Tell whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
-        return container_id in self.live or self._ends.is_untold(container_id)
+        return container_id in self._live or self._ends.is_untold(container_id)
 
     def ended(self, container_id: str) -> bool:
         """Tell whether a container's end was, or is being, told."""
@@ -65,21 +47,21 @@ class Holdings:
     def settled(self, container_id: str) -> bool:
         """Tell whether the application has confirmed a container's end, or there is none to be told."""
         told = container_id not in self._ends.unheard and not self.hears_of(container_id)
-        came = self.registered_answer is not None or self._answers > 0
-        return self.finished or (told and came)
+        came = self._registration.answer is not None or self.answers > 0
+        return self._registration.state is AttemptState.FINISHED or (told and came)
 
     def inherits(self, container_id: str) -> bool:
         """Tell whether a container is this attempt's and not known here: another proxy delivered it."""
         known = self.hears_of(container_id) or container_id in self._ends
-        mine = self.registered_answer is not None and not self.finished and not self._void
-        return mine and not known and ids.attempt_of_container(container_id) == self.id
+        own = ids.attempt_of_container(container_id) == self._registration.attempt_id
+        return self._registration.valid and not known and own
 
     def inherit(self, live: HeldContainer) -> None:
         """Go on with a container that was delivered before this proxy served the attempt."""
         if live.killed is not None:
             self._ends.killed_before(live)
         else:
-            self.live.add(live)
+            self._live.add(live)
             self._router.charge()
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
@@ -91,11 +73,6 @@ class Holdings:
         """Release a container that its sidecar killed and cannot stop."""
         self._ends.give_up(container_id)
 
-    def reconsider(self, routes: bool) -> None:
-        """Decide anew on what was not delivered, as settings have changed; see `Router.reconsider`."""
-        if not self.finished:
-            self._router.reconsider(routes)
-
     def guard(self, now_s: float, away: bool = True) -> None:
         """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them.
 
@@ -104,9 +81,9 @@ class Holdings:
         self._ends.settle(now_s)
         if away:
             self._give_up_away(now_s)
-        app = self._world.app(self.app_id)
+        app = self._world.app(self._registration.app_id)
         if app is not None and app.type == "MAPREDUCE":
-            for live in self.live.behind_own(app.type, GUARD_WAIT_S, now_s):
+            for live in self._live.behind_own(app.type, GUARD_WAIT_S, now_s):
                 reason = "deadlock guard: it waited behind containers of its own application that wait for it"
                 self._withdraw(live, reason, now_s)
         self._router.charge()
@@ -116,8 +93,8 @@ class Holdings:
 
         A sidecar that is only out of reach has given its held starts up by then (hold limit).
         """
-        app = self._world.app(self.app_id)
-        for live in [c for c in self.live if c.may_be_held]:
+        app = self._world.app(self._registration.app_id)
+        for live in [c for c in self._live if c.may_be_held]:
             away = self._world.away(live.node_id, now_s)
             if away is None or app is None:
                 continue
@@ -128,7 +105,7 @@ class Holdings:
 
     def master_gone(self, now_s: float) -> None:
         """Take in that the application master's container is over: nothing of this attempt is to start any more."""
-        for live in [c for c in self.live if c.may_be_held]:
+        for live in [c for c in self._live if c.may_be_held]:
             self._withdraw(live, "its application master is gone", now_s)
         self._router.charge()
 

@@ -14,9 +14,9 @@ from enum import Enum, auto
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.allocate_exchange import OpenRequest, copied_rows, row_name
 from rm_proxy.attempt.ask_entry import Key, row_of
 from rm_proxy.attempt.ask_table import AskTable
+from rm_proxy.attempt.repeated_requests import OpenRequest, copied_rows, row_name
 from rm_proxy.attempt.snapshot import Snapshot, unpacked
 
 TEXT: Final = "quicksilver restarted: register again, and ask again for all that is wanted"

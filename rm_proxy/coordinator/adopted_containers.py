@@ -38,7 +38,7 @@ class AdoptedContainers:
         for event in report.events:
             if ids.app_of_container(event.container_id) == attempt.app_id:
                 self.event(attempt, event, node_id, now_s)
-                attempt.on_event(event, now_s)
+                attempt.containers.on_event(event, now_s)
 
     def of_report(self, node_id: str, report: Report, now_s: float) -> None:
         """Give all attempts what a report shows and they do not know."""
@@ -49,22 +49,22 @@ class AdoptedContainers:
 
     def event(self, attempt: Attempt, event: ContainerEvent, node_id: str, now_s: float) -> None:
         """Make an end known whose container is not: the event itself can be taken in then."""
-        if event.kind in ENDS and attempt.inherits(event.container_id):
+        if event.kind in ENDS and attempt.containers.inherits(event.container_id):
             live = _live(event.container_id, node_id, Kind.QUEUEABLE, now_s)
             if event.kind is EventKind.KILLED:
                 live.is_started, live.killed = True, event.reason or "room was needed"
-            attempt.inherit(live)
+            attempt.containers.inherit(live)
 
     def _container(self, attempt: Attempt, container: ContainerReport, node_id: str, now_s: float) -> None:
         ours = container.kind in (Kind.QUEUEABLE, Kind.GUARANTEED) and not container.am
-        if not ours or not attempt.inherits(container.container_id):
+        if not ours or not attempt.containers.inherits(container.container_id):
             return
         live = _live(container.container_id, node_id, Kind(container.kind), now_s - container.since_s)
         live.priority, live.expected_s = container.priority, container.expected_s
         live.resources = Resources(container.memory_mb, container.vcores)
         if container.state in (ContainerState.RUNNING, ContainerState.SHRUNK):
             live.is_started, live.started_s = True, now_s - container.since_s
-        attempt.inherit(live)
+        attempt.containers.inherit(live)
         if container.state is ContainerState.WAITING:
             live.held_s = now_s
             self._shed(node_id, Shed(container_id=live.id, cause="restart", reason=WHY))

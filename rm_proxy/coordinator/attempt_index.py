@@ -59,7 +59,7 @@ class AttemptIndex(OrderedDict[str, Attempt]):
     def holder(self, container_id: str) -> Attempt | None:
         """Return the attempt that holds a container: its own one, or a later one that took it over."""
         of_app = self.by_app.get(app_of_container(container_id), ())
-        return next((attempt for attempt in reversed(of_app) if attempt.hears_of(container_id)), None)
+        return next((attempt for attempt in reversed(of_app) if attempt.containers.hears_of(container_id)), None)
 
     def is_held(self, container_id: str) -> bool:
         """Return whether an attempt holds a container."""

@@ -131,4 +131,4 @@ def _over(container_id: str, attempts: Sequence[Attempt]) -> bool:
     """Return whether a container ended for its application, as far as is known."""
     if not attempts or any(container_id in attempt.live for attempt in attempts):
         return False
-    return all(attempt.finished for attempt in attempts) or any(a.ended(container_id) for a in attempts)
+    return all(attempt.finished for attempt in attempts) or any(a.containers.ended(container_id) for a in attempts)

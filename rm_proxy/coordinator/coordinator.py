@@ -158,7 +158,7 @@ class Coordinator:
         attempt = self.attempts[attempt_id] = Attempt(attempt_id, self)
         others = self.attempts.by_app.setdefault(attempt.app_id, [])
         for live in (live for old in others for live in old.live if live.killed is not None):
-            attempt.inherit(live)  # its end may be reported to this one
+            attempt.containers.inherit(live)  # its end may be reported to this one
         others.append(attempt)
         for old in end_earlier(others):
             self._state.urgent += old.take_effects()

@@ -78,7 +78,7 @@ class Rounds:
             if attempt is None:
                 yield
             elif state.serving and attempts.get(attempt.id) is attempt:
-                attempt.guard(now_s, away)
+                attempt.containers.guard(now_s, away)
 
     def _decide(self, now_s: float) -> None:
         """Ask the policies that decide on all nodes and running containers."""

@@ -44,7 +44,7 @@ class SidecarEvents:
         for container_id in report.release:
             holder = self._attempts.holder(container_id)
             if holder is not None:
-                holder.give_up(container_id)
+                holder.containers.give_up(container_id)
                 self._attempts.touched[holder.id] = holder
 
     def acknowledge(self, node_id: str, report: Report, now_s: float) -> int:
@@ -84,17 +84,17 @@ class SidecarEvents:
         if live is not None and app is not None:
             self._durations.learn(event, live, app, node_id, now_s)
             self._mover.on_event(event, live)
-        attempt.on_event(event, now_s)
+        attempt.containers.on_event(event, now_s)
         attempts.touched[attempt.id] = attempt
 
     def _settled(self, container_id: str) -> bool:
         """Return whether a container's end is over; that of an attempt which has not come here yet is not."""
         attempts = self._attempts
         holder = attempts.holder(container_id) or attempts.get(attempt_of_container(container_id))
-        return holder is not None and holder.settled(container_id)
+        return holder is not None and holder.containers.settled(container_id)
 
     def _master_gone(self, attempt: Attempt, now_s: float) -> None:
         if not attempt.finished:
-            attempt.master_gone(now_s)
+            attempt.containers.master_gone(now_s)
             self._attempts.touched[attempt.id] = attempt
             self._state.urgent += attempt.take_effects()

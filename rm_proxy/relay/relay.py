@@ -23,6 +23,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.sasl import SaslRelay, SaslResult
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
+from rm_proxy.attempt.registration import AttemptState
 from rm_proxy.attempt.resync import TEXT
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.domain import ids
@@ -195,14 +196,14 @@ class Relay:
         if attempt is not None:
             if len(self._calls) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
-            if (attempt.resync is not None or attempt.registered_answer is None) and self._take_over(call, commands):
+            if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
                 return
             self._calls[call.call_id] = method
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
             return
         try:
-            body = None if attempt is None else attempt.on_allocate(call.body, now_s)
+            body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
         except (DecodeError, EncodeError) as error:  # what lacks a required field can be read, and not be written
             raise _no_message("allocate request", error) from error
         self._note(commands)
@@ -213,7 +214,7 @@ class Relay:
         attempt = self.attempt
         assert attempt is not None
         data, step = None, ""
-        if call.method == REGISTER and (body := attempt.registration()) is not None:
+        if call.method == REGISTER and (body := attempt.registration_answer()) is not None:
             data, step = self._am.response(call, body), "registered"
         elif call.method == ALLOCATE:
             response_id = _response_id(call.body)
@@ -242,7 +243,7 @@ class Relay:
             return
         try:
             if method == ALLOCATE:
-                body = attempt.on_answer(response.body, now_s)
+                body = attempt.exchange.on_answer(response.body, now_s)
             elif method == REGISTER:
                 body = attempt.on_registered(response.body, now_s)
             elif method == FINISH and y.FinishApplicationMasterResponseProto.FromString(response.body).isUnregistered:
@@ -260,7 +261,7 @@ class Relay:
         if failure.exception_class == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
         else:
-            attempt.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
+            attempt.exchange.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
         return tuple(attempt.take_effects())
 
 

@@ -158,7 +158,7 @@ class Am:
         if blacklist:
             request.blacklist_request.blacklist_additions.extend(blacklist)
         raw = request.SerializeToString()
-        rewritten = self.attempt.on_allocate(raw, self.now_s)
+        rewritten = self.attempt.exchange.on_allocate(raw, self.now_s)
         self.sent = y.AllocateRequestProto.FromString(raw if rewritten is None else rewritten)
         return list(self.sent.ask)
 
@@ -177,7 +177,7 @@ class Am:
         if limit is not None:
             answer.limit.CopyFrom(limit)
         raw = answer.SerializeToString()
-        rewritten = self.attempt.on_answer(raw, self.now_s)
+        rewritten = self.attempt.exchange.on_answer(raw, self.now_s)
         self.effects = self.attempt.take_effects()
         return y.AllocateResponseProto.FromString(raw if rewritten is None else rewritten)
 

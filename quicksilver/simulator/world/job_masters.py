@@ -127,12 +127,12 @@ class JobMasters:
             self._finish(master)
             return
         sent = master.request()
-        rewritten = attempt.on_allocate(sent, self._clock.now_s)
+        rewritten = attempt.exchange.on_allocate(sent, self._clock.now_s)
         wanting = self._yarn.scheduler.wanting
         got = self._yarn.allocate(master.job.number, sent if rewritten is None else rewritten)
         if self._yarn.scheduler.wanting and not wanting:
             self._regular.wanted()
-        told = attempt.on_answer(got, self._clock.now_s)
+        told = attempt.exchange.on_answer(got, self._clock.now_s)
         self._carry_out(attempt.take_effects())
         for container in master.take(got if told is None else told):
             self._start(master, container)

@@ -171,7 +171,7 @@ def test_grant_elsewhere_is_given_back_and_its_nm_token_delivered() -> None:
     am.response_id += 1
     answer = y.AllocateResponseProto(response_id=am.response_id, allocated_containers=[container(1, 2, asked)])
     answer.nm_tokens.add().nodeId.host = "host2"
-    seen = am.attempt.on_answer(answer.SerializeToString(), 0.0)
+    seen = am.attempt.exchange.on_answer(answer.SerializeToString(), 0.0)
     assert seen is not None
     got = y.AllocateResponseProto.FromString(seen)
     assert not got.allocated_containers

@@ -32,14 +32,14 @@ def test_guaranteed_rows_pass_as_the_bytes_that_came() -> None:
     for want in maps(4):
         table.add(want)
     request = y.AllocateRequestProto(ask=table.rows(), response_id=0, progress=0.5)
-    assert am.attempt.on_allocate(request.SerializeToString(), 0.0) is None
+    assert am.attempt.exchange.on_allocate(request.SerializeToString(), 0.0) is None
     granted = container(1, 2, row("*", 1))
     answer = y.AllocateResponseProto(response_id=1, allocated_containers=[granted])
-    assert am.attempt.on_answer(answer.SerializeToString(), 0.0) is None
+    assert am.attempt.exchange.on_answer(answer.SerializeToString(), 0.0) is None
     table.sent()
     table.remove(maps(4)[0])
     request = y.AllocateRequestProto(ask=table.rows(), response_id=1)
-    assert am.attempt.on_allocate(request.SerializeToString(), 1.0) is None
+    assert am.attempt.exchange.on_allocate(request.SerializeToString(), 1.0) is None
 
 
 def test_all_maps_go_queueable_with_an_id_each_and_no_rack_row() -> None:
@@ -104,7 +104,7 @@ def test_single_zeroed_host_is_no_hint_any_more() -> None:
     table.failed_on_host("host2")
     request = y.AllocateRequestProto(ask=table.rows(), response_id=1)
     assert [(r.resource_name, r.num_containers) for r in request.ask] == [("host2", 0)]
-    assert am.attempt.on_allocate(request.SerializeToString(), 1.0) is None
+    assert am.attempt.exchange.on_allocate(request.SerializeToString(), 1.0) is None
     (entry,) = am.attempt.entries
     assert entry.hints()[0] == {"host1", "host3"}
 
@@ -146,7 +146,7 @@ def test_failed_map_at_priority_5_is_guaranteed_while_maps_run() -> None:
     ask(am, table)
     am.gets(*grants(am))
     table.remove(maps(1)[0])
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     table.add(Want(0, 5))
     assert [r[:3] for r in shown(ask(am, table))] == [("*", 1, "G")]
 

@@ -28,7 +28,7 @@ def q_grants(am: Am, first: int = 1) -> list[y.ContainerProto]:
 
 def lose(am: Am, number: int, kind: EventKind, reason: str = "why") -> list[y.ContainerStatusProto]:
     """A sidecar says that a container is lost; returns what the application master is told with the next answer."""
-    am.attempt.on_event(event(number, kind, reason=reason), am.now_s)
+    am.attempt.containers.on_event(event(number, kind, reason=reason), am.now_s)
     am.asks()
     return list(am.gets().completed_container_statuses)
 
@@ -80,7 +80,7 @@ def test_lost_before_its_start_is_told_once_in_the_frameworks_words(
     am.gets(*q_grants(am))
     am.asks(row("*", 0, 0, request_id=0))
     am.gets()
-    am.attempt.on_event(event(1, kind, reason="the queue is full"), 1.0)
+    am.attempt.containers.on_event(event(1, kind, reason="the queue is full"), 1.0)
     am.asks()
     assert [c.id for c in am.sent.release] == [1], "released at the ResourceManager with the next request"
     (status,) = am.gets().completed_container_statuses
@@ -101,8 +101,8 @@ def test_killed_for_room_is_not_the_tasks_fault(app_type: str, expected: int, ya
     am = Am(coordinator(app_type=app_type))
     am.asks(row("*", 1, 0, request_id=0))
     am.gets(*q_grants(am))
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
-    am.attempt.on_event(event(1, EventKind.KILLED, reason="makes room for x"), 2.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.KILLED, reason="makes room for x"), 2.0)
     am.asks(row("*", 0, 0, request_id=0))
     (status,) = am.gets(completed=[ended(1, yarn_says, "Killed")]).completed_container_statuses
     assert status.exit_status == expected
@@ -114,7 +114,7 @@ def test_yarn_s_word_of_a_kill_may_come_before_the_sidecar_s() -> None:
     am = Am(world)
     am.asks(row("*", 1, 0, request_id=0))
     am.gets(*q_grants(am))
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "Killed")]).completed_container_statuses
     world.report(node_id(1), report(1, events=[event(1, EventKind.KILLED, reason="makes room for x")]), 2.0)
@@ -134,7 +134,7 @@ def test_what_the_application_stopped_itself_keeps_its_status(said: EventKind | 
     am = Am(world)
     am.asks(row("*", 1, 0, request_id=0))
     am.gets(*q_grants(am))
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.asks(row("*", 0, 0, request_id=0))
     assert not am.gets(completed=[ended(1, -105, "stopped")]).completed_container_statuses
     if said is not None:
@@ -166,7 +166,7 @@ def test_guaranteed_ends_are_never_touched() -> None:
     am.gets(container(1, 1, asked))
     am.asks(row("*", 0, 2, request_id=0))
     answer = y.AllocateResponseProto(response_id=9, completed_container_statuses=[ended(1, -100, "lost node")])
-    assert am.attempt.on_answer(answer.SerializeToString(), 3.0) is None
+    assert am.attempt.exchange.on_answer(answer.SerializeToString(), 3.0) is None
 
 
 def test_refused_by_the_node_manager_is_a_failure_with_its_text() -> None:

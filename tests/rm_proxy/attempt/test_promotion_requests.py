@@ -77,12 +77,12 @@ class Site(Am):
         self.gets(*(container(n, int(r.resource_name[4:]), r) for n, r in enumerate(rows, 1)))
         assert self.attempt.live.count_q == count
         for number in range(1, count + 1):
-            self.attempt.on_event(event(number, EventKind.STARTED), 0.0)
+            self.attempt.containers.on_event(event(number, EventKind.STARTED), 0.0)
 
     def send(self, *updates: y.UpdateContainerRequestProto) -> list[y.UpdateContainerRequestProto]:
         """Send a heartbeat; returns its updates as the ResourceManager gets them."""
         raw = y.AllocateRequestProto(response_id=self.response_id, update_requests=updates).SerializeToString()
-        rewritten = self.attempt.on_allocate(raw, self.now_s)
+        rewritten = self.attempt.exchange.on_allocate(raw, self.now_s)
         self.sent = y.AllocateRequestProto.FromString(raw if rewritten is None else rewritten)
         return list(self.sent.update_requests)
 
@@ -97,7 +97,7 @@ class Site(Am):
         answer.update_errors.extend(errors)
         answer.completed_container_statuses.extend(completed)
         raw = answer.SerializeToString()
-        rewritten = self.attempt.on_answer(raw, self.now_s)
+        rewritten = self.attempt.exchange.on_answer(raw, self.now_s)
         self.effects += self.attempt.take_effects()
         return y.AllocateResponseProto.FromString(raw if rewritten is None else rewritten)
 
@@ -135,7 +135,7 @@ def test_a_running_container_becomes_guaranteed_and_the_application_sees_nothing
 
 def test_who_waits_or_was_released_or_is_being_killed_is_not_promoted() -> None:
     site = Site(3)
-    site.attempt.on_event(event(1, EventKind.KILLED, reason="makes room"), 0.0)
+    site.attempt.containers.on_event(event(1, EventKind.KILLED, reason="makes room"), 0.0)
     site.asks(release=[2])
     site.gets()
     assert site.round() == [(cid(3), "asked")]
@@ -143,7 +143,7 @@ def test_who_waits_or_was_released_or_is_being_killed_is_not_promoted() -> None:
     waiting.asks(row("*"))
     (asked,) = granted_rows(waiting.sent.ask).values()
     waiting.gets(container(1, int(asked.resource_name[4:]), asked))
-    waiting.attempt.on_event(event(1, EventKind.HELD), 0.0)
+    waiting.attempt.containers.on_event(event(1, EventKind.HELD), 0.0)
     assert waiting.round() == []
 
 
@@ -152,7 +152,7 @@ def test_what_the_application_asked_for_as_opportunistic_stays_so() -> None:
     site.asks(row("*", opportunistic=True))
     (asked,) = granted_rows(site.sent.ask).values()
     site.gets(container(1, int(asked.resource_name[4:]), asked))
-    site.attempt.on_event(event(1, EventKind.STARTED), 0.0)
+    site.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
     assert site.attempt.live.count_q == 1
     assert site.round() == []
 
@@ -181,7 +181,7 @@ def test_a_kill_that_came_first_is_told_as_preempted() -> None:
     site = Site()
     site.round()
     site.send()
-    site.attempt.on_event(event(1, EventKind.KILLED, reason="makes room for x"), 0.0)
+    site.attempt.containers.on_event(event(1, EventKind.KILLED, reason="makes room for x"), 0.0)
     site.answer(updated(1))
     (status,) = site.answer(completed=[ended(1, 137)]).completed_container_statuses
     assert status.exit_status == -102 and "makes room for x" in status.diagnostics
@@ -255,7 +255,7 @@ def test_a_promoted_container_keeps_the_request_id_that_the_application_gave() -
     site.asks(row("*", request_id=7))
     (asked,) = granted_rows(site.sent.ask).values()
     site.gets(container(1, int(asked.resource_name[4:]), asked))
-    site.attempt.on_event(event(1, EventKind.STARTED), 0.0)
+    site.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
     site.round()
     site.send()
     site.answer(updated(1))
@@ -279,7 +279,7 @@ def repeat(site: Site, *updates: y.UpdateContainerRequestProto, release: Iterabl
     request = y.AllocateRequestProto(response_id=site.response_id, update_requests=updates)
     request.release.extend(container_proto(n) for n in release)
     raw = request.SerializeToString()
-    rewritten = site.attempt.on_allocate(raw, site.now_s)
+    rewritten = site.attempt.exchange.on_allocate(raw, site.now_s)
     sent = y.AllocateRequestProto.FromString(raw if rewritten is None else rewritten)
     return [u.container_id.id for u in sent.update_requests]
 
@@ -292,11 +292,11 @@ def test_a_repeated_request_carries_it_again_and_a_repeated_answer_is_the_same()
     raw = y.AllocateResponseProto(
         response_id=site.response_id + 1, updated_containers=[updated(1)], num_cluster_nodes=3
     ).SerializeToString()
-    told = site.attempt.on_answer(raw, 0.0)
+    told = site.attempt.exchange.on_answer(raw, 0.0)
     assert told is not None and not y.AllocateResponseProto.FromString(told).updated_containers
     effects = decided(site.attempt.take_effects())
     assert repeat(site) == [], "the ResourceManager repeats its answer, and reads nothing"
-    assert site.attempt.on_answer(raw, 0.0) == told
+    assert site.attempt.exchange.on_answer(raw, 0.0) == told
     assert effects[-1] == (cid(1), "promoted") and decided(site.attempt.take_effects()) == []
 
 
@@ -316,7 +316,7 @@ def test_a_refused_request_is_asked_again() -> None:
     site = Site()
     site.round()
     assert len(site.send()) == 1
-    site.attempt.on_refused()
+    site.attempt.exchange.on_refused()
     assert len(site.send()) == 1
     site.answer()
     assert site.send() == []

@@ -32,7 +32,7 @@ def answer(response_id: int, *allocated: y.ContainerProto) -> bytes:
 
 
 def sent(attempt: Attempt, body: bytes) -> y.AllocateRequestProto:
-    rewritten = attempt.on_allocate(body, 0.0)
+    rewritten = attempt.exchange.on_allocate(body, 0.0)
     return y.AllocateRequestProto.FromString(body if rewritten is None else rewritten)
 
 
@@ -45,11 +45,13 @@ def test_the_same_answer_twice_gives_the_same_bytes_and_one_delivery() -> None:
     attempt = coordinator().attempt(ATTEMPT)
     first = sent(attempt, request(0, row("*", 2)))
     raw = answer(1, *queueable(first))
-    told = attempt.on_answer(raw, 0.0)
+    told = attempt.exchange.on_answer(raw, 0.0)
     effects = attempt.take_effects()
     assert told is not None and len(effects) == 4  # two grants, two announcements
-    assert attempt.on_allocate(request(0, row("*", 2)), 0.0) is None, "the ResourceManager ignores it, it passes"
-    assert attempt.on_answer(raw, 0.0) == told
+    assert attempt.exchange.on_allocate(request(0, row("*", 2)), 0.0) is None, (
+        "the ResourceManager ignores it, it passes"
+    )
+    assert attempt.exchange.on_answer(raw, 0.0) == told
     assert attempt.take_effects() == []
     assert attempt.live.count_q == 2
     assert attempt.table.sums.open_q == 0, "the repeated row did not ask again"
@@ -60,21 +62,21 @@ def test_the_same_request_before_any_answer_goes_out_as_the_same_bytes() -> None
     """Either the ResourceManager has seen the first one and ignores this, or it needs every row of it."""
     attempt = coordinator().attempt(ATTEMPT)
     body = request(0, row("host1", 1), row("/r1", 1), row("*", 1))
-    first = attempt.on_allocate(body, 0.0)
+    first = attempt.exchange.on_allocate(body, 0.0)
     assert first is not None
-    assert attempt.on_allocate(body, 1.0) == first
+    assert attempt.exchange.on_allocate(body, 1.0) == first
     assert attempt.table.sums.open_q == 1
     (granted,) = queueable(y.AllocateRequestProto.FromString(first))
-    attempt.on_answer(answer(1, granted), 1.0)
+    attempt.exchange.on_answer(answer(1, granted), 1.0)
     assert attempt.live.count_q == 1
-    assert attempt.on_allocate(request(1), 2.0) is None
+    assert attempt.exchange.on_allocate(request(1), 2.0) is None
 
 
 def test_release_of_ours_is_repeated_too() -> None:
     am = Am(coordinator())
     am.asks(row("*"))
     am.gets(*queueable(am.sent))
-    am.attempt.on_event(event(1, EventKind.SHED), 0.0)
+    am.attempt.containers.on_event(event(1, EventKind.SHED), 0.0)
     first = sent(am.attempt, request(1, row("*", 0)))
     assert [c.id for c in first.release] == [1]
     assert sent(am.attempt, request(1, row("*", 0))) == first
@@ -86,11 +88,11 @@ def test_a_repetition_with_more_rows_carries_what_the_first_one_held() -> None:
     second = sent(attempt, request(0, row("*", 1, 10)))
     assert sorted((r.priority.priority, r.num_containers) for r in second.ask) == [(10, 1), (20, 2)]
     assert [c.id for c in second.release] == [5]
-    attempt.on_answer(answer(1), 0.0)
+    attempt.exchange.on_answer(answer(1), 0.0)
     third = sent(attempt, request(1))
     assert [(r.priority.priority, r.num_containers) for r in third.ask] == [(10, 1)], "which it may have ignored"
-    attempt.on_answer(answer(2), 0.0)
-    assert attempt.on_allocate(request(2), 0.0) is None
+    attempt.exchange.on_answer(answer(2), 0.0)
+    assert attempt.exchange.on_allocate(request(2), 0.0) is None
 
 
 def test_a_repetition_that_cancels_sends_the_zero_again() -> None:
@@ -98,7 +100,7 @@ def test_a_repetition_that_cancels_sends_the_zero_again() -> None:
     sent(attempt, request(0, row("*", 2)))
     second = sent(attempt, request(0, row("*", 0)))
     assert [r.num_containers for r in second.ask] == [0]
-    attempt.on_answer(answer(1), 0.0)
+    attempt.exchange.on_answer(answer(1), 0.0)
     assert [r.num_containers for r in sent(attempt, request(1)).ask] == [0]
 
 
@@ -109,7 +111,7 @@ def test_a_repetition_steers_nothing() -> None:
     before, after = granted_rows(first.ask), granted_rows(second.ask)
     assert before.items() <= after.items(), "the first placement stands as it was"
     assert len(after) == 2
-    attempt.on_answer(answer(1, *queueable(first)), 0.0)
+    attempt.exchange.on_answer(answer(1, *queueable(first)), 0.0)
     third = sent(attempt, request(1))
     assert list(granted_rows(third.ask)) == [i for i in after if i not in before], "the second one is steered"
 
@@ -119,9 +121,9 @@ def test_a_refused_request_comes_again() -> None:
     am = Am(coordinator())
     am.asks(row("*"))
     am.gets(*queueable(am.sent))
-    am.attempt.on_event(event(1, EventKind.SHED), 0.0)
+    am.attempt.containers.on_event(event(1, EventKind.SHED), 0.0)
     assert [c.id for c in am.asks(row("*", 1)) and am.sent.release] == [1]
-    am.attempt.on_refused()
+    am.attempt.exchange.on_refused()
     am.asks(row("*", 1))
     assert [c.id for c in am.sent.release] == [1]
 
@@ -132,7 +134,7 @@ def test_refused_guaranteed_rows_of_a_mixed_key_go_out_again() -> None:
     am.gets()
     am.asks()
     assert ("*", 1, "G", -1) in shown(am.sent.ask)
-    am.attempt.on_refused()
+    am.attempt.exchange.on_refused()
     am.asks()
     assert {s for s in shown(am.sent.ask) if s[2] == "G"} == {(n, 1, "G", -1) for n in ("host1", "/r1", "*")}
 
@@ -141,8 +143,8 @@ def test_not_registered_starts_the_tables_over_and_ends_what_never_started() -> 
     am = Am(coordinator())
     am.asks(row("*", 3))
     am.gets(*queueable(am.sent)[:2])
-    am.attempt.on_event(event(1, EventKind.STARTED), 0.0)
-    am.attempt.on_event(event(2, EventKind.HELD), 0.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
+    am.attempt.containers.on_event(event(2, EventKind.HELD), 0.0)
     am.attempt.on_not_registered(1.0)
     assert am.attempt.entries == [] and am.attempt.table.sums.open_q == 0
     dropped = [e.container_id for e in am.attempt.take_effects() if type(e).__name__ == "DropHeld"]
@@ -169,8 +171,8 @@ def test_registration_restores_containers_of_earlier_attempts() -> None:
     got = y.RegisterApplicationMasterResponseProto.FromString(seen)
     assert [(c.allocation_request_id, c.execution_type) for c in got.containers_from_previous_attempts] == [(-1, 1)]
     assert got.client_to_am_token_master_key == b"key"
-    second.on_event(event(1, EventKind.KILLED), 0.0)
-    told = second.on_answer(
+    second.containers.on_event(event(1, EventKind.KILLED), 0.0)
+    told = second.exchange.on_answer(
         y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(1, -105)]).SerializeToString(), 0.0
     )
     assert told is not None
@@ -189,23 +191,23 @@ def test_what_a_repetition_says_beyond_the_answered_request_is_not_lost() -> Non
     """The answer was lost behind the proxy; the ResourceManager ignores the repetition, new rows and all."""
     attempt = coordinator(ALL_G).attempt(ATTEMPT)
     sent(attempt, request(0, row("*", 2)))
-    attempt.on_answer(answer(1, container(1, 1, row())), 0.0)
+    attempt.exchange.on_answer(answer(1, container(1, 1, row())), 0.0)
     late = request(0, row("*", 5), row("*", 1, 10), release=(7,))
-    assert attempt.on_allocate(late, 0.0) is None
-    attempt.on_answer(answer(1, container(1, 1, row())), 0.0)
+    assert attempt.exchange.on_allocate(late, 0.0) is None
+    attempt.exchange.on_answer(answer(1, container(1, 1, row())), 0.0)
     third = sent(attempt, request(1))
     assert sorted((r.priority.priority, r.num_containers) for r in third.ask) == [(10, 1), (20, 4)], "one has come"
     assert [c.id for c in third.release] == [7]
-    attempt.on_answer(answer(2), 0.0)
-    assert attempt.on_allocate(request(2), 0.0) is None
+    attempt.exchange.on_answer(answer(2), 0.0)
+    assert attempt.exchange.on_allocate(request(2), 0.0) is None
 
 
 def test_the_next_request_itself_overrules_what_came_late() -> None:
     attempt = coordinator(ALL_G).attempt(ATTEMPT)
     sent(attempt, request(0, row("*", 2)))
-    attempt.on_answer(answer(1), 0.0)
-    attempt.on_allocate(request(0, row("*", 5)), 0.0)
-    attempt.on_answer(answer(1), 0.0)
+    attempt.exchange.on_answer(answer(1), 0.0)
+    attempt.exchange.on_allocate(request(0, row("*", 5)), 0.0)
+    attempt.exchange.on_answer(answer(1), 0.0)
     assert [r.num_containers for r in sent(attempt, request(1, row("*", 3))).ask] == [3]
 
 
@@ -214,7 +216,7 @@ def test_a_doubtful_row_goes_out_again_although_its_key_became_mixed() -> None:
     attempt = world.attempt(ATTEMPT)
     sent(attempt, request(0, row("*", 1, 10)))
     sent(attempt, request(0, row("*", 2, 20)))
-    attempt.on_answer(answer(1), 0.0)
+    attempt.exchange.on_answer(answer(1), 0.0)
     world.policies = coordinator().policies
     third = sent(attempt, request(1, row("*", 3, 20)))
     assert ("*", 2, "G", -1) in shown(third.ask)
@@ -226,10 +228,10 @@ def test_restart_before_the_application_got_its_answer() -> None:
     am = Am(coordinator())
     am.asks(row("*"))
     am.gets(*queueable(am.sent))
-    am.attempt.on_event(event(1, EventKind.STARTED), 0.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
     am.asks(row("*", 2))
     am.gets(*queueable(am.sent, first=2), completed=[ended(1, 0)])  # lost on its way
-    am.attempt.on_allocate(request(1, row("*", 2)), 0.0)
+    am.attempt.exchange.on_allocate(request(1, row("*", 2)), 0.0)
     am.attempt.on_not_registered(2.0)
     dropped = [e.container_id for e in am.attempt.take_effects() if type(e).__name__ == "DropHeld"]
     assert dropped == [cid(2), cid(3)]

@@ -52,7 +52,7 @@ def test_always_guaranteed(asked: y.ResourceRequestProto, why: str) -> None:
     registered.maximumCapability.memory, registered.maximumCapability.virtual_cores = 2048, 8
     am.attempt.on_registered(registered.SerializeToString(), 0.0)
     body = y.AllocateRequestProto(ask=[asked], response_id=0).SerializeToString()
-    assert am.attempt.on_allocate(body, 0.0) is None, "it passes as the bytes that came"
+    assert am.attempt.exchange.on_allocate(body, 0.0) is None, "it passes as the bytes that came"
     am.gets(container(1, 1, asked))
     (record,) = (e.record for e in am.effects if type(e).__name__ == "Granted")
     assert record.route_reason.startswith(why)
@@ -100,9 +100,9 @@ def test_default_label_of_the_queue_is_the_asks() -> None:
 def test_shadow_changes_nothing_and_records() -> None:
     am = Am(coordinator({**ALL_Q, "mode": "shadow"}))
     body = y.AllocateRequestProto(ask=[row("*", 1)], response_id=0).SerializeToString()
-    assert am.attempt.on_allocate(body, 0.0) is None
+    assert am.attempt.exchange.on_allocate(body, 0.0) is None
     answer = y.AllocateResponseProto(response_id=1, allocated_containers=[container(1, 1, row())]).SerializeToString()
-    assert am.attempt.on_answer(answer, 0.0) is None
+    assert am.attempt.exchange.on_answer(answer, 0.0) is None
     (record,) = (e.record for e in am.attempt.take_effects() if type(e).__name__ == "Granted")
     assert (record.kind, record.shadow) == ("G", "Q")
     assert record.route_reason.startswith("shadow mode: Q")
@@ -227,11 +227,11 @@ def test_guard_sheds_held_maps_behind_reduces_of_the_same_job() -> None:
     am.asks(row("*", 0, 20), row("*", 0, 10))
     am.gets()
     reduce, held = (1, 2) if am.attempt.live.get(cid(1)).priority == 10 else (2, 1)  # type: ignore[union-attr]
-    am.attempt.on_event(event(reduce, EventKind.STARTED), 1.0)
-    am.attempt.on_event(event(held, EventKind.HELD), 1.0)
-    am.attempt.guard(5.0)
+    am.attempt.containers.on_event(event(reduce, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(held, EventKind.HELD), 1.0)
+    am.attempt.containers.guard(5.0)
     assert not am.attempt.take_effects(), "it has waited 4 s only"
-    am.attempt.guard(12.0)
+    am.attempt.containers.guard(12.0)
     assert [e.container_id for e in am.attempt.take_effects() if isinstance(e, DropHeld)] == [cid(held)]
     am.asks()
     assert [c.id for c in am.sent.release] == [held]
@@ -245,9 +245,9 @@ def test_guard_leaves_other_frameworks_alone() -> None:
     am = Am(coordinator(nodes=1, app_type="SPARK"))
     am.asks(row("*", 2, 0))
     am.gets(*q_grants(am))
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
-    am.attempt.on_event(event(2, EventKind.HELD), 1.0)
-    am.attempt.guard(100.0)  # before the hold limit is over
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(2, EventKind.HELD), 1.0)
+    am.attempt.containers.guard(100.0)  # before the hold limit is over
     am.attempt.take_effects()
     assert len(am.attempt.live) == 2
 
@@ -257,7 +257,7 @@ def test_the_grant_after_a_loss_names_what_it_follows() -> None:
     am.asks(row("*", 2))
     am.gets(*q_grants(am))
     assert [(r.retries, r.follows) for r in records(am)] == [(0, ""), (0, "")]
-    am.attempt.on_event(event(2, EventKind.SHED, reason="hold limit"), 1.0)
+    am.attempt.containers.on_event(event(2, EventKind.SHED, reason="hold limit"), 1.0)
     am.asks()
     am.gets()
     am.asks(row("*", 2))

@@ -117,7 +117,7 @@ def test_undelivered_drops_go_with_the_next_ack() -> None:
 def test_the_end_of_an_attempt_drops_what_is_held_and_charges_nothing(end: str) -> None:
     am = holding(3)
     am.asks(row("*", 2))
-    am.attempt.on_event(event(1, EventKind.STARTED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 1.0)
     am.attempt.take_effects()
     if end == "finished":
         am.world.yarn_app(AppRecord(APP, "default", "u", "MAPREDUCE", "job", (), 0, 0.0, finished_s=9.0))

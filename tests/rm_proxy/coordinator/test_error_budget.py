@@ -253,8 +253,8 @@ def holding(world: Coordinator) -> Am:
     am = Am(world)
     am.asks(row("*", 2))
     am.gets(*(container(n, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values(), 1)))
-    am.attempt.on_event(event(1, EventKind.STARTED), 0.5)
-    am.attempt.on_event(event(2, EventKind.HELD, 2), 0.5)
+    am.attempt.containers.on_event(event(1, EventKind.STARTED), 0.5)
+    am.attempt.containers.on_event(event(2, EventKind.HELD, 2), 0.5)
     am.asks(row("*", 2))
     assert len(granted_rows(am.sent.ask)) == 2
     return am
@@ -279,7 +279,7 @@ def test_bypass_strands_nothing(alone: bool) -> None:
     assert guaranteed(am.asks()) == 2, "what was wanted goes out as guaranteed, with all its rows"
     am.gets()
     assert guaranteed(am.asks(row("*", 5))) == 5 and not granted_rows(am.sent.ask), "nothing new is queueable"
-    am.attempt.on_event(event(2, EventKind.SHED, 3), 2.0)
+    am.attempt.containers.on_event(event(2, EventKind.SHED, 3), 2.0)
     seen = am.gets(completed=[ended(1, -108)])
     assert {(s.container_id.id & 0xFFFFFF, s.exit_status) for s in seen.completed_container_statuses} == {
         (1, -102),
@@ -306,7 +306,7 @@ def test_only_refusals_of_what_was_rewritten_count() -> None:
     world = coordinator()
     am = Am(world)
     am.asks(row("*", 1))
-    am.attempt.on_refused("org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException")
+    am.attempt.exchange.on_refused("org.apache.hadoop.yarn.exceptions.InvalidResourceRequestException")
     assert [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
     world.bypass("on", 1.0)
     am.asks()
@@ -314,7 +314,7 @@ def test_only_refusals_of_what_was_rewritten_count() -> None:
     am.asks()
     am.gets()
     am.asks()
-    am.attempt.on_refused("java.lang.NullPointerException")
+    am.attempt.exchange.on_refused("java.lang.NullPointerException")
     assert not [e for e in am.attempt.take_effects() if isinstance(e, Refused)]
     assert cid(1).startswith("container_")
 
@@ -368,7 +368,7 @@ def test_after_a_fault_of_our_own_the_master_registers_and_asks_anew() -> None:
     renewed = world.attempt(ATTEMPT)
     assert renewed is not am.attempt and {live.id for live in renewed.live} == {cid(1), cid(2)}
     assert renewed.refuses(last)
-    assert renewed.registration() is not None
+    assert renewed.registration_answer() is not None
     am.attempt, am.response_id = renewed, 0
     assert guaranteed(am.asks(row("*", 3))) == 3 and am.sent.response_id == last, "and is in bypass"
     assert not [r for r in granted_rows(am.sent.ask).values() if r.num_containers]

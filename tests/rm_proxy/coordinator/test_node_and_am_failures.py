@@ -246,9 +246,9 @@ def test_an_attempt_that_comes_after_its_successor_holds_nothing() -> None:
 def test_of_two_attempts_that_a_proxy_restores_the_newer_one_lives(order: tuple[str, str]) -> None:
     """It died after the second attempt had come, and before it wrote down that the first one was over."""
     world, am = holding()
-    am.attempt.registered_answer = y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString()
+    am.attempt.registration.answer = y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString()
     notes = dict(world.takeover.whole_notes())
-    world.attempt(SECOND).on_registered(am.attempt.registered_answer or b"", 1.0)
+    world.attempt(SECOND).on_registered(am.attempt.registration.answer or b"", 1.0)
     notes[SECOND] = dict(world.takeover.whole_notes())[SECOND]
     again = coordinator(nodes=1)
     for attempt_id in order:
@@ -285,9 +285,9 @@ def test_the_next_attempt_hears_why_a_container_of_the_first_one_was_killed() ->
     says(world, event(2, EventKind.KILLED, 3, reason="makes room for its next master"))
     second = world.attempt(SECOND)
     second.on_registered(y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString(), 5.0)
-    second.on_allocate(y.AllocateRequestProto(response_id=0).SerializeToString(), 6.0)
+    second.exchange.on_allocate(y.AllocateRequestProto(response_id=0).SerializeToString(), 6.0)
     answer = y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(2, -105)])
-    told = second.on_answer(answer.SerializeToString(), 6.0)
+    told = second.exchange.on_answer(answer.SerializeToString(), 6.0)
     assert told is not None
     (end,) = y.AllocateResponseProto.FromString(told).completed_container_statuses
     assert end.exit_status == -102

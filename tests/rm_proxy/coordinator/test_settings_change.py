@@ -57,7 +57,7 @@ def holding(most: int, world: Coordinator | None = None) -> Am:
     am.asks(row("*", most))
     am.gets(*grants(am))
     for number in range(1, most + 1):
-        am.attempt.on_event(event(number, EventKind.HELD), 0.5)
+        am.attempt.containers.on_event(event(number, EventKind.HELD), 0.5)
     return am
 
 
@@ -192,7 +192,7 @@ def test_a_guaranteed_grant_on_its_way_is_not_doubled() -> None:
 def test_tasks_that_were_lost_too_often_stay_guaranteed() -> None:
     world = coordinator({**ALL_Q, "retries_to_g": 0}, nodes=1)
     am = holding(1, world)
-    am.attempt.on_event(event(1, EventKind.SHED, 2), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.SHED, 2), 1.0)
     am.asks()
     am.gets()
     am.asks(row("*", 1))
@@ -224,12 +224,12 @@ def test_a_request_decides_on_so_many_and_the_next_on_the_rest(monkeypatch: pyte
 def test_a_lowered_quota_sheds_the_newest_that_wait_and_leaves_those_that_run() -> None:
     am = holding(6)
     for number in (1, 2):
-        am.attempt.on_event(event(number, EventKind.STARTED, 2), 0.6)
+        am.attempt.containers.on_event(event(number, EventKind.STARTED, 2), 0.6)
     use(am.world, quota(3))
     assert shed(am.world) == [cid(6), cid(5), cid(4)]
     assert shed(am.world) == [], "once"
     for number in (4, 5, 6):
-        am.attempt.on_event(event(number, EventKind.SHED, 3), 1.5)
+        am.attempt.containers.on_event(event(number, EventKind.SHED, 3), 1.5)
     am.asks()
     told = am.gets()
     assert sorted(s.container_id.id for s in told.completed_container_statuses) == [4, 5, 6]
@@ -240,7 +240,7 @@ def test_a_lowered_quota_sheds_the_newest_that_wait_and_leaves_those_that_run() 
 def test_more_run_than_the_quota_allows() -> None:
     am = holding(3)
     for number in (1, 2, 3):
-        am.attempt.on_event(event(number, EventKind.STARTED, 2), 0.6)
+        am.attempt.containers.on_event(event(number, EventKind.STARTED, 2), 0.6)
     use(am.world, quota(1))
     assert shed(am.world) == []
 
@@ -251,7 +251,7 @@ def test_what_comes_to_its_node_after_the_change_is_shed_too() -> None:
     am.gets(*grants(am))
     use(am.world, quota(2), 1.0)
     assert shed(am.world) == []
-    am.attempt.on_event(event(3, EventKind.HELD), 2.0)
+    am.attempt.containers.on_event(event(3, EventKind.HELD), 2.0)
     am.world.round(2.0)
     assert shed(am.world, 2.0) == [cid(3)]
 

@@ -57,7 +57,7 @@ def test_other_calls_pass_and_registration_is_remembered() -> None:
     body.maximumCapability.memory, body.maximumCapability.virtual_cores = 2048, 4
     assert wire.answer(call, body).body == body.SerializeToString()
     assert wire.relay.attempt is not None
-    assert wire.relay.attempt.registered_answer == body.SerializeToString()
+    assert wire.relay.attempt.registration.answer == body.SerializeToString()
     too_large = row("*", 1)
     too_large.capability.memory = 4096
     call = wire.call("allocate", asking(0, too_large))
@@ -218,7 +218,7 @@ def test_events_of_a_sidecar_reach_the_attempt_through_the_next_answer() -> None
     call = wire.call("allocate", asking(0, row("*")))
     (asked,) = granted_rows(y.AllocateRequestProto.FromString(call.body).ask).values()
     wire.answer(call, y.AllocateResponseProto(response_id=1, allocated_containers=[container(1, 1, asked)]))
-    world.attempts[ATTEMPT].on_event(event(1, EventKind.SHED, reason="hold limit"), 1.0)
+    world.attempts[ATTEMPT].containers.on_event(event(1, EventKind.SHED, reason="hold limit"), 1.0)
     call = wire.call("allocate", asking(1))
     assert [c.id for c in y.AllocateRequestProto.FromString(call.body).release] == [1]
     seen = y.AllocateResponseProto.FromString(wire.answer(call, y.AllocateResponseProto(response_id=2)).body)

@@ -301,7 +301,7 @@ def test_a_fault_of_our_own_ends_one_connection_and_counts(monkeypatch: pytest.M
         side = next(
             c for c in hub.open_connections if c.relay.attempt is not None and c.relay.attempt.app_id.endswith("1")
         )
-        monkeypatch.setattr(side.relay.attempt, "on_allocate", broken)
+        monkeypatch.setattr(side.relay.attempt.exchange, "on_allocate", broken)
         with pytest.raises(ConnectionError):
             await master.beat()
         assert await other.beat() == 1

@@ -170,7 +170,7 @@ def test_what_goes_guaranteed_after_losses_still_names_what_it_follows() -> None
     am = Am(coordinator(policies={**ALL_Q, "retries_to_g": 0}))
     am.asks(row("*", 1))
     am.gets(*(container(1, 1, asked) for asked in granted_rows(am.sent.ask).values()))
-    am.attempt.on_event(event(1, EventKind.SHED), 1.0)
+    am.attempt.containers.on_event(event(1, EventKind.SHED), 1.0)
     am.asks()
     am.gets()
     asked = row("*", 1)

@@ -1,0 +1,167 @@
+"""The allocate call that is on its way, and the last answer: what a repeated request means.
+
+An application master repeats a request, with the same response id, when the connection broke before the answer. The
+ResourceManager then either has seen the first one (it repeats its last answer and ignores the request) or has not (it
+carries the request out). ApplicationMasterService.allocate; ids count modulo 2**31.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from rm_proxy.attempt.ask_entry import Key
+
+RowName = tuple[Key, str]
+
+_IDS = 2**31
+
+
+@dataclass(slots=True)
+class LastAnswer:
+    """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
+
+    response_id: int
+    request: bytes = b""
+    """The request that it answered, as it came."""
+    rewritten: bytes | None = None
+    delivered: dict[RowName, int] = field(default_factory=dict)
+    """By how much its deliveries lowered the application's rows."""
+    given: list[str] = field(default_factory=list)
+    """Container ids that it delivered."""
+    ends: list[y.ContainerStatusProto] = field(default_factory=list)
+    """Completions that it told."""
+
+    def repeats(self, response_id: int) -> bool:
+        """Tell whether the ResourceManager will answer a request of this id by repeating this answer."""
+        return (response_id + 1) % _IDS == self.response_id
+
+    def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
+        """Return what a repeated request says beyond the first one, with counts as if it came after the answer."""
+        first = y.AllocateRequestProto.FromString(self.request)
+        late = y.AllocateRequestProto()
+        before = {row_name(row): row for row in first.ask}
+        for row in request.ask:
+            name = row_name(row)
+            if before.get(name) != row:
+                late.ask.add().CopyFrom(row)
+                late.ask[-1].num_containers = max(0, row.num_containers - self.delivered.get(name, 0))
+        released = {item.SerializeToString() for item in first.release}
+        late.release.extend(item for item in request.release if item.SerializeToString() not in released)
+        asked = {item.SerializeToString() for item in first.update_requests}
+        late.update_requests.extend(u for u in request.update_requests if u.SerializeToString() not in asked)
+        if first.blacklist_request != request.blacklist_request:
+            late.blacklist_request.CopyFrom(request.blacklist_request)
+        return late
+
+
+@dataclass(slots=True)
+class OpenRequest:
+    """A request without an answer: as it came, and as it went out."""
+
+    response_id: int
+    body: bytes
+    rewritten: bytes | None
+    doubtful: list[y.ResourceRequestProto] = field(default_factory=list)
+    """Rows that the ResourceManager has not seen if it took an earlier request with this id for the first one."""
+    releases: list[y.ContainerIdProto] = field(default_factory=list)
+    """Releases of which the same holds."""
+    updates: list[y.UpdateContainerRequestProto] = field(default_factory=list)
+    """Updates of containers of which the same holds."""
+    late: y.AllocateRequestProto | None = None
+    """What else is to be said again with the next request."""
+
+    @property
+    def sent(self) -> y.AllocateRequestProto:
+        """The request as it went out."""
+        return y.AllocateRequestProto.FromString(self.body if self.rewritten is None else self.rewritten)
+
+
+def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> None:
+    """Put what came too late before what a request says itself."""
+    mine = {row_name(row) for row in request.ask}
+    rows = [*(row for row in late.ask if row_name(row) not in mine), *request.ask]
+    merged = y.AllocateRequestProto(ask=rows)
+    request.ClearField("ask")
+    request.ask.extend(merged.ask)
+    both = {item.SerializeToString() for item in request.release}
+    request.release.extend(item for item in late.release if item.SerializeToString() not in both)
+    _add_updates(late, request)
+    scheduling = y.AllocateRequestProto(scheduling_requests=late.scheduling_requests)
+    scheduling.scheduling_requests.extend(request.scheduling_requests)
+    request.ClearField("scheduling_requests")
+    request.scheduling_requests.extend(scheduling.scheduling_requests)
+    if late.HasField("blacklist_request"):
+        _merge_blacklists(late.blacklist_request, request.blacklist_request)
+
+
+def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> OpenRequest:
+    """Put what only the first request holds into its differing repetition `request`, in case it was never seen.
+
+    Returns the call, with what only `request` holds as doubtful. `body`: the repetition as it came.
+    """
+    sent = first.sent
+    before = {row_name(row): row for row in sent.ask}
+    doubtful = [row for row in request.ask if before.pop(row_name(row), None) != row]
+    released = {item.SerializeToString() for item in sent.release}
+    releases = [item for item in request.release if item.SerializeToString() not in released]
+    both = {item.SerializeToString() for item in request.release}
+    updates = _without(request.update_requests, sent.update_requests)
+    call = OpenRequest(
+        request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates
+    )
+    call.doubtful += first.doubtful
+    call.releases += first.releases
+    call.updates += first.updates
+    request.ask.extend(before.values())
+    request.release.extend(item for item in sent.release if item.SerializeToString() not in both)
+    _add_updates(sent, request)
+    if sent.HasField("blacklist_request"):
+        _merge_blacklists(sent.blacklist_request, request.blacklist_request)
+    return call
+
+
+def _add_updates(first: y.AllocateRequestProto, second: y.AllocateRequestProto) -> None:
+    """Put updates of containers that only the first request names into the second; YARN takes one for each."""
+    second.update_requests.extend(_without(first.update_requests, second.update_requests))
+
+
+def _without(
+    updates: Iterable[y.UpdateContainerRequestProto], others: Iterable[y.UpdateContainerRequestProto]
+) -> list[y.UpdateContainerRequestProto]:
+    """Return copies of the updates of containers that `others` do not name."""
+    named = {other.container_id.SerializeToString() for other in others}
+    found = []
+    for update in updates:
+        if update.container_id.SerializeToString() not in named:
+            found.append(y.UpdateContainerRequestProto())
+            found[-1].CopyFrom(update)
+    return found
+
+
+def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.ResourceBlacklistRequestProto) -> None:
+    named = {*second.blacklist_additions, *second.blacklist_removals}
+    second.blacklist_additions.extend(h for h in first.blacklist_additions if h not in named)
+    second.blacklist_removals.extend(h for h in first.blacklist_removals if h not in named)
+
+
+def row_name(row: y.ResourceRequestProto) -> RowName:
+    """Return what names a row: a later one of this name overwrites it."""
+    return Key.of(row), row.resource_name
+
+
+def copied_rows(rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
+    """Return copies that outlive the message they stand in."""
+    copies = []
+    for row in rows:
+        copy = y.ResourceRequestProto()
+        copy.CopyFrom(row)
+        copies.append(copy)
+    return copies
+
+
+def _copy(container: y.ContainerIdProto) -> y.ContainerIdProto:
+    copy = y.ContainerIdProto()
+    copy.CopyFrom(container)
+    return copy
