@@ -153,7 +153,7 @@ class AllocateExchange:
         self._router.route(touched, now_s, self._answered)
         self._nodes.place_all(now_s, self._answered)
         again, self.resend = self.resend, None
-        ours = again is not None or table.dirty or any(entry.mixed for entry in touched)
+        ours = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
         self._notebook.asked(rows)
         if not ours:
@@ -175,7 +175,11 @@ class AllocateExchange:
             self._effect(Refused(self._registration.app_id, why))
         self._ends.answered()
         sent = call.sent
-        mixed = [row for row in sent.ask if (entry := self._table.entries.get(Key.of(row))) is not None and entry.mixed]
+        mixed = [
+            row
+            for row in sent.ask
+            if (entry := self._table.entries.get(Key.of(row))) is not None and entry.rows.rewritten
+        ]
         self.resend = [*(self.resend or ()), *self._table.doubt(mixed)]
         self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
         self._promotion.ask_again(sent.update_requests)

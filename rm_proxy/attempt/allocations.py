@@ -133,7 +133,7 @@ class Allocations:
             host, rack = self._where(container.nodeId)
             reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
             self._lower(entry, host, rack)
-            entry.decrement_told(host, rack)
+            entry.rows.decrement_at_rm(host, rack)
             if entry.undecided < 0:
                 self._table.shrink(entry, -entry.undecided)
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
@@ -180,7 +180,7 @@ class Allocations:
 
     def _lower(self, entry: AskEntry, host: str, rack: str) -> None:
         """Count a delivery in the application's rows."""
-        for name in entry.decrement(host, rack):
+        for name in entry.rows.decrement(host, rack):
             row = entry.key, name
             self.delivered[row] = self.delivered.get(row, 0) + 1
 

@@ -10,12 +10,13 @@ for ever. The ResourceManager forgets an id that it granted; one that was given 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Ask, Placement, Resources
-from rm_proxy.attempt.ask_entry import ANY, AskEntry, AskSums, Key, QPlacement, Reason, row_of
+from rm_proxy.attempt.ask_entry import AskEntry, AskSums, QPlacement, Reason
+from rm_proxy.attempt.ask_rows import ANY, AskRows, Key, row_of
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import beyond_memory_and_cpu, resources_of
 
@@ -58,16 +59,19 @@ class AskTable:
         for row in rows:
             key = Key.of(row)
             entry = self.entries.get(key) or self._new(key, row)
-            entry.put_row(row)
+            entry.rows.put(row)
             touched[key] = entry
         return list(touched.values())
 
     def _new(self, key: Key, row: y.ResourceRequestProto) -> AskEntry:
         beyond = beyond_memory_and_cpu(row.capability)
-        entry = AskEntry(key, resources_of(row.capability), self.sums, beyond, mixed=key.opportunistic)
-        self.entries[key] = entry
+        rows = AskRows(key, self._touch, self.sums.in_flight, rewritten=key.opportunistic)
+        entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.sums, rows, beyond)
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
+
+    def _touch(self, key: Key) -> None:
+        self.sums.changed[key] = self.entries[key]
 
     def _drop(self, key: Key) -> None:
         del self.entries[key]
@@ -174,7 +178,7 @@ class AskTable:
     def rows_at_rm(self) -> Iterator[y.ResourceRequestProto]:
         """Yield a row for each that the ResourceManager may hold, the host rows of queueable ones included."""
         for entry in self.entries.values():
-            for name in entry.told:
+            for name in entry.rows.at_rm:
                 yield row_of(entry.key, name, 1)
         for private, q in self.by_private.items():
             yield _q_row(q.entry.key, private, q.host, 1)
@@ -194,22 +198,16 @@ class AskTable:
             return self.by_private[private].entry
         if private in self._parked_for:
             return self.entries.get(self._parked_for[private])
-        entry = self._best((priority, ids.original_id(private), ids.asked_opportunistic(private)), resources)
+        entry = _best(
+            self._named.get((priority, ids.original_id(private), ids.asked_opportunistic(private))), resources
+        )
         return entry if entry is not None and entry.resources.fits(resources) else None
 
     def entry_of_passed(
         self, priority: int, request_id: int, opportunistic: bool, resources: Resources
     ) -> AskEntry | None:
         """Find the key of a container that the ResourceManager granted for rows that passed under their own id."""
-        return self._best((priority, request_id, opportunistic), resources)
-
-    def _best(self, name: _Name, resources: Resources) -> AskEntry | None:
-        """Prefer keys that want something, then the largest capability within what was granted (YARN rounds up)."""
-        found = list(self._named.get(name, {}).values())
-        if len(found) < 2:
-            return found[0] if found else None
-        within = [e for e in found if e.resources.memory_mb <= resources.memory_mb] or found
-        return max(within, key=lambda e: (e.demand > 0, e.resources.memory_mb, e.resources.vcores))
+        return _best(self._named.get((priority, request_id, opportunistic)), resources)
 
     # What the ResourceManager is told
 
@@ -221,14 +219,14 @@ class AskTable:
     @property
     def dirty(self) -> bool:
         """Whether rows of ours are to be sent beside those of the application."""
-        return bool(self._to_send or self._to_zero) or any(e.stale for e in self.sums.changed.values())
+        return bool(self._to_send or self._to_zero) or any(e.rows.stale for e in self.sums.changed.values())
 
     def rows_for_rm(self) -> list[y.ResourceRequestProto]:
         """Return all rows to send with the request in hand, guaranteed and queueable, and note them as told."""
         out: list[y.ResourceRequestProto] = []
         for entry in self.sums.changed.values():
-            out.extend(entry.rows_for_rm())
-            entry.settled()
+            out.extend(entry.rows.rows_for_rm())
+            entry.rows.settled()
             if entry.idle and self.entries.get(entry.key) is entry:
                 self._drop(entry.key)
         self.sums.changed.clear()
@@ -245,8 +243,8 @@ class AskTable:
 
     def answered(self) -> None:
         """Note that the last request was answered, and the deliveries of the answer are counted."""
-        for entry in self.sums.in_flight:
-            entry.answered()
+        for rows in self.sums.in_flight:
+            rows.answered()
         self.sums.in_flight.clear()
 
     def doubt(self, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
@@ -258,7 +256,7 @@ class AskTable:
         for row in rows:
             entry = self.entries.get(Key.of(row))
             if entry is not None:
-                entry.doubt(row.resource_name)
+                entry.rows.doubt(row.resource_name)
             elif not (row.num_containers or ids.is_private(row.allocation_request_id)):
                 gone.append(row)
         return gone
@@ -275,3 +273,12 @@ def _q_row(key: Key, private: int, name: str, count: int) -> y.ResourceRequestPr
     row.execution_type_request.enforce_execution_type = True
     row.allocation_request_id = private
     return row
+
+
+def _best(named: Mapping[Key, AskEntry] | None, resources: Resources) -> AskEntry | None:
+    """Prefer keys that want something, then the largest capability within what was granted (YARN rounds up)."""
+    entries = list((named or {}).values())
+    if len(entries) < 2:
+        return entries[0] if entries else None
+    within = [e for e in entries if e.resources.memory_mb <= resources.memory_mb] or entries
+    return max(within, key=lambda e: (e.demand > 0, e.resources.memory_mb, e.resources.vcores))

@@ -136,7 +136,7 @@ class Attempt:
             if live.kind is Kind.GUARANTEED or live.id in unseen:
                 self.live.pop(live.id)
                 if live.id in unseen:
-                    self._ends.silence(live.id)
+                    self._ends.remember(live.id)
             else:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:

@@ -119,7 +119,7 @@ class Completions:
         """Release a container that the application does not get to see; no completion of it will be seen either."""
         container_id = ids.container_id_text(container.id)
         self._releases.append(ids.copied(container.id))
-        self._remember(container_id)
+        self.remember(container_id)
         self._emit(Returned(container_id, reason))
 
     # What outlives the process
@@ -170,7 +170,7 @@ class Completions:
                 doubled.append(at)
                 continue
             live = self._live.pop(container_id) or self._killed_before.pop(container_id, None)
-            self._remember(container_id)
+            self.remember(container_id)
             if live is not None and live.may_be_held:
                 self._emit(DropHeld(live.node_id, live.id, "YARN ended it before it started"))
             if live is not None and live.killed is not None:
@@ -221,14 +221,11 @@ class Completions:
         self._emit(Completed(CompletionRecord(container_id, self._app_id, exit_status, original, diagnostics, now_s)))
         return changed
 
-    def _remember(self, container_id: str) -> None:
+    def remember(self, container_id: str) -> None:
+        """Note that a container is over for the application: nothing more is reported of it."""
         self._ended[container_id] = self.fresh[container_id] = None
         while len(self._ended) > REMEMBERED_ENDS:
             self._ended.popitem(last=False)
-
-    def silence(self, container_id: str) -> None:
-        """Have nothing told of a container that the application does not know."""
-        self._remember(container_id)
 
     # What happens at the nodes
 
@@ -282,7 +279,7 @@ class Completions:
     def _end(self, live: HeldContainer, exit_status: int, diagnostics: str, now_s: float) -> None:
         """Make the completion of a container that never started, and give it back with the next request."""
         self._live.pop(live.id)
-        self._remember(live.id)
+        self.remember(live.id)
         if not live.released:
             self._releases.append(live.proto)
         status = y.ContainerStatusProto(

@@ -76,11 +76,11 @@ class NodeChoice:
         full: labels and sizes that no node has room for, as this request has found.
         The key stays as it is while all nodes are full and the policy lets it wait.
         """
-        size, effort, hints, ask = (entry.label, entry.resources), 0, None, None
+        size, effort, hints, ask = (entry.rows.label, entry.resources), 0, None, None
         while effort < limit and entry.q_wanted and size not in full:
             effort += 1
-            if ask is None or hints is not entry.hints():
-                hints, ask = entry.hints(), self._router.ask(entry, view)
+            if ask is None or hints is not entry.rows.hints():
+                hints, ask = entry.rows.hints(), self._router.ask(entry, view)
             if not self._drained(entry, ask, view, now_s) and not self._place(entry, ask, view, full, now_s):
                 break
         return effort
@@ -94,7 +94,7 @@ class NodeChoice:
             ask = replace(ask, steer=self._cluster.move_target(follows))
         placement = self._cluster.place(ask, frozenset(), follows)
         if placement.wait and ask.anywhere:
-            full.add((entry.label, entry.resources))
+            full.add((entry.rows.label, entry.resources))
         stuck = placement.wait and _stuck(entry, view, now_s)
         if placement.node is None and (opportunistic or (placement.wait and not stuck)):
             return False

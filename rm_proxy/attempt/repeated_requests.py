@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_entry import Key
+from rm_proxy.attempt.ask_rows import Key
 
 RowName = tuple[Key, str]
 

@@ -14,7 +14,7 @@ from enum import Enum, auto
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_entry import Key, row_of
+from rm_proxy.attempt.ask_rows import Key, row_of
 from rm_proxy.attempt.ask_table import AskTable
 from rm_proxy.attempt.repeated_requests import OpenRequest, copied_rows, row_name
 from rm_proxy.attempt.snapshot import Snapshot, unpacked
@@ -85,7 +85,7 @@ class Resync:
         for key, name in self.rows:
             entry = table.entries.get(key)
             if entry is not None:
-                entry.doubt(name)
+                entry.rows.doubt(name)
         for private, (key, host) in self.asked.items():
             table.park_asked(private, key, host)
         self.rows, self.asked = {}, {}

@@ -147,8 +147,8 @@ class Router:
                 left -= self._route(entry, count, left, now_s)
                 if entry.undecided > 0:
                     self.undecided[id(entry)] = entry
-                    entry.rewrite()
-                    entry.touch()
+                    entry.rows.rewrite()
+                    entry.rows.touch(entry.key)
         if self._reroute is not None and left > 0 and self._cluster.app(self.app_id) is not None:
             self._reroute.decide(self._table, self, left, answered, now_s)
             self._reroute = None if self._reroute.done else self._reroute
@@ -257,7 +257,7 @@ class Router:
 
     def ask(self, entry: AskEntry, view: RequestView) -> Ask:
         """Return one container of `entry` as the policies see it, without retries."""
-        hosts, racks = entry.hints()
+        hosts, racks = entry.rows.hints()
         expects = self._cluster.expected(view.app, entry.key.priority)
         return Ask(
             app=view.app,
@@ -266,7 +266,7 @@ class Router:
             request_id=entry.key.request_id,
             hosts=hosts,
             racks=racks,
-            anywhere=entry.anywhere,
+            anywhere=entry.rows.anywhere,
             label=_label(entry, view.queue),
             blacklist=self.blacklist,
             expected_s=expects.mean_s,
@@ -281,7 +281,7 @@ class Router:
 
 def _label(entry: AskEntry, queue: QueueView) -> str:
     """Return the node label of a key: its own, or the default of its queue."""
-    return entry.label if entry.names_label else queue.default_label
+    return entry.rows.label if entry.rows.names_label else queue.default_label
 
 
 def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from rm_proxy.attempt.ask_entry import Key, row_of
+from rm_proxy.attempt.ask_rows import Key, row_of
 from rm_proxy.attempt.ask_table import AskTable
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.held_containers import HeldContainers

@@ -46,9 +46,10 @@ def _shares(attempt: Attempt) -> None:
         )
         assert sum(r.count for r in entry.g_reasons) == entry.g_share
         assert sum(r.count for r in entry.q_reasons) == entry.q_wanted
-        assert Counter(n for p in entry.pending.values() for n in (p.host, p.rack)) == Counter(entry._pending_at)
-        left = {n for n, r in entry.rows.items() if n != ANY and r.num_containers > entry._pending_at.get(n, 0)}
-        assert entry.hints()[0] | entry.hints()[1] == left
+        assert Counter(n for p in entry.pending.values() for n in (p.host, p.rack)) == Counter(entry.rows.pending_at)
+        rows, pending_at = entry.rows.by_name, entry.rows.pending_at
+        left = {n for n, r in rows.items() if n != ANY and r.num_containers > pending_at.get(n, 0)}
+        assert entry.rows.hints()[0] | entry.rows.hints()[1] == left
     assert ledger.open_size == size
     assert set(attempt.table.by_private) == {i for e in entries for i in e.pending}
 
@@ -100,6 +101,6 @@ def _tables_agree(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
         rows = app.g.get(key, {})
         at_rm = rows[ANY].count if ANY in rows else 0
         if not entry.key.opportunistic:
-            assert at_rm + on_their_way[key] == entry.told.get(ANY, 0), f"{key}: {rows}, told {entry.told}"
+            assert at_rm + on_their_way[key] == entry.rows.at_rm.get(ANY, 0), f"{key}: {rows}, told {entry.rows.at_rm}"
     known = {(e.key.priority, e.key.request_id) for e in attempt.entries}
     assert not [key for key, rows in app.g.items() if ANY in rows and key not in known]

@@ -56,7 +56,7 @@ def test_guaranteed_delivery_of_a_mixed_key_is_not_told_again() -> None:
     am.gets(container(100, 1, row("*", 1)))
     assert am.asks() == []
     (entry,) = am.attempt.entries
-    assert (entry.demand, entry.g_share, entry.told["*"]) == (g - 1, g - 1, g - 1)
+    assert (entry.demand, entry.g_share, entry.rows.at_rm["*"]) == (g - 1, g - 1, g - 1)
 
 
 def test_rows_that_overwrote_a_grant_on_its_way_are_brought_down_after_it() -> None:

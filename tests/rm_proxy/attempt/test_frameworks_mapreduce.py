@@ -106,7 +106,7 @@ def test_single_zeroed_host_is_no_hint_any_more() -> None:
     assert [(r.resource_name, r.num_containers) for r in request.ask] == [("host2", 0)]
     assert am.attempt.exchange.on_allocate(request.SerializeToString(), 1.0) is None
     (entry,) = am.attempt.entries
-    assert entry.hints()[0] == {"host1", "host3"}
+    assert entry.rows.hints()[0] == {"host1", "host3"}
 
 
 def test_blacklisted_host_is_not_used() -> None:

@@ -1,0 +1,257 @@
+"""The rows of one key: as the application sees them, and as the ResourceManager holds them.
+
+The rows are decremented on delivery as the ResourceManager does (LocalityAppPlacementAllocator), then overwritten by
+the application's next absolute rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from hadoop_rpc.protos import yarn_pb2 as y
+
+ANY: Final = "*"
+_UNKNOWN: Final = -1
+"""Count of a row at the ResourceManager of which it is not certain that the ResourceManager has seen it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What distinguishes asks; `capability` is the serialised ResourceProto."""
+
+    priority: int
+    request_id: int
+    opportunistic: bool
+    capability: bytes
+
+    @classmethod
+    def of(cls, row: y.ResourceRequestProto) -> Key:
+        """Return the key of a row as the application master sent it."""
+        opportunistic = row.execution_type_request.execution_type == y.OPPORTUNISTIC
+        capability = row.capability.SerializeToString(deterministic=True)
+        return cls(row.priority.priority, row.allocation_request_id, opportunistic, capability)
+
+
+@dataclass(slots=True, eq=False)
+class AskRows:
+    """Rows by resource name: a host, a rack, or ANY, which carries the demand."""
+
+    key: Key
+    touch: Callable[[Key], None]
+    """Notes that the next request has to check this key."""
+    sent_with: list[AskRows]
+    """Keys of which rows stand in the request that is not answered yet."""
+    rewritten: bool = False
+    """Whether the key ever had a queueable share, or containers that were not decided on at once: only then its rows
+    are rewritten. OPPORTUNISTIC keys always are: the ResourceManager keeps a zero row of such a key for ever."""
+    guaranteed: int = 0
+    """Containers of the guaranteed share."""
+    by_name: dict[str, y.ResourceRequestProto] = field(default_factory=dict)
+    """As the application sees them now."""
+    at_rm: dict[str, int] = field(default_factory=dict)
+    """Counts of the guaranteed rows that the ResourceManager holds now; no zeros."""
+    arrived: dict[str, None] = field(default_factory=dict)
+    """Names of rows that came with the request in hand, in their order."""
+    pending_at: dict[str, int] = field(default_factory=dict)
+    """Queueable containers that are asked for, by host and by rack."""
+    _hosts: set[str] = field(default_factory=set)
+    _racks: set[str] = field(default_factory=set)
+    _hints: tuple[frozenset[str], frozenset[str]] | None = None
+    _unequal: dict[str, None] = field(default_factory=dict)
+    """Names of rows whose guaranteed count may differ from what the ResourceManager holds."""
+    _in_flight: set[str] = field(default_factory=set)
+
+    def set_guaranteed(self, count: int) -> None:
+        """Change the guaranteed share."""
+        self.guaranteed = count
+        if self.rewritten:
+            self._unequal.update(dict.fromkeys(self.by_name))
+        self.touch(self.key)
+
+    def rewrite(self) -> None:
+        """Send from now on what the shares say, not what the application sends."""
+        if not self.rewritten:
+            self.rewritten = True
+            self._unequal.update(dict.fromkeys(self.by_name))
+            self.touch(self.key)
+
+    @property
+    def demand(self) -> int:
+        """How many containers the application wants."""
+        row = self.by_name.get(ANY)
+        return max(0, row.num_containers) if row is not None else 0
+
+    @property
+    def label(self) -> str:
+        """The node label that the application named; "" when none, or when it named the default partition."""
+        row = self.by_name.get(ANY)
+        return row.node_label_expression.strip() if row is not None else ""
+
+    @property
+    def names_label(self) -> bool:
+        """Whether the application named a label, if only the default partition: then the queue's default is not taken.
+
+        DefaultAMSProcessor and SchedulerUtils.normalizeNodeLabelExpressionInRequest fill in what is null, not "".
+        """
+        row = self.by_name.get(ANY)
+        return row is not None and row.HasField("node_label_expression")
+
+    @property
+    def anywhere(self) -> bool:
+        """Whether it may go off its hosts and racks."""
+        row = self.by_name.get(ANY)
+        return row is None or row.relax_locality
+
+    def point(self, host: str, rack: str, more: int) -> None:
+        """Count `more` queueable containers that are asked for at a host, and at its rack."""
+        for name in (host, rack):
+            count = self.pending_at.get(name, 0) + more
+            if count:
+                self.pending_at[name] = count
+            else:
+                del self.pending_at[name]
+            self._row_changed(name)
+
+    def put(self, row: y.ResourceRequestProto) -> None:
+        """Handle an absolute row of the application."""
+        name = row.resource_name
+        own = self.by_name.get(name)
+        if own is None:
+            own = self.by_name[name] = y.ResourceRequestProto()
+        own.CopyFrom(row)
+        self.arrived[name] = None
+        self._row_changed(name)
+
+    def hints(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Return the hosts and racks that are still hinted at, pending placements counted against them.
+
+        A rack that stands there only because of a host (relaxLocality off in its row, AMRMClient) is no hint.
+        """
+        if self._hints is None:
+            self._hints = frozenset(self._hosts), frozenset(self._racks)
+        return self._hints
+
+    def decrement(self, host: str, rack: str) -> list[str]:
+        """Count a delivery in the application's rows as the ResourceManager does in its own; returns their names."""
+        rows = self.by_name
+        here = rows.get(host)
+        near = rows.get(rack)
+        local = near is not None and near.num_containers > 0
+        names = [host, rack, ANY] if here is not None and here.num_containers > 0 else [rack, ANY] if local else [ANY]
+        for name in names:
+            row = rows.get(name)
+            if row is not None and row.num_containers > 0:
+                row.num_containers -= 1
+                self._row_changed(name)
+        return names
+
+    def decrement_at_rm(self, host: str, rack: str) -> None:
+        """Count a guaranteed delivery in the rows that the ResourceManager holds.
+
+        Rows of the request that is being answered stay: they have overwritten what it had decremented before.
+        """
+        held = self.at_rm
+        local = held.get(rack, 0) > 0
+        for name in [host, rack, ANY] if local and held.get(host, 0) > 0 else [rack, ANY] if local else [ANY]:
+            count = held.get(name, 0)
+            if count > 0 and name not in self._in_flight:
+                self._set_at_rm(name, count - 1)
+            self._row_changed(name)
+
+    def answered(self) -> None:
+        """Note that the request which held rows of this key was answered, and its deliveries are counted."""
+        self._in_flight.clear()
+
+    def _row_changed(self, name: str) -> None:
+        self.touch(self.key)
+        if self.rewritten:
+            self._unequal[name] = None
+        if name == ANY:
+            return
+        row = self.by_name.get(name)
+        is_rack = name.startswith("/")
+        hinted = row is not None and row.num_containers > self.pending_at.get(name, 0)
+        if hinted and is_rack and row is not None:
+            hinted = row.relax_locality
+        names = self._racks if is_rack else self._hosts
+        if hinted and name not in names:
+            names.add(name)
+            self._hints = None
+        elif not hinted and name in names:
+            names.discard(name)
+            self._hints = None
+
+    # Rows that the ResourceManager holds
+
+    def doubt(self, name: str) -> None:
+        """Note that the ResourceManager may not have seen a row: it is sent again with the next request."""
+        if name in self.by_name:
+            self.touch(self.key)
+            self.at_rm[name] = _UNKNOWN
+            self._unequal[name] = None
+            self.arrived[name] = None
+
+    @property
+    def stale(self) -> bool:
+        """Whether the ResourceManager holds other guaranteed rows than it should, of a key that is rewritten."""
+        return self.rewritten and any(
+            self.at_rm.get(n, 0) != self._guaranteed(n) for n in self._unequal if n in self.by_name
+        )
+
+    def rows_for_rm(self) -> list[y.ResourceRequestProto]:
+        """Return the guaranteed rows to send now, and note that it holds them.
+
+        A key that never had a queueable share passes as the application sent it. Of others every row goes out that
+        differs from what it holds: host, rack and ANY together (without its rack row nothing is granted node-local).
+        """
+        if not self.rewritten:
+            rows = [self.by_name[name] for name in self.arrived]
+            for row in rows:
+                self._send(row.resource_name, row.num_containers)
+            return rows
+        out = []
+        for name in [n for n in self._unequal if n in self.by_name]:
+            count = self._guaranteed(name)
+            if self.at_rm.get(name, 0) == count:
+                continue
+            row = y.ResourceRequestProto()
+            row.CopyFrom(self.by_name[name])
+            row.num_containers = count
+            out.append(row)
+            self._send(name, count)
+        return out
+
+    def settled(self) -> None:
+        """Note that the request in hand holds everything."""
+        self.arrived.clear()
+        self._unequal.clear()
+
+    def _send(self, name: str, count: int) -> None:
+        if not self._in_flight:
+            self.sent_with.append(self)
+        self._in_flight.add(name)
+        self._set_at_rm(name, count)
+
+    def _set_at_rm(self, name: str, count: int) -> None:
+        if count > 0:
+            self.at_rm[name] = count
+        else:
+            self.at_rm.pop(name, None)
+
+    def _guaranteed(self, name: str) -> int:
+        if name == ANY:
+            return self.guaranteed
+        left = self.by_name[name].num_containers - self.pending_at.get(name, 0)
+        return max(0, min(left, self.guaranteed))
+
+
+def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:
+    """Return a row of a key as its words are: without a label, and free to go elsewhere."""
+    row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
+    row.priority.priority = key.priority
+    row.capability.ParseFromString(key.capability)
+    row.execution_type_request.execution_type = y.OPPORTUNISTIC if key.opportunistic else y.GUARANTEED
+    row.allocation_request_id = key.request_id
+    return row

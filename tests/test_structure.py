@@ -1,0 +1,58 @@
+"""Bounds of the tree: how many modules a folder may have, and how many methods a class."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+from tests.paths import ROOT
+
+PARTS = ("hadoop_rpc", "policies", "quicksilver", "rm_proxy", "sidecar")
+MODULES_IN_A_FOLDER = 25
+METHODS_OF_A_CLASS = 25
+LINES_OF_A_FUNCTION = 60
+
+Methods = dict[str, set[str]]
+
+
+def modules(*tops: str) -> list[Path]:
+    paths = (path for top in tops for path in (ROOT / top).rglob("*.py"))
+    return [path for path in paths if path.name != "__init__.py" and not path.stem.endswith("_pb2")]
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    sizes = Counter(path.parent.relative_to(ROOT) for path in modules(*PARTS, "tests"))
+    assert len(sizes) > 40
+    assert {folder: size for folder, size in sizes.items() if size > MODULES_IN_A_FOLDER} == {}
+
+
+def test_no_class_has_too_many_methods_its_bases_included() -> None:
+    own: dict[str, Methods] = {}
+    bases: dict[str, list[str]] = {}
+    for path in modules(*PARTS):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                where = f"{path.relative_to(ROOT)}:{node.name}"
+                functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+                own.setdefault(node.name, {})[where] = {one.name for one in node.body if isinstance(one, functions)}
+                bases[where] = [ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases]
+
+    def methods(where: str) -> set[str]:
+        name = where.partition(":")[2]
+        inherited = [next(iter(own[base])) for base in bases[where] if base != name and len(own.get(base, ())) == 1]
+        return own[name][where].union(*(methods(base) for base in inherited))
+
+    assert len(bases) > 500
+    counts = {where: len(methods(where)) for where in bases}
+    assert {where: count for where, count in counts.items() if count > METHODS_OF_A_CLASS} == {}
+
+
+def test_no_function_is_too_long() -> None:
+    lengths = {
+        f"{path.relative_to(ROOT)}:{node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in modules(*PARTS)
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    assert {where: lines for where, lines in lengths.items() if lines > LINES_OF_A_FUNCTION} == {}
