@@ -59,6 +59,14 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         cluster.stop()
 
 
+@pytest.fixture
+def undisturbed(one_node: Cluster, tmp_path: Path) -> Iterator[Real]:
+    """The session's node, which tests that run alone share."""
+    spec = one_node.spec
+    with relaying([(spec.scheduler, spec.moved_scheduler)]):
+        yield Real(one_node, tmp_path, f"http://{spec.node_addresses[0].host}:{spec.base_port + 99}")
+
+
 def eventually(what: Callable[[], bool], within_s: float = 10.0) -> bool:
     end_s = time.monotonic() + within_s
     while not what():
@@ -73,7 +81,8 @@ def ended(fake: FakeProxy) -> dict[str, float]:
 
 
 @pytest.mark.alone
-def test_a_plain_job_passes_and_ends_are_noticed_within_100_ms(real: Real) -> None:
+def test_a_plain_job_passes_and_ends_are_noticed_within_100_ms(undisturbed: Real) -> None:
+    real = undisturbed
     with proxy() as (fake, proxy_url):
         ends = TrueEnds(real.cluster.local_dir(0))
         try:
