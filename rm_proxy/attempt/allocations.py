@@ -68,7 +68,7 @@ class Allocations:
         for container in ours:
             kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
             live = self._held(container, kind, now_s)
-            live.is_started, live.started_s = True, now_s
+            live.start(now_s)
             self._restore(container)
             self._live.add(live)
         return bool(ours)

@@ -246,9 +246,9 @@ class Completions:
             return
         self._live.touch(live.id)
         if event.kind is EventKind.HELD:
-            live.held_s = now_s
+            live.hold(now_s)
         elif event.kind is EventKind.STARTED:
-            live.is_started, live.started_s = True, now_s
+            live.start(now_s)
         elif event.kind is EventKind.KILLED:
             live.killed = event.reason or "room was needed"
         elif event.kind in _LOST:

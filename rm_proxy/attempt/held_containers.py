@@ -4,12 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import AppView, Ask, Kind, Resources
 from rm_proxy.attempt import frameworks
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import Source
+
+
+class Stage(StrEnum):
+    """How far the start of a container has come, by its sidecar's word."""
+
+    DELIVERED = "delivered"
+    """The application master has it; its start has not reached the node."""
+    HELD = "held"
+    """The sidecar holds its start."""
+    STARTED = "started"
+    """It runs, or it ran until it was killed."""
+
+
+STAGES: Final[dict[tuple[Stage | None, Stage | None], str]] = {
+    (None, Stage.DELIVERED): "delivered to the application master",
+    (None, Stage.HELD): "restored, or adopted from a report",
+    (None, Stage.STARTED): "restored, or adopted from a report",
+    (Stage.DELIVERED, Stage.HELD): "its sidecar holds the start",
+    (Stage.DELIVERED, Stage.STARTED): "started at once",
+    (Stage.HELD, Stage.STARTED): "its held start was released",
+    (Stage.DELIVERED, None): "its completion is made or delivered",
+    (Stage.HELD, None): "shed, stopped or lost: its completion is made",
+    (Stage.STARTED, None): "its completion is delivered",
+}
+"""From, to and why; None: not held by the attempt."""
 
 
 @dataclass(slots=True)
@@ -31,11 +58,11 @@ class HeldContainer:
     """Standard deviation of what its like took; 0 when not known."""
     source: Source = Source.DEFAULT
     """What the expectation came from."""
+    stage: Stage = Stage.DELIVERED
     started_s: float | None = None
-    """When its sidecar told that it started; None while it did not."""
+    """When its sidecar reported that it started; None while it has not, and for one that was killed before."""
     held_s: float | None = None
-    """When the sidecar took its start to hold it."""
-    is_started: bool = False
+    """Since when its sidecar holds its start, or held it."""
     released: bool = False
     """The application master gave it back."""
     killed: str | None = None
@@ -52,6 +79,23 @@ class HeldContainer:
     """What a queueable one was placed for; None when it was not."""
     wait_s: float | None = None
     """How long the queue was that it was placed behind, by the estimates of that time."""
+
+    def hold(self, now_s: float) -> None:
+        """Note that its sidecar holds its start; a repeated report changes no stage."""
+        self.held_s = now_s
+        if self.stage is Stage.DELIVERED:
+            self.stage = Stage.HELD
+
+    def start(self, started_s: float | None) -> None:
+        """Note that it started; None: nobody knows when."""
+        self.stage = Stage.STARTED
+        if started_s is not None:
+            self.started_s = started_s
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it runs, or ran."""
+        return self.stage is Stage.STARTED
 
     @property
     def may_be_held(self) -> bool:

@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
 from rm_proxy.attempt.ask_rows import ANY, Key, row_of
-from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.attempt.held_containers import HeldContainer, Stage
 from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.domain import ids
 from rm_proxy.estimates.estimator import Source
@@ -53,6 +53,8 @@ def packed_container(live: HeldContainer) -> Note:
         note |= {"spread_s": live.spread_s}
     if live.source is not Source.DEFAULT:
         note |= {"source": live.source.value}
+    if live.stage is not Stage.DELIVERED:
+        note |= {"stage": live.stage.value}
     for name in _WHERE_SET:
         value = getattr(live, name)
         if value:
@@ -65,7 +67,6 @@ _WHERE_SET: Final = (
     "follows",
     "started_s",
     "held_s",
-    "is_started",
     "released",
     "killed",
     "private_id",
@@ -91,6 +92,7 @@ def unpacked_container(note: Mapping[str, Any]) -> HeldContainer:
         note["granted_s"],
         spread_s=note.get("spread_s", 0.0),
         source=Source(note.get("source", Source.DEFAULT.value)),
+        stage=Stage(note.get("stage", Stage.DELIVERED.value)),
         **{name: note[name] for name in _WHERE_SET if name in note},
     )
 

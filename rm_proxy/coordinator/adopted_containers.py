@@ -52,7 +52,8 @@ class AdoptedContainers:
         if event.kind in ENDS and attempt.containers.inherits(event.container_id):
             live = _live(event.container_id, node_id, Kind.QUEUEABLE, now_s)
             if event.kind is EventKind.KILLED:
-                live.is_started, live.killed = True, event.reason or "room was needed"
+                live.start(None)
+                live.killed = event.reason or "room was needed"
             attempt.containers.inherit(live)
 
     def _container(self, attempt: Attempt, container: ContainerReport, node_id: str, now_s: float) -> None:
@@ -63,10 +64,10 @@ class AdoptedContainers:
         live.priority, live.expected_s = container.priority, container.expected_s
         live.resources = Resources(container.memory_mb, container.vcores)
         if container.state in (ContainerState.RUNNING, ContainerState.SHRUNK):
-            live.is_started, live.started_s = True, now_s - container.since_s
+            live.start(now_s - container.since_s)
         attempt.containers.inherit(live)
         if container.state is ContainerState.WAITING:
-            live.held_s = now_s
+            live.hold(now_s)
             self._shed(node_id, Shed(container_id=live.id, cause="restart", reason=WHY))
 
 

@@ -216,7 +216,8 @@ def test_a_map_that_waits_for_slots_of_its_own_reduces_goes_guaranteed() -> None
     for number in (1, 2):
         live = am.attempt.live.get(cid(number))
         assert live is not None
-        live.priority, live.is_started = 10, True
+        live.priority = 10
+        live.start(None)
     told(world, 1, runs(1), runs(2), now_s=9.0)
     am.now_s = 9.0
     am.asks()
