@@ -51,7 +51,7 @@ class Admission(Protocol):
         """How many wait."""
 
     def arrive(self, requests: Sequence[Request], now_s: float) -> list[Grant]:
-        """Take in those that arrive at one time. Raises NeverFitsError before any is taken in."""
+        """Handle those that arrive at one time. Raises NeverFitsError before any is taken in."""
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
         """Give back what an application in service had. Raises KeyError when it is not in service."""

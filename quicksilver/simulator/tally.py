@@ -113,7 +113,7 @@ class Tally:
         self.counts["failed"] += 1
 
     def ended(self, number: int, wait_s: float, slot: bool = True, stage: int = 0) -> bool:
-        """Note that a task of a job has ended; tell whether it was the last one of its stage.
+        """Note that a task of a job has ended; returns whether it was the last one of its stage.
 
         wait_s: from the job's arrival to the begin of the try that did it; slot: whether it held one of those counted.
         """

@@ -91,7 +91,7 @@ class AllocateExchange:
     # Requests
 
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
-        """Take in a request; returns it rewritten for the ResourceManager, or None when it is to pass as it came."""
+        """Handle a request; returns it rewritten for the ResourceManager, or None when it is to pass as it came."""
         self.allocates += 1
         if self._registration.state is AttemptState.FINISHED:
             return None
@@ -163,7 +163,7 @@ class AllocateExchange:
         return True
 
     def on_refused(self, why: str = "") -> None:
-        """Take in that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
+        """Note that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
 
         The application master sends its own rows again; ours, and our releases, go out with the next request.
         why: the exception, where it may be the fault of what we wrote.
@@ -185,7 +185,7 @@ class AllocateExchange:
         self._promotion.ask_again(sent.update_requests)
 
     def _go_on(self, request: y.AllocateRequestProto) -> bool:
-        """Let a request go on with the id from before the take-over; tells whether that changed it."""
+        """Let a request go on with the id from before the take-over; returns whether that changed it."""
         resync = self._registration.resync
         assert resync is not None
         if request.response_id == 0 and resync.id is not None:
@@ -201,7 +201,7 @@ class AllocateExchange:
     # Answers
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
-        """Take in an answer; returns it rewritten for the application master, or None when it is to pass as it came."""
+        """Handle an answer; returns it rewritten for the application master, or None when it is to pass as it came."""
         if self._registration.state is AttemptState.FINISHED:
             return None
         answer = y.AllocateResponseProto.FromString(body)
@@ -273,7 +273,7 @@ class AllocateExchange:
 
 
 def _carries(answer: y.AllocateResponseProto) -> bool:
-    """Tell whether an answer says more than that there is nothing new."""
+    """Return whether an answer says more than that there is nothing new."""
     return bool(
         answer.allocated_containers
         or answer.completed_container_statuses

@@ -51,19 +51,19 @@ class Allocations:
         """Private request ids that the ResourceManager granted, and has forgotten with that."""
 
     def begin(self) -> None:
-        """Take in that a new answer came."""
+        """Note that a new answer came."""
         self.delivered, self.given, self.granted = {}, [], []
         self._terms = None
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
-        """Restore containers that come back changed at the application's wish; tells whether there are any."""
+        """Restore containers that come back changed at the application's wish; returns whether there are any."""
         ours = [updated.container for updated in answer.updated_containers if self._was_private(updated.container)]
         for container in ours:
             self._restore(container)
         return bool(ours)
 
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:
-        """Take over the queueable containers of earlier attempts; tells whether there are any."""
+        """Take over the queueable containers of earlier attempts; returns whether there are any."""
         ours = [c for c in containers if self._was_private(c)]
         for container in ours:
             kind = Kind.QUEUEABLE if container.execution_type == y.OPPORTUNISTIC else Kind.GUARANTEED
@@ -74,7 +74,7 @@ class Allocations:
         return bool(ours)
 
     def _was_private(self, container: y.ContainerProto) -> bool:
-        """Tell whether a container was asked for by the proxy once; a promoted one is OPPORTUNISTIC no longer."""
+        """Return whether a container was asked for by the proxy once; a promoted one is OPPORTUNISTIC no longer."""
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
@@ -85,7 +85,7 @@ class Allocations:
         return self._is_private(container) or (container.version > 0 and not own)
 
     def _is_private(self, container: y.ContainerProto) -> bool:
-        """Tell whether a container was asked for by the proxy: by its request id, which an application may resemble."""
+        """Return whether the proxy asked for a container, by its request id, which an application may resemble."""
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
@@ -100,7 +100,7 @@ class Allocations:
         container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
 
     def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        """Take in what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
+        """Handle what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
         changed, unwanted = False, []
         ours = []
         for at, container in enumerate(answer.allocated_containers):
@@ -121,7 +121,7 @@ class Allocations:
         return changed
 
     def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
-        """Take in a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
+        """Handle a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
         entry = self._table.entry_of_passed(
             container.priority.priority,
             container.allocation_request_id,
@@ -139,7 +139,7 @@ class Allocations:
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
 
     def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
-        """Take in a container of a private id; returns None when the application gets it, or why it does not."""
+        """Handle a container of a private id; returns None when the application gets it, or why it does not."""
         private = container.allocation_request_id
         self.granted.append(private)
         entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))

@@ -54,7 +54,7 @@ class AskTable:
         """Placements, each with the host row to zero before it."""
 
     def update(self, rows: Iterable[y.ResourceRequestProto]) -> list[AskEntry]:
-        """Take in the absolute rows of a request; returns the keys that they touch, in their order."""
+        """Handle the absolute rows of a request; returns the keys that they touch, in their order."""
         touched: dict[Key, AskEntry] = {}
         for row in rows:
             key = Key.of(row)
@@ -149,7 +149,7 @@ class AskTable:
         self.by_private.pop(q.private_id, None)
 
     def close(self) -> None:
-        """Take in that nothing of this table is asked for any more."""
+        """Note that nothing of this table is asked for any more."""
         for q in self.by_private.values():
             q.over = True
 
@@ -189,7 +189,7 @@ class AskTable:
     # Whose container is it?
 
     def is_own_id(self, priority: int, request_id: int) -> bool:
-        """Tell whether the application itself uses a request id that looks like a private one."""
+        """Return whether the application itself uses a request id that looks like a private one."""
         return (priority, request_id, False) in self._named or (priority, request_id, True) in self._named
 
     def entry_of(self, private: int, priority: int, resources: Resources) -> AskEntry | None:

@@ -103,7 +103,7 @@ class Attempt:
     # Registration
 
     def on_registered(self, body: bytes, now_s: float) -> bytes | None:
-        """Take in the answer to a registration; returns it rewritten, or None when it is to pass as it came.
+        """Handle the answer to a registration; returns it rewritten, or None when it is to pass as it came.
 
         The application master forgets its asks with it and sends them anew; so does the ResourceManager.
         """
@@ -121,7 +121,7 @@ class Attempt:
         return self.registration.answer if changed else None
 
     def on_not_registered(self, now_s: float) -> None:
-        """Take in that the ResourceManager does not know the attempt (it restarted): all asks will come again.
+        """Note that the ResourceManager does not know the attempt (it restarted): all asks will come again.
 
         It has forgotten the containers that never started, and will refuse their tokens: they end here. What the last
         answer delivered is not even known to the application if it asked for that answer again; what it told of ends
@@ -154,7 +154,7 @@ class Attempt:
         self._router.charge()
 
     def on_finished(self) -> None:
-        """Take in that the application master unregistered: what the sidecars still hold of it is dropped."""
+        """Note that the application master unregistered: what the sidecars still hold of it is dropped."""
         self.end("the application finished")
 
     def end(self, reason: str) -> None:
@@ -197,7 +197,7 @@ class Attempt:
         self._router.charge()
 
     def go_astray(self, response_id: int) -> bool:
-        """Take in an allocate request of a registration that nothing is known of; tells whether that is news.
+        """Handle an allocate request of a registration that nothing is known of; returns whether that is news.
 
         One without an answer yet (0) says all that the application master wants: nothing is missing.
         """
@@ -207,7 +207,7 @@ class Attempt:
         return True
 
     def refuses(self, response_id: int) -> bool:
-        """Tell whether an allocate request is to be refused, so that the application master registers anew."""
+        """Return whether an allocate request is to be refused, so that the application master registers anew."""
         resync = self.registration.resync
         if resync is None or self.finished or not resync.refuses(response_id):
             return False

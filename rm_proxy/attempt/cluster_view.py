@@ -73,7 +73,7 @@ class ClusterView(Protocol):
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""
 
     def has_room(self, resources: Resources) -> bool:
-        """Tell whether a queueable container of this size could start on some node now."""
+        """Return whether a queueable container of this size could start on some node now."""
 
     def promoted(self, node_id: str, container_id: str) -> None:
         """Have a sidecar told that a container of its node is guaranteed now."""
@@ -82,10 +82,10 @@ class ClusterView(Protocol):
         """Return why a node starts nothing now; None while it may, or nothing is known."""
 
     def registered(self, attempt: Attempt, now_s: float) -> None:
-        """Take in that the ResourceManager registered an attempt: what the nodes hold of it already becomes its own."""
+        """Note that the ResourceManager registered an attempt: what the nodes hold of it already becomes its own."""
 
     def node_changed(self, node_id: str, usable: bool) -> None:
-        """Take in a node's state as an answer of the ResourceManager told it."""
+        """Handle a node's state as an answer of the ResourceManager told it."""
 
 
 @dataclass(frozen=True, slots=True)

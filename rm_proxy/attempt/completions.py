@@ -72,7 +72,7 @@ class Completions:
         self.unheard.clear()
 
     def is_untold(self, container_id: str) -> bool:
-        """Tell whether a container is over, and the application is not told before it is known who stopped it."""
+        """Return whether a container is over, and the application is not told before it is known who stopped it."""
         return container_id in self._stopped
 
     # Requests
@@ -92,7 +92,7 @@ class Completions:
         self._releases.extend(containers)
 
     def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
-        """Drop releases of what has ended already for the application, add ours; tells whether that changed it."""
+        """Drop releases of what has ended already for the application, add ours; returns whether that changed it."""
         kept = []
         for proto in request.release:
             container_id = ids.container_id_text(proto)
@@ -156,7 +156,7 @@ class Completions:
             self._stopped[live.id] = status, live, stopped["at_s"]
 
     def answered(self) -> None:
-        """Take in that the last request was answered: its releases were heard."""
+        """Note that the last request was answered: its releases were heard."""
         self._sent = []
 
     # Answers
@@ -230,13 +230,13 @@ class Completions:
     # What happens at the nodes
 
     def killed_before(self, live: HeldContainer) -> None:
-        """Take in that a container was killed which nobody here knew; its completion will be told as such."""
+        """Note that a container was killed which nobody here knew; its completion will be told as such."""
         self._killed_before[live.id] = live
         while len(self._killed_before) > REMEMBERED_KILLS:
             self._killed_before.popitem(last=False)
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Take in what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
+        """Handle what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
         live = self._live.get(event.container_id)
         if live is None:
             if event.container_id in self._stopped and event.kind in (EventKind.KILLED, EventKind.ENDED):
@@ -303,7 +303,7 @@ def _copied(status: y.ContainerStatusProto) -> y.ContainerStatusProto:
 
 
 def _whose(status: y.ContainerStatusProto, live: HeldContainer) -> bool:
-    """Tell whether it is not known yet who stopped a container: its application, or the sidecar to make room.
+    """Return whether it is not known yet who stopped a container: its application, or the sidecar to make room.
 
     The ResourceManager's word may come before the sidecar's.
     """

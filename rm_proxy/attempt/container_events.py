@@ -37,21 +37,21 @@ class ContainerEvents:
         """How many answers its allocate requests got."""
 
     def hears_of(self, container_id: str) -> bool:
-        """Tell whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
+        """Return whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
         return container_id in self._live or self._ends.is_untold(container_id)
 
     def ended(self, container_id: str) -> bool:
-        """Tell whether a container's end was, or is being, told."""
+        """Return whether a container's end was, or is being, told."""
         return container_id in self._ends
 
     def settled(self, container_id: str) -> bool:
-        """Tell whether the application has confirmed a container's end, or there is none to be told."""
+        """Return whether the application has confirmed a container's end, or there is none to be told."""
         told = container_id not in self._ends.unheard and not self.hears_of(container_id)
         came = self._registration.answer is not None or self.answers > 0
         return self._registration.state is AttemptState.FINISHED or (told and came)
 
     def inherits(self, container_id: str) -> bool:
-        """Tell whether a container is this attempt's and not known here: another proxy delivered it."""
+        """Return whether a container is this attempt's and not known here: another proxy delivered it."""
         known = self.hears_of(container_id) or container_id in self._ends
         own = ids.attempt_of_container(container_id) == self._registration.attempt_id
         return self._registration.valid and not known and own
@@ -65,7 +65,7 @@ class ContainerEvents:
             self._router.charge()
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Take in what a sidecar says of one of the containers."""
+        """Handle what a sidecar says of one of the containers."""
         self._ends.on_event(event, now_s)
         self._router.charge()
 
@@ -104,7 +104,7 @@ class ContainerEvents:
                 self._withdraw(live, f"{live.node_id} starts nothing: {away.why}", now_s)
 
     def master_gone(self, now_s: float) -> None:
-        """Take in that the application master's container is over: nothing of this attempt is to start any more."""
+        """Note that the application master's container is over: nothing of this attempt is to start any more."""
         for live in [c for c in self._live if c.may_be_held]:
             self._withdraw(live, "its application master is gone", now_s)
         self._router.charge()

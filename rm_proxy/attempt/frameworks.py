@@ -27,7 +27,7 @@ def precedence(app_type: str, priority: int) -> int:
 
 
 def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
-    """Tell whether a container would wait behind containers of its own application that wait for it.
+    """Return whether a container would wait behind containers of its own application that wait for it.
 
     Only MapReduce frees nothing by itself then: it preempts reduces only while no map is assigned, and a held map
     counts as assigned (RMContainerAllocator.preemptReducesIfNeeded). Others ask in the order of their priorities.
@@ -39,7 +39,7 @@ def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset
 
 
 def all_wait_for(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
-    """Tell whether all that an application runs waits for a container of this priority, if it runs anything."""
+    """Return whether all that an application runs waits for a container of this priority, if it runs anything."""
     mine = precedence(app_type, priority)
     return bool(live_precedences) and all(other > mine for other in live_precedences)
 

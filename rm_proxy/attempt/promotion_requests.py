@@ -127,7 +127,7 @@ class Promotions:
     # Requests
 
     def rewrite_request(self, request: y.AllocateRequestProto) -> bool:
-        """Add what is to be asked for; tells whether that changed the request.
+        """Add what is to be asked for; returns whether that changed the request.
 
         The application knows nothing of the versions that our promotions made, so its own updates get them added.
         """
@@ -161,7 +161,7 @@ class Promotions:
     # Answers
 
     def rewrite_answer(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        """Take the verdicts on our promotions out of an answer; tells whether that changed it."""
+        """Take the verdicts on our promotions out of an answer; returns whether that changed it."""
         changed = False
         for at in reversed(range(len(answer.updated_containers))):
             updated = answer.updated_containers[at]
@@ -210,7 +210,7 @@ class Promotions:
         self._decided(live, "promoted", wish.reason, now_s)
 
     def _restore_version(self, container: y.ContainerProto) -> bool:
-        """Give the application the version that it expects of its own update; tells whether there was a difference."""
+        """Give the application the version that it expects of its own update; return whether it differed."""
         live = self._live.get(ids.container_id_text(container.id))
         if live is None:
             return False
@@ -236,7 +236,7 @@ class Promotions:
         self._decided(wish.live, "refused", why, now_s)
 
     def _restore_error(self, error: y.UpdateContainerErrorProto) -> bool:
-        """Give the application back the version that it knows; tells whether there was a difference."""
+        """Give the application back the version that it knows; returns whether there was a difference."""
         live = self._live.get(ids.container_id_text(error.update_request.container_id))
         if live is None or live.promoted_s is None:
             return False

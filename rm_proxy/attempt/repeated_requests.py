@@ -34,7 +34,7 @@ class LastAnswer:
     """Completions that it told."""
 
     def repeats(self, response_id: int) -> bool:
-        """Tell whether the ResourceManager will answer a request of this id by repeating this answer."""
+        """Return whether the ResourceManager will answer a request of this id by repeating this answer."""
         return (response_id + 1) % _IDS == self.response_id
 
     def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:

@@ -47,7 +47,7 @@ class Resync:
         """Private ids that it may hold, each with key and host."""
 
     def refuses(self, response_id: int) -> bool:
-        """Tell whether an allocate request is refused, so that the application master registers; remembers its id."""
+        """Return whether an allocate request is refused, so that the application master registers; remembers its id."""
         if self.stage is Stage.REGISTERED:
             return False
         self.stage = Stage.REFUSED

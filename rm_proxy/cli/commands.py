@@ -186,7 +186,7 @@ def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> N
 @click.argument("name", metavar="CONTAINER|APP")
 @reading
 def explain(name: str, url: str, as_json: bool) -> None:
-    """Tell why a container is guaranteed or queueable, why it is on its node, why it waited, what became of it.
+    """Return why a container is guaranteed or queueable, why it is on its node, why it waited, what became of it.
 
     Of an application (application_...): how many containers went where and why, what they waited for, lost and saved.
     """
@@ -209,7 +209,7 @@ def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -
 @click.command()
 @reading
 def health(url: str, as_json: bool) -> None:
-    """Tell whether the proxy does its work; exit code 1 when something is not well."""
+    """Return whether the proxy does its work; exit code 1 when something is not well."""
     found = get(url, "/v1/health")
     show(found, as_json, tables.health)
     if found.get("status") != "ok":

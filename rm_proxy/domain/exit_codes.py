@@ -27,7 +27,7 @@ def preempted_status(app_type: str) -> int:
 
 
 def by_the_system(exit_status: int) -> bool:
-    """Tell whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room.
+    """Return whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room.
 
     A NodeManager that is stopped, or told to begin anew, ends what it runs with -107 or -106 while the application
     lives on (ContainerManagerImpl.cleanUpApplicationsOnNMShutDown, cleanupContainersOnNMResync).

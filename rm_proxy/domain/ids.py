@@ -57,7 +57,7 @@ def attempt_of_container(container_id: str) -> str:
 
 
 def is_earlier(attempt_id: str, other_id: str) -> bool:
-    """Tell whether an attempt comes before another one of the same application."""
+    """Return whether an attempt comes before another one of the same application."""
     return int(attempt_id.rpartition("_")[2]) < int(other_id.rpartition("_")[2])
 
 
@@ -88,7 +88,7 @@ def copied(container: y.ContainerIdProto) -> y.ContainerIdProto:
 
 
 def fits(request_id: int) -> bool:
-    """Tell whether an application's request id can be carried in a private one (-1: it set none)."""
+    """Return whether an application's request id can be carried in a private one (-1: it set none)."""
     return -1 <= request_id <= MAX_REQUEST_ID
 
 
@@ -101,7 +101,7 @@ def private_id(serial: int, request_id: int, as_opportunistic: bool) -> int:
 
 
 def is_private(request_id: int) -> bool:
-    """Tell whether a request id may be one of ours (serials start at 1)."""
+    """Return whether a request id may be one of ours (serials start at 1)."""
     return request_id >> _SERIAL_SHIFT > 0
 
 
@@ -116,5 +116,5 @@ def original_id(private: int) -> int:
 
 
 def asked_opportunistic(private: int) -> bool:
-    """Tell whether the application itself had asked for an OPPORTUNISTIC container."""
+    """Return whether the application itself had asked for an OPPORTUNISTIC container."""
     return bool(private & _AS_OPPORTUNISTIC)

@@ -22,7 +22,7 @@ def resources_of(resource: y.ResourceProto) -> Resources:
 
 
 def beyond_memory_and_cpu(resource: y.ResourceProto) -> bool:
-    """Tell whether a capability asks for more than memory and vcores (GPUs and the like)."""
+    """Return whether a capability asks for more than memory and vcores (GPUs and the like)."""
     return any(v.value > 0 and v.key not in ("memory-mb", "vcores") for v in resource.resource_value_map)
 
 

@@ -81,7 +81,7 @@ class Durations:
     m2: float = 0.0
 
     def add(self, seconds: float, most: float = math.inf) -> None:
-        """Take in one duration; what is known counts as `most` tasks at most, so that old ones fade."""
+        """Handle one duration; what is known counts as `most` tasks at most, so that old ones fade."""
         if self.count >= most:
             self.m2 *= (most - 1) / self.count
             self.count = int(most) - 1
@@ -91,7 +91,7 @@ class Durations:
         self.m2 += delta * (seconds - self.mean_s)
 
     def merge(self, other: Durations) -> None:
-        """Take in all of another's."""
+        """Handle all of another's."""
         count = self.count + other.count
         if count:
             delta = other.mean_s - self.mean_s
@@ -165,7 +165,7 @@ class Estimator:
     # What happens
 
     def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
-        """Take in how long a container ran, in seconds."""
+        """Handle how long a container ran, in seconds."""
         if ran_s < 0 or not math.isfinite(ran_s):
             raise ValueError(f"a container cannot have run for {ran_s} s")
         stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
@@ -178,7 +178,7 @@ class Estimator:
             del self._changed[next(iter(self._changed))]
 
     def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
-        """Take in that a container was lost after `ran_s` seconds (0: shed); its task takes longer when it runs again.
+        """Note that a container was lost after `ran_s` seconds (0: shed); its task takes longer when it runs again.
 
         follows: the container of its task that was lost before.
         """
@@ -194,7 +194,7 @@ class Estimator:
         policies: Policies,
         slow_ratio: float = 1.0,
     ) -> list[float]:
-        """Take in what runs at a node; return the ages of those that outlived what is expected, as parts of that.
+        """Handle what runs at a node; return the ages of those that outlived what is expected, as parts of that.
 
         Each counts as a task that takes what is expected of its stage, or its age where it outlived that, divided by
         `slow_ratio`: how many times as long tasks take there as elsewhere. What is returned is not divided.
@@ -291,7 +291,7 @@ class Estimator:
         return records
 
     def restore(self, records: Iterable[DurationRecord]) -> None:
-        """Take in what was kept, the latest first, beside what was observed since the start."""
+        """Handle what was kept, the latest first, beside what was observed since the start."""
         self._known.clear()
         for record in records:
             kept = Durations(record.count, record.mean_s, record.m2)

@@ -43,7 +43,7 @@ class _Pace:
     ended tells nothing yet."""
 
     def add(self, ratio_log: float, most: int, weight: float) -> None:
-        """Take in a task that counts as `weight`; all together count as `most` such at most."""
+        """Handle a task that counts as `weight`; all together count as `most` such at most."""
         if self.count > (most - 1) * weight:
             self.keep((most - 1) * weight / self.count)
         self.count += weight
@@ -86,7 +86,7 @@ class Speeds:
         self._news: dict[str, None] = {}
 
     def observe(self, node_id: str, took_s: float, expected_s: float, most: int, now_s: float) -> None:
-        """Take in what a task took, and what was expected of its like; seconds, both > 0.
+        """Handle what a task took, and what was expected of its like; seconds, both > 0.
 
         most: how many of a node's tasks count.
         """
@@ -102,7 +102,7 @@ class Speeds:
         return float(0.5 ** (max(0.0, now_s - self._base_s) / HALF_S))
 
     def running(self, node_id: str, outlived: Sequence[float], now_s: float) -> None:
-        """Take in the ages of those that run and outlived what was expected of their like, as parts of that (> 1)."""
+        """Handle the ages of those that run and outlived what was expected of their like, as parts of that (> 1)."""
         pace = self._paces.get(node_id)
         if pace is None and outlived:
             pace = self._paces[node_id] = _Pace()

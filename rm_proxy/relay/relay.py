@@ -210,7 +210,7 @@ class Relay:
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)
 
     def _take_over(self, call: Call, commands: list[Command]) -> bool:
-        """Answer what an attempt calls that an earlier process knew, where the answer is ours; tells whether it is."""
+        """Answer a call of an attempt that an earlier process knew, if the answer is ours; return whether it is."""
         attempt = self.attempt
         assert attempt is not None
         data, step = None, ""

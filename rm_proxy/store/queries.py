@@ -54,7 +54,7 @@ class Wanted:
     """Exclusive."""
 
     def has(self, made: DecisionRecord) -> bool:
-        """Tell whether a decision is one of them."""
+        """Return whether a decision is one of them."""
         names = ("app_id", "node_id", "container_id", "slot", "alternative")
         equal = all(getattr(self, name) in (None, getattr(made, name)) for name in names)
         return equal and self.since_s <= made.at_s and (self.until_s is None or made.at_s < self.until_s)

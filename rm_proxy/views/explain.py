@@ -188,7 +188,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _service(live: ContainerReport, age_s: float) -> list[str]:
-    """Tell what a container was given, and when and for whom it was shrunk last; `age_s` is the report's."""
+    """Return what a container was given, and when and for whom it was shrunk last; `age_s` is the report's."""
     story = []
     if live.attained_s is not None:
         now = f", and may use {live.cores:g} cores now" if live.cores is not None else ""

@@ -161,7 +161,7 @@ class Share:
             self.attained_s += seconds * self.amount(self.applied)
 
     def account(self, cpu_s: float) -> None:
-        """Take in a figure of accounting; one that fell (a new group) is where counting goes on."""
+        """Handle a figure of accounting; one that fell (a new group) is where counting goes on."""
         if self.accounted_s is None:
             self.attained_s = self.earlier_s + cpu_s
         else:

@@ -75,7 +75,7 @@ class Requestor:
         return [self.row(row) for row in self.changed]
 
     def sent(self) -> None:
-        """Take in that the call succeeded; what changed since its rows were made goes with the next one."""
+        """Note that the call succeeded; what changed since its rows were made goes with the next one."""
         for row, count in self._sending.items():
             if self.counts.get(row, 0) == count:
                 self.changed.pop(row, None)

@@ -325,7 +325,7 @@ class ResourceManager:
     # nodes
 
     def heartbeat(self, node_id: str, started: list[int], ended: dict[int, int]) -> list[int]:
-        """Take in what a NodeManager tells, and grant up to two containers there; returns what it has to stop."""
+        """Handle what a NodeManager tells, and grant up to two containers there; returns what it has to stop."""
         node = self.nodes[node_id]
         for app in self.apps.values():
             for number in started:

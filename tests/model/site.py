@@ -47,7 +47,7 @@ class Process:
     version: int = 0
 
     def promoted(self) -> None:
-        """Take in the ResourceManager's new token."""
+        """Handle the ResourceManager's new token."""
         self.opportunistic, self.version = False, 1
 
 
@@ -266,7 +266,7 @@ class Site:
         return self._call(attempt_id, "startContainers", request.SerializeToString())
 
     def answered(self, attempt_id: str, call_id: int) -> bool | None:
-        """Tell whether a start was answered as started; None while there is no answer. A lost session is a failure."""
+        """Return whether a start was answered as started; None: no answer yet. A lost session is a failure."""
         link = self.links.get(attempt_id)
         if link is None:
             return False

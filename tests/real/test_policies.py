@@ -224,7 +224,7 @@ def test_policing_stops_queueables_before_the_peak_of_guaranteed_ones(
 
 
 def limited(here: LocalDaemons, node_id: str) -> bool:
-    """Tell whether a sidecar was told to leave a part of its node to guaranteed containers."""
+    """Return whether a sidecar was told to leave a part of its node to guaranteed containers."""
     targets = here.get(f"/v1/nodes/{node_id}")["targets"]
     return targets is not None and targets["limit_q_vcores"] == 1
 

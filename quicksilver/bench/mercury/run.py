@@ -33,7 +33,7 @@ class Found:
     broken: list[str] = field(default_factory=list)
 
     def take(self, run: RunResult) -> None:
-        """Take in a run; those of a competitor and workload stand in the order of their seeds."""
+        """Handle a run; those of a competitor and workload stand in the order of their seeds."""
         same = self.runs.setdefault((run.workload, run.competitor), [])
         same.append(run)
         same.sort(key=lambda one: one.seed)

@@ -39,7 +39,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_complete(self) -> None:
-        """Take in that the request is there whole."""
+        """Note that the request is there whole."""
         super().on_message_complete()
         self._arrived()
 
@@ -50,7 +50,7 @@ class PatientProtocol(HttpToolsProtocol):
             self._unread = self.loop.call_later(self.answer_s, self._give_up, "an answer that nobody reads")
 
     def resume_writing(self) -> None:
-        """Take in that it reads."""
+        """Note that it reads."""
         self._read()
         super().resume_writing()
 

@@ -23,7 +23,7 @@ _inherited: dict[str, list[socket.socket]] | None = None
 
 
 def notify(text: str, descriptors: Sequence[int] = ()) -> bool:
-    """Send a message to $NOTIFY_SOCKET, with descriptors; tells whether somebody is there to take it.
+    """Send a message to $NOTIFY_SOCKET, with descriptors; returns whether somebody is there to take it.
 
     Raises OSError when it is set and the message cannot be sent.
     """
@@ -40,12 +40,12 @@ def notify(text: str, descriptors: Sequence[int] = ()) -> bool:
 
 
 def ready() -> bool:
-    """Tell that this process serves; tells whether somebody wanted to know."""
+    """Tell that this process serves; returns whether somebody wanted to know."""
     return notify("READY=1")
 
 
 def store(name: str, *sockets: socket.socket) -> bool:
-    """Have sockets kept under a name; tells whether they are.
+    """Have sockets kept under a name; returns whether they are.
 
     Raises ValueError when it is no name (sd_notify(3), FDNAME=), OSError when the keeper does not take them.
     """
@@ -55,7 +55,7 @@ def store(name: str, *sockets: socket.socket) -> bool:
 
 
 def forget(name: str) -> bool:
-    """Have the sockets of a name kept no longer; tells whether there is somebody who could."""
+    """Have the sockets of a name kept no longer; returns whether there is somebody who could."""
     return notify(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
 

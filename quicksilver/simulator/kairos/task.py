@@ -60,7 +60,7 @@ class Progress:
         self.waited_s = 0.0
 
     def ends(self, task: Task, now_s: float) -> bool:
-        """Take note that a task is over; tell whether the next stage can be sent now."""
+        """Take note that a task is over; returns whether the next stage can be sent now."""
         self.left -= 1
         self.waited_s += task.started_s - self.job.arrives_s
         if not self.spans_s:

@@ -106,7 +106,7 @@ class World:
         return f"{PARENT}/127.0.0.1-{self.port}"
 
     def idle(self) -> bool:
-        """Tell whether the sidecar knows of nothing more; it may need the NodeManager's list, read each second."""
+        """Return whether the sidecar knows of nothing more; it may need the NodeManager's list, read each second."""
         return not self.nm.leaders and get(f"{self.rest}/v1/containers").json() == []
 
     def groups(self) -> list[Path]:

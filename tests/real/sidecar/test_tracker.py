@@ -90,7 +90,7 @@ class Real:
         return int(child.pid)
 
     def relaying(self, killed: int) -> bool:
-        """Tell whether another worker than `killed` has a connection to the ResourceManager."""
+        """Return whether another worker than `killed` has a connection to the ResourceManager."""
         assert self.relay is not None
         workers = [child for child in psutil.Process(self.relay.pid).children() if child.pid != killed]
         found = [end for worker in workers for end in worker.net_connections("tcp") if end.status == "ESTABLISHED"]

@@ -85,7 +85,7 @@ class GroupWatcher:
         return found
 
     def _in_hand(self, container: str, leaders: dict[str, int]) -> bool:
-        """Tell whether a queueable container was attached; of guaranteed ones nothing shows it."""
+        """Return whether a queueable container was attached; of guaranteed ones nothing shows it."""
         try:
             score = int(Path(f"/proc/{leaders[container]}/oom_score_adj").read_text())
         except (KeyError, FileNotFoundError, ProcessLookupError):

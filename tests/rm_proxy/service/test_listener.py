@@ -34,7 +34,7 @@ def listening_socket() -> socket.socket:
 
 
 async def lets_in(address: tuple[str, int]) -> bool:
-    """Tell whether it was served: taken, and closed by the other side."""
+    """Return whether it was served: taken, and closed by the other side."""
     try:
         reader, writer = await asyncio.open_connection(*address)
     except ConnectionRefusedError:

@@ -28,7 +28,7 @@ class Keeper:
         self.ever: list[str] = []
 
     def read(self) -> dict[str, list[int]]:
-        """Take in what was said; return what is kept of handshakes."""
+        """Handle what was said; return what is kept of handshakes."""
         while True:
             try:
                 data, numbers, _, _ = socket.recv_fds(self.sock, 4096, 10)
