@@ -46,7 +46,7 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
 @sidecar.command()
 @settings_options
 def restore(config: Path | None, conf_dir: Path | None) -> None:
-    """Give all containers of this node their full limits back, when no sidecar runs; harmless when there is nothing."""
+    """Give all containers of this node their full limits back while no sidecar runs; safe to repeat."""
     configure_logs(as_json=False, level="warning")
     file = load_settings(config)
     settings = file.section("sidecar", SidecarSettings)

@@ -1,8 +1,8 @@
 """Accepts connections of application masters; none is read before the NodeManager is reached for it.
 
-Until then its bytes stay in the kernel. Where the NodeManager does not answer at once the socket is kept besides
-(quicksilver/common/process/fdstore.py), so that the next life begins with it as if it came just now: what was read and
-not passed on would be lost with this one, and Hadoop's clients do not repeat a handshake (see
+Until then its bytes stay in the kernel. Where the NodeManager does not answer at once, the socket is also stored
+(quicksilver/common/process/fdstore.py), so that the next process accepts it like a new one: bytes that were read and
+not passed on would be lost with this process, and Hadoop's clients do not repeat a handshake (see
 `sidecar.connections.handshake_handover`).
 """
 

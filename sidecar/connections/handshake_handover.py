@@ -2,7 +2,7 @@
 
 Hadoop's clients repeat a call whose connection was cut, but not a handshake (ipc.Client wraps what broke it in a plain
 IOException, which yarn.client.ServerProxy does not repeat): the start would fail. So both sockets of such a connection
-are kept (quicksilver/common/process/fdstore.py) until the handshake is over; the next life passes their bytes on,
+are kept (quicksilver/common/process/fdstore.py) until the handshake is over; the next process passes their bytes on,
 unread.
 """
 

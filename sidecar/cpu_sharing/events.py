@@ -10,7 +10,7 @@ from policies.model import Way
 
 
 class Story(NamedTuple):
-    """What a container has been through, as far as another life of the sidecar has to know; times in seconds."""
+    """What a container has been through, as far as another sidecar process has to know; times in seconds."""
 
     attained_s: float = 0.0
     times_shrunk: int = 0
@@ -52,7 +52,7 @@ class Joined:
     whole: bool = False
     """It cannot run with a part of its cores: its resizer knows only all or nothing."""
     story: Story = NEW
-    """What it has been through in an earlier life of the sidecar."""
+    """What it has been through in an earlier sidecar process."""
 
 
 @dataclass(frozen=True, slots=True)

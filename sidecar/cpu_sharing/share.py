@@ -51,7 +51,7 @@ class Share:
     attained_s: float = 0.0
     """CPU seconds: by accounting, else wall time while it ran, times its cores."""
     earlier_s: float = 0.0
-    """What it had attained before this life of the sidecar."""
+    """What it had attained before this sidecar process."""
     accounted_s: float | None = None
     """What accounting said last."""
     began_s: float = 0.0
@@ -113,7 +113,7 @@ class Share:
         return Story(round(self.attained_s, 3), self.times_shrunk, round(self.saved_s, 3))
 
     def go_on(self, story: Story) -> None:
-        """Count from where an earlier life of the sidecar stopped."""
+        """Count from where an earlier sidecar process stopped."""
         self.attained_s = self.earlier_s = story.attained_s
         self.times_shrunk, self.saved_s = story.times_shrunk, story.saved_s
 

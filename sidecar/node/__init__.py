@@ -1,1 +1,1 @@
-"""The containers of a node, as a machine: which run, which wait, which have to go."""
+"""The node machine: decides which containers of a node run, wait or are killed."""

@@ -1,4 +1,4 @@
-"""What becomes of a start that arrives: held, forwarded, or given to the part that makes room for guaranteed ones."""
+"""Decides on each arriving start: hold it, forward it, or make room for a guaranteed one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DROPPED = "dropped by the proxy"
 
 
 class Admission:
-    """Decides on starts, by what the proxy announced."""
+    """Decides on starts according to the proxy's announcements."""
 
     def __init__(self, room: NodeRoom, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts) -> None:
         self.state, self._room, self._endings = room.state, room, endings
@@ -27,12 +27,12 @@ class Admission:
     # Announcements
 
     def granted(self, event: Granted) -> None:
-        """Store announcements, and decide on the starts that came before theirs."""
+        """Store announcements, and decide on starts that arrived before their announcement."""
         state = self.state
         for grant in event.grants:
             container = state.containers.get(grant.container_id)
             if grant.container_id in state.over or (container is not None and container.phase is not Phase.UNANNOUNCED):
-                continue  # its start has come before
+                continue  # its start has arrived before
             state.announced.pop(grant.container_id, None)
             state.announced[grant.container_id] = (grant, event.now_s)
             state.mark(grant.container_id)
@@ -87,7 +87,7 @@ class Admission:
             self._guaranteed.arrived(Container(start, GUARANTEED, Phase.ROOM, now_s, now_s), now_s)
 
     def _decide(self, container: Container, now_s: float) -> None:
-        """Hold an opportunistic start that the proxy announced; any other goes on waiting for an announcement."""
+        """Hold an opportunistic start that the proxy announced; any other keeps waiting for an announcement."""
         state, start = self.state, container.start
         grant, _ = state.announced.get(container.id, (None, 0.0))
         if grant is None:
@@ -112,7 +112,7 @@ class Admission:
         state.report(container, EventKind.HELD, "", now_s)
 
     def _decide_unwanted(self, container: Container, now_s: float) -> None:
-        """Stop a start that was dropped before it came, as its application knows its end; nothing starts."""
+        """Answer a start that was dropped before it arrived: nothing starts, as its application knows of its end."""
         start = container.start
         grant, reason, _ = self.state.unwanted.get(container.id, (None, "", 0.0))
         if grant is not None and grant.app_id == start.app_id == app_of_attempt(start.attempt_id):
@@ -144,7 +144,7 @@ class Admission:
     # Held starts
 
     def fill(self, now_s: float) -> None:
-        """Launch the head of the queue for as long as it fits; nobody overtakes it."""
+        """Launch the head of the queue while it fits; no other start overtakes it."""
         state = self.state
         while (head := state.queue.head(now_s)) is not None:
             if self._room.obstacle(head.view.resources, now_s):
@@ -152,7 +152,7 @@ class Admission:
             self._launches.launch(state.containers[head.view.id], now_s)
 
     def forced(self, event: Forced) -> None:
-        """Launch a held start at once, as a call came that only the NodeManager can answer."""
+        """Launch a held start at once, because only the NodeManager can answer a call about it."""
         container = self.state.containers.get(event.container_id)
         if container is not None and container.phase is Phase.WAITING:
             self._launches.launch(container, event.now_s)

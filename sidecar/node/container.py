@@ -37,14 +37,14 @@ class Rules:
     shares_cpu: bool = False
     """Whether containers give way by being resized: then a lack of vcores kills nothing."""
     extra_vcores: float = 0.0
-    """Queueable containers start until the capacity and this much more is taken (Q of Kairos §4.3.3)."""
+    """Queueable containers start until the capacity plus this is used (Q of Kairos §4.3.3)."""
     nm_vcores: float | None = None
     """What the NodeManager believes to have: beyond it, it kills by itself, newest first. None: unknown."""
     targets_keep_s: float = 10.0
     am_vcores: float | None = None
-    """What an application master counts among those that share the CPU; None: what it asked for."""
+    """Vcores of an application master among containers that share the CPU; None: as it asked."""
     strict: bool = True
-    """Whether a move between phases that the table does not have raises; else it is a warning."""
+    """Whether a phase change that `phases.MOVES` does not have raises; else it is logged as a warning."""
 
 
 @dataclass(slots=True)
@@ -63,22 +63,22 @@ class Container:
     until_s: float = 0.0
     """When the phase must end: hold limit, wait for the announcement, wait for the room."""
     kill_reason: str = ""
-    """Set when it is to be killed, which waits for the answer to its start."""
+    """Why it is to be killed; the kill waits for the answer to its start."""
     kill_cause: str = ""
     """Why in one word: room, memory, queued or proxy."""
     awaited_by: str = ""
-    """The guaranteed start that waits for its end, which is near."""
+    """The guaranteed start that waits for the end of this container, which is near."""
     process_gone: bool = False
     taken_over: bool = False
-    """It is known from an earlier life of the sidecar: its application master may not have got the answer."""
+    """Known from an earlier sidecar process: its application master may not have got the answer."""
     localized: bool = False
     """Whether its localization is over; known only of containers that are being killed."""
     unlaunched_s: float | None = None
-    """Since when a NodeManager that was restarted lists it as not launched; None while it does not."""
+    """Since when a restarted NodeManager lists it as not launched; None while it does not."""
     payload: bytes = field(init=False, repr=False)
     """The serialized request, until it is sent."""
     expected: Expected | None = None
-    """What the proxy expects of its task by now; None while that is what its grant said."""
+    """Latest run time that the proxy expects of its task; None while the estimate of its grant is current."""
 
     def __post_init__(self) -> None:
         self.id, self.payload = self.start.container_id, self.start.payload
@@ -87,7 +87,7 @@ class Container:
     def expected_s(self) -> float:
         """How long it is expected to run; 0 for what Hadoop granted, until the proxy sends an estimate.
 
-        A task that was lost before ran for a while then: it is not expected to take less than its grant said.
+        A task that was lost before had run for a while: it is not expected to take less than its grant said.
         """
         granted_s = self.grant.expected_s if self.grant else 0.0
         if self.expected is None:
@@ -165,5 +165,5 @@ def app_of(container: str) -> str:
 
 
 def is_forged(text: str) -> bool:
-    """Return whether the NodeManager refused a start because its token is not as the ResourceManager made it."""
+    """Return whether the NodeManager refused a start because its token is not as the ResourceManager issued it."""
     return _FORGED in text.lower()

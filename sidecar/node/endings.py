@@ -1,4 +1,4 @@
-"""How containers of the node end: by themselves, killed to make room, or given up while they wait."""
+"""Ends of containers: they exit, are killed to make room, or are given up while they wait."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HELD: Final = STARTS | {Phase.WAITING}
 
 
 class Endings:
-    """Ends containers, reports it and forgets them."""
+    """Ends containers, reports their ends and forgets them."""
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
@@ -66,7 +66,7 @@ class Endings:
         self.let_go(event.container_id, event.now_s)
 
     def let_go(self, container_id: str, now_s: float) -> None:
-        """Let a container that is about to end run freely: one that stands still cannot even die."""
+        """Give full limits to a container that is about to end: a frozen process cannot even die."""
         state = self.state
         if state.sharing.share(container_id) is not None:
             state.out.append(LetGo(container_id))
@@ -88,7 +88,7 @@ class Endings:
             guaranteed.until_s = event.now_s
 
     def ended(self, event: Ended) -> None:
-        """Handle that a container's process is gone; while its start or its kill is under way, that is waited for."""
+        """Handle that a container's process is gone; an outstanding start or kill is completed first."""
         state, now_s = self.state, event.now_s
         container = state.containers.get(event.container_id)
         if container is None or container.phase not in USING:
@@ -109,7 +109,7 @@ class Endings:
         self.give_up(event.container_id, EventKind.STOPPED, "stopped by the application master", event.now_s)
 
     def give_up(self, container_id: str, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:
-        """End a start that waits; nothing happens to any other."""
+        """End a waiting start; ignore any other container."""
         container = self.state.containers.get(container_id)
         if container is not None and container.phase is Phase.WAITING:
             self.finish(container, kind, reason, now_s, cause)
@@ -158,7 +158,7 @@ class Endings:
     # Sessions
 
     def session_up(self, event: SessionUp) -> None:
-        """Kill what could not be killed for want of a session; starts of an earlier attempt are not wanted any more."""
+        """Kill containers that could not be killed without a session; give up held starts of earlier attempts."""
         state, attempt_id = self.state, event.attempt_id
         state.sessions.add(attempt_id)
         for container in state.containers.values():

@@ -1,4 +1,4 @@
-"""What the node machine is told, and what it tells the shell to do.
+"""Events that the node machine handles, and commands that it returns.
 
 Times are Unix seconds, memory in MB. A *session* is an authenticated connection to the NodeManager that stays open.
 """
@@ -15,7 +15,7 @@ from sidecar.cpu_sharing.events import LasCommand, Ready, Resized, Served, Squee
 
 
 class Outcome(StrEnum):
-    """What became of a start that went to the NodeManager."""
+    """Outcome of a start that was sent to the NodeManager."""
 
     STARTED = "started"
     REFUSED = "refused"
@@ -24,7 +24,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start as it came through the gate: what its container token says, and the request itself."""
+    """One start as it arrived at the gate: the fields of its container token, and the request itself."""
 
     container_id: str
     app_id: str
@@ -136,7 +136,7 @@ class SessionLost:
 
 @dataclass(frozen=True, slots=True)
 class Adopted:
-    """A container that ran before this sidecar did, as the NodeManager lists it."""
+    """A container that ran before this sidecar started, as the NodeManager lists it."""
 
     container_id: str
     app_id: str
@@ -147,7 +147,7 @@ class Adopted:
 
 @dataclass(frozen=True, slots=True)
 class Doubtful:
-    """The NodeManager's list, of a start that an earlier life of the sidecar sent: it is there, or it is not."""
+    """The NodeManager's list, of a start that an earlier sidecar process sent: it is there, or it is not."""
 
     container_id: str
     there: bool
@@ -172,7 +172,7 @@ class Localized:
 
 @dataclass(frozen=True, slots=True)
 class NodeManagerQueues:
-    """The NodeManager keeps containers in a queue of its own instead of launching them."""
+    """The NodeManager holds containers in its own queue instead of launching them."""
 
     container_ids: tuple[str, ...]
     now_s: float
@@ -180,7 +180,7 @@ class NodeManagerQueues:
 
 @dataclass(frozen=True, slots=True)
 class Physical:
-    """Memory that the machine can give without swapping, measured."""
+    """Measured memory that is available without swapping."""
 
     free_mb: int
     now_s: float
@@ -188,7 +188,7 @@ class Physical:
 
 @dataclass(frozen=True, slots=True)
 class Targeted:
-    """The proxy answered a report: its targets for this node, and waiting containers that it wants shed."""
+    """The proxy answered a report: its targets for this node, and waiting containers to shed."""
 
     targets: Targets | None
     shed: tuple[Shed, ...]
@@ -198,7 +198,7 @@ class Targeted:
 
 @dataclass(frozen=True, slots=True)
 class Retuned:
-    """Settings changed while containers share the CPU: these hold from now on."""
+    """Settings changed while containers share the CPU: these apply from now on."""
 
     shrinking: Shrinking
     now_s: float
@@ -206,9 +206,9 @@ class Retuned:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Hold nothing any more (or again): what waits is shed, new queueable containers too.
+    """Begin or end a drain: waiting containers are shed, and new queueable ones too.
 
-    by: who wants it (admin, yarn, stop); the node holds again when nobody wants it any more.
+    by: the party that wants it (admin, yarn, stop); the node holds again when no party wants it any more.
     """
 
     on: bool
@@ -227,7 +227,7 @@ class NodeManagerState:
 
 @dataclass(frozen=True, slots=True)
 class Dying:
-    """The NodeManager is killing a container by itself; one that stands still could not end."""
+    """The NodeManager is killing a container by itself; a frozen one could not end."""
 
     container_id: str
     now_s: float
@@ -235,7 +235,7 @@ class Dying:
 
 @dataclass(frozen=True, slots=True)
 class KillAsked:
-    """Memory runs out: this container has to go."""
+    """Memory runs out: this container is to be killed."""
 
     container_id: str
     reason: str
@@ -283,21 +283,21 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Let the start go to the NodeManager on the connection that brought it."""
+    """Forward the start to the NodeManager on the connection on which it arrived."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Answer the start as started; it is kept here."""
+    """Answer the start as started; it is held here."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Send a held start on a session of the attempt; tell `Answered`."""
+    """Send a held start on a session of the attempt; `Answered` follows."""
 
     container_id: str
     attempt_id: str
@@ -306,7 +306,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """Stop a container on a session of the attempt and see it gone; tell `KillOver`."""
+    """Stop a container on a session of the attempt and wait for its end; `KillOver` follows."""
 
     container_id: str
     attempt_id: str
@@ -314,7 +314,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Give a container its full limits back for the time that it still lives; it shares no more."""
+    """Give a container its full limits back until it ends; it no longer shares cores."""
 
     container_id: str
 
@@ -328,7 +328,7 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Look out for the container's end; tell `Ended`."""
+    """Watch for the container's end; `Ended` follows."""
 
     container_id: str
     app_id: str

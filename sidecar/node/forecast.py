@@ -1,4 +1,4 @@
-"""A node played forward: when each waiting container starts, if the running ones end as expected."""
+"""Simulates a node: when each waiting container starts if the running ones end as expected."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sidecar.node.wait_estimate import Job, Room, remaining_s, starts_s
 from sidecar.node.waiting_queue import Waiting
 
 TYPICAL: Final = Resources(1024, 1)
-"""The size of the next container where none ever came."""
+"""Assumed size of the next container while none has arrived."""
 DEFAULT_S: Final = 10.0
 """Expected run time of a container without an estimate."""
 
 
 class Forecast:
-    """What is expected of a node at a moment; times are seconds from it."""
+    """Forecast of a node at a moment; times are seconds from that moment."""
 
     def __init__(self, room: NodeRoom, now_s: float, default_expected_s: float = DEFAULT_S) -> None:
         state = room.state
@@ -40,7 +40,7 @@ class Forecast:
 
 
 def job_of(room: NodeRoom, container: Container, now_s: float, default_expected_s: float) -> Job:
-    """Return what the estimate needs of a container that uses the node."""
+    """Return a container that uses the node in the form of the estimate."""
     begun_s = container.started_s if container.started_s is not None else now_s
     return Job(
         room.counted(container.start.resources),

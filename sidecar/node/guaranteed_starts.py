@@ -1,4 +1,4 @@
-"""Room for guaranteed starts: queueable containers that are in their way end or are killed first."""
+"""Makes room for guaranteed starts: queueable containers in their way end or are killed first."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _NOTHING = Resources()
 
 
 class GuaranteedStarts:
-    """Makes room for guaranteed starts and lets them through."""
+    """Makes room for guaranteed starts and forwards them."""
 
     def __init__(self, room: NodeRoom, endings: Endings, launches: Launches, policies: NodePolicies) -> None:
         self.state, self._room, self._endings, self._launches = room.state, room, endings, launches
         self._policies = policies
         self.waiting: dict[str, Container] = {}
-        """The starts that have not been let through, by id, oldest first."""
+        """The starts that have not been forwarded, by id, oldest first."""
 
     def arrived(self, container: Container, now_s: float) -> None:
-        """Have a new start wait for its room."""
+        """Add a new start, which waits for its room."""
         state = self.state
         if container.start.attempt_id in self._launches.forgers:
             state.containers[container.id] = container
@@ -43,7 +43,7 @@ class GuaranteedStarts:
         self.state.remove(container)
 
     def let_through(self, now_s: float) -> None:
-        """Forward the guaranteed starts, oldest first, that have their room."""
+        """Forward the guaranteed starts that have room, oldest first."""
         state = self.state
         for container in list(self.waiting.values()):
             short = self._room.short_for_guaranteed(state.rules.capacity - state.used(), container.start.resources)
@@ -58,7 +58,7 @@ class GuaranteedStarts:
                 return
 
     def _await_ends(self, container: Container, need: Resources, now_s: float) -> Resources:
-        """Have a start wait for containers that end soon, the next to end first; return what they leave short."""
+        """Let a start wait for containers that end soon, the next to end first; return what is still short."""
         grace_s = self._policies.grace_s()
         if need == _NOTHING or grace_s <= 0:
             return need
@@ -76,7 +76,7 @@ class GuaranteedStarts:
         return need
 
     def _kill_for(self, container: Container, need: Resources, now_s: float) -> None:
-        """Kill what the policy chooses to make room for a start; containers whose end is awaited stay."""
+        """Kill the containers that the policy chooses to make room for a start; those that end soon stay."""
         if need == _NOTHING:
             return  # let_through decides
         state = self.state
@@ -92,7 +92,7 @@ class GuaranteedStarts:
             self._endings.kill(state.containers[container_id], f"makes room for {container.id}", "room", now_s)
 
     def _grace_over(self, container: Container, now_s: float) -> bool:
-        """Kill the containers that were to end by now, and wait for that; False when there were none."""
+        """Kill the containers that should have ended by now, and wait for their end; False if there are none."""
         if container.phase is not Phase.GRACE:
             return False
         late = [c for c in self.state.using() if c.awaited_by == container.id and self._endings.killable(c)]

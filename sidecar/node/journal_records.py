@@ -1,4 +1,4 @@
-"""What a sidecar must know again after it died: ids, sizes, times and grants; never launch contexts or tokens.
+"""Records of the sidecar's journal: ids, sizes, times and grants; never launch contexts or tokens.
 
 The journal is lines of JSON, each an object of one key. What a line says holds until a later one says otherwise, so
 that a line that is read twice does no harm.
@@ -24,17 +24,17 @@ from sidecar.node.phases import KEPT, KILLED, STARTS, Phase
 
 FORMAT: Final = 1
 SEQ_SKIPPED: Final = 10_000
-"""Numbers of events that a new life leaves out: the last ones of the old life may not have reached a full disk."""
+"""Numbers of events that a new process leaves out: the last ones may not have reached a full disk."""
 
 
 class BadJournalError(ValueError):
-    """A journal, or a line of it, that cannot be understood."""
+    """A journal, or a line of it, cannot be parsed."""
 
 
 _RECORDED: Final = dict.fromkeys(STARTS, Phase.STARTING) | dict.fromkeys(KILLED, Phase.KILLING)
-"""Phases that a record does not distinguish, as the next life knows of no session and no answer."""
+"""Phases that a record does not distinguish, as the next process has no session and no answer."""
 _LATER: Final = {Phase.STARTING: Phase.DOUBTFUL, Phase.KILLING: Phase.STRANDED}
-"""The phases of the next life, by those of the record."""
+"""Phase in the record to phase in the next process."""
 
 
 class Kept(BaseModel):
@@ -64,7 +64,7 @@ class Kept(BaseModel):
     story: Story = NEW
 
     def container(self) -> Container:
-        """Return the container as a new life of the node machine has it."""
+        """Return the container in the state that a new process gives it."""
         start = Start(
             container_id=self.container_id,
             app_id=self.app_id,
@@ -112,7 +112,7 @@ def kept(container: Container, share: Share | None) -> Kept:
 
 @dataclass(slots=True)
 class Memory:
-    """All that a journal says."""
+    """The whole content of a journal."""
 
     node: str = ""
     boot: str = ""
@@ -120,9 +120,9 @@ class Memory:
     """The number of the last event."""
     entries: dict[str, Kept] = field(default_factory=dict)
     announced: dict[str, tuple[Grant, float]] = field(default_factory=dict)
-    """Grants whose start has not come, with the time of their announcement."""
+    """Grants whose start has not arrived, with the time of their announcement."""
     over: dict[str, float] = field(default_factory=dict)
-    """Containers whose end was told without their having run, with the time."""
+    """Containers whose end was reported before they ran, with the time."""
     events: dict[int, ContainerEvent] = field(default_factory=dict)
     """Events that the proxy has not acknowledged, by their number."""
 
@@ -170,14 +170,13 @@ class Memory:
     def _take_served(self, value: dict[str, dict[str, Any]], _: object) -> None:
         for container_id, story in value.items():
             if container_id in self.entries:
-                told = Story(**story)
-                self.entries[container_id] = self.entries[container_id].model_copy(update={"story": told})
+                self.entries[container_id] = self.entries[container_id].model_copy(update={"story": Story(**story)})
 
 
 def read(text: str) -> Memory:
-    """Return what a journal says; a last line without its end was never finished, and says nothing.
+    """Parse a journal; a last line without a line end was never finished, and is ignored.
 
-    Raises BadJournalError when it cannot be understood, or does not begin as a journal does.
+    Raises BadJournalError when a line cannot be parsed, or the journal does not begin with its first line.
     """
     memory = Memory()
     *lines, _ = text.split("\n")
@@ -194,17 +193,17 @@ def head_line(node: str, boot: str, seq: int) -> str:
 
 
 def event_line(event: ContainerEvent) -> str:
-    """Return the line of an event that is to be told to the proxy."""
+    """Return the line of an event that is to be reported to the proxy."""
     return f'{{"event":{event.model_dump_json()}}}'
 
 
 def acked_line(seq: int) -> str:
-    """Return the line that says which events the proxy has."""
+    """Return the line that records which events the proxy has acknowledged."""
     return _json({"acked": seq})
 
 
 def line_of(state: NodeState, container_id: str) -> str:
-    """Return the line that says how it stands with a container now."""
+    """Return the line that records the present state of a container."""
     container = state.containers.get(container_id)
     if container is not None and container.phase in KEPT:
         return f'{{"entry":{kept(container, state.sharing.share(container_id)).model_dump_json()}}}'
@@ -217,12 +216,12 @@ def line_of(state: NodeState, container_id: str) -> str:
 
 
 def served_line(stories: dict[str, Story]) -> str:
-    """Return the line that says what running containers have attained."""
+    """Return the line that records the attained service of running containers."""
     return _json({"served": {container_id: story._asdict() for container_id, story in stories.items()}})
 
 
 def all_lines(state: NodeState, node: str, boot: str, events: Iterable[ContainerEvent]) -> Iterator[str]:
-    """Yield a journal that says all anew."""
+    """Yield the lines of a new, complete journal."""
     yield head_line(node, boot, state.seq)
     for container_id in (*state.announced, *state.over, *state.containers):
         yield line_of(state, container_id)

@@ -1,4 +1,4 @@
-"""Starts that go to the NodeManager, and its answers."""
+"""Starts that are sent to the NodeManager, and its answers."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _FORGERS_MAX: Final = 1000
 
 
 class Launches:
-    """Sends starts to the NodeManager: as they came (forward), or held ones (launch)."""
+    """Sends starts to the NodeManager: as they arrived (forward), or held ones (launch)."""
 
     def __init__(self, state: NodeState, endings: Endings) -> None:
         self.state, self._endings = state, endings
         self.forgers: OrderedDict[str, float] = OrderedDict()
-        """Attempts whose tokens the NodeManager called forged: nothing is killed any more for what theirs claim."""
+        """Attempts whose tokens the NodeManager called forged: no container is killed for their starts any more."""
 
     def forward(self, container: Container, now_s: float) -> None:
-        """Let a start through on the connection that brought it."""
+        """Forward a start on the connection on which it arrived."""
         self._send(container, Forward(container.id), now_s)
 
     def launch(self, container: Container, now_s: float) -> None:
@@ -43,7 +43,7 @@ class Launches:
         )
 
     def answered(self, event: Answered) -> None:
-        """Handle the NodeManager's answer to a start, or that there will be none."""
+        """Handle the NodeManager's answer to a start, or the loss of that answer."""
         container = self.state.containers.get(event.container_id)
         if container is None or container.phase not in STARTS:
             return

@@ -1,4 +1,4 @@
-"""What the node does while its NodeManager queues containers instead of launching them.
+"""Drains the node while its NodeManager queues containers instead of launching them.
 
 A NodeManager (3.4) counts the room of launches that it lost in its own restart, and has less than the sidecar believes:
 its ContainerScheduler keeps what it cannot launch in a queue, where it may stand for ever. Its REST lists such a
@@ -18,11 +18,11 @@ from sidecar.node.proxy_orders import ProxyOrders
 BY: Final = "nodemanager"
 QUEUES: Final = "its NodeManager queues containers instead of launching them"
 QUIET_S: Final = 60.0
-"""How long after the last sign of that queue the node holds queueable containers again."""
+"""Time after the last sign of that queue until the node holds queueable containers again."""
 
 
 class NmQueue:
-    """Moves queueable containers away from a NodeManager that queues, and holds none meanwhile."""
+    """Drains the node while the NodeManager queues, and kills the queueable containers in its queue."""
 
     def __init__(self, state: NodeState, endings: Endings, orders: ProxyOrders) -> None:
         self.state, self._endings, self._orders = state, endings, orders

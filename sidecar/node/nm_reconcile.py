@@ -1,4 +1,4 @@
-"""The NodeManager's own list of containers, by its REST, compared with what the node machine believes."""
+"""Compares the NodeManager's own list of containers (REST) with the state of the node machine."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ OVER: Final = frozenset(
 )
 """States of the NodeManager in which a container's process is gone."""
 KILLING: Final = "KILLING"
-"""The state in which the NodeManager has told a container's processes to end."""
+"""The state in which the NodeManager has signalled a container's processes to end."""
 NOT_LAUNCHED: Final = "SCHEDULED"
 """The state between localization and launch: the launch is under way, or the container stands in a queue for it."""
 QUEUED_PATH: Final = "/jmx?qry=Hadoop:service=NodeManager,name=NodeManagerMetrics"
 """Where the NodeManager says how many containers stand in that queue (ContainerScheduler)."""
 _YOUNG_S: Final = 3.0
-"""A container that was answered so lately need not be listed yet."""
+"""Age in seconds below which an answered container need not be listed yet."""
 
 
 class Listed(BaseModel):
@@ -68,7 +68,7 @@ def read_list(answer: Any, asked_s: float, began_s: float = 0.0) -> NmList:
 
 
 def read_queued(answer: Any) -> int:
-    """Return how many containers stand in the NodeManager's own queue, by its answer at `QUEUED_PATH`.
+    """Return the number of containers in the NodeManager's own queue from its answer at `QUEUED_PATH`.
 
     Raises ValueError for any other answer.
     """
@@ -86,7 +86,7 @@ FromList = Adopted | Doubtful | Ended | Dying | Unlaunched | Localized | NodeMan
 def compare(
     listed: NmList, containers: Mapping[str, Container], gone: Collection[str], pidfds: Collection[str], now_s: float
 ) -> list[FromList]:
-    """Return what the list says and the machine does not know: containers that ended, containers it never saw start.
+    """Return events for what the machine does not know yet: ended containers, and starts that it never saw.
 
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
     """

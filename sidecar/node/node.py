@@ -1,4 +1,4 @@
-"""The node's containers as a machine: which run, which wait, which have to go. Events in, commands out.
+"""The node machine: decides which containers run, wait or are killed. Events in, commands out.
 
 Guaranteed first (Mercury, ATC '15, §3): a guaranteed start never waits in the queue; queueable containers that stand in
 its way are killed and seen gone before it is let through. A queueable container starts when there is room: memory and
@@ -58,7 +58,7 @@ Handler = Callable[[Any], None]
 
 
 class Node:
-    """One node, put together from its parts. `handle(event)` is the only way in; `state` and `room` may be read."""
+    """One node, composed of its parts. `handle(event)` is the only way in; `state` and `room` may be read."""
 
     def __init__(self, rules: Rules, policies: NodePolicies, sharing: Sharing | None = None) -> None:
         self.state = state = NodeState(rules, policies, sharing)
@@ -103,13 +103,13 @@ class Node:
         }
 
     def replace(self, kind: type[Any], handler: Handler) -> None:
-        """Have a handler in place of the part that handles a class of events. Raises KeyError for no such class."""
+        """Replace the handler of a class of events. Raises KeyError for an unknown class."""
         if kind not in self._handlers:
             raise KeyError(f"the node handles no {kind.__name__}")
         self._handlers[kind] = handler
 
     def handle(self, event: Event | Restored) -> list[Command]:
-        """Handle what happened; return what to do, in order."""
+        """Handle an event; return the commands to execute, in order."""
         out: list[Command] = []
         self.state.out = out
         self._handlers[type(event)](event)
@@ -120,12 +120,12 @@ class Node:
         return out
 
     def deadline_s(self) -> float | None:
-        """Return when the machine wants a Tick at the latest."""
+        """Return the latest time of the next Tick."""
         state = self.state
         wanted = (state.deadline_s(), state.sharing.deadline_s(), state.targets_until_s(), self.nm_queue.deadline_s())
         return min((at_s for at_s in wanted if at_s is not None), default=None)
 
-    # What is about the node and none of its containers
+    # Events of the node itself
 
     def _physical(self, event: Physical) -> None:
         self.state.free_physical_mb = event.free_mb

@@ -1,4 +1,4 @@
-"""What the node machine asks the policies."""
+"""The policy calls of the node machine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from policies.model import ContainerView, Resources
 from sidecar.node.waiting_queue import BypassLimit, OrderKey, Steady
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
-"""What must come free, the running queueable containers, and the time to the ids of those to be killed."""
+"""From the resources to free, the running queueable containers and the time to the ids to kill."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +21,4 @@ class NodePolicies:
     bypass_limit: BypassLimit | None = None
     steady: Steady = lambda: None
     grace_s: Callable[[], float] = lambda: 0.0
-    """How long a guaranteed start waits for queueable containers that are about to end."""
+    """Time that a guaranteed start waits for queueable containers that are about to end."""

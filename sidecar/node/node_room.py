@@ -1,4 +1,4 @@
-"""What fits on the node: room by allocation, the proxy's limit to queueable containers, and physical memory."""
+"""Free room of the node: unallocated resources, the proxy's limit to queueable containers, physical memory."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from sidecar.node.node_state import NodeState
 
 
 class NodeRoom:
-    """Answers what fits, by the state of one node."""
+    """Answers questions about free room from the state of one node."""
 
     def __init__(self, state: NodeState) -> None:
         self.state = state
 
     def retune(self, shrinking: Shrinking) -> None:
-        """Apply how many containers may be started to stand still."""
+        """Set the vcores of containers that may start beyond the node's own, shrunk."""
         state = self.state
         if state.rules.shares_cpu:
             state.rules = replace(state.rules, extra_vcores=shrinking.extra)
 
     def counted(self, amount: Resources) -> Resources:
-        """Return the part of an amount that the rules count."""
+        """Return an amount without the resources that the rules ignore."""
         return amount if self.state.rules.count_vcores else Resources(amount.memory_mb, 0)
 
     def short_for_guaranteed(self, room: Resources, need: Resources) -> Resources:
@@ -38,7 +38,7 @@ class NodeRoom:
         return Resources(max(0, short.memory_mb), max(0, short.vcores))
 
     def free_for_queueable(self) -> Resources:
-        """Return the room for queueable containers by allocation, what may be started to stand still included."""
+        """Return the unallocated room for queueable containers, including the extra vcores of shrunk ones."""
         free, rules = self.state.free(), self.state.rules
         if not rules.shares_cpu:
             return free
@@ -50,9 +50,9 @@ class NodeRoom:
         return (rules.nm_vcores or math.inf) - rules.capacity.vcores
 
     def limit_q(self) -> Resources | None:
-        """Return what the proxy's limit allows all queueable containers together; None without a limit.
+        """Return the proxy's limit to the sum of all queueable containers; None without a limit.
 
-        Where containers share the cores only memory is limited.
+        Where containers share the cores, only memory is limited.
         """
         targets, rules = self.state.targets, self.state.rules
         if targets is None or targets.limit_q_mb is None:
@@ -63,7 +63,7 @@ class NodeRoom:
         return Resources(targets.limit_q_mb, vcores)
 
     def left_q(self) -> Resources | None:
-        """Return what the proxy's limit leaves to further queueable containers; None without a limit.
+        """Return the rest of the proxy's limit for further queueable containers; None without a limit.
 
         It may be below 0: running containers are not killed for it.
         """
@@ -92,7 +92,7 @@ class NodeRoom:
         return ""
 
     def beyond(self, need: Resources, left: Resources) -> str:
-        """Return the words for `need` being more than `left` of what the proxy's limit allows."""
+        """Return the text for a `need` that exceeds `left`, the rest of the proxy's limit."""
         wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
         if left.vcores < math.inf:
             wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
@@ -101,7 +101,7 @@ class NodeRoom:
         return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
 
     def _physical_mb(self, now_s: float) -> int | None:
-        """Return free physical memory, less that of containers started too lately to show in the measurement."""
+        """Return free physical memory, less that of containers too recent to show in the measurement."""
         state = self.state
         if state.free_physical_mb is None:
             return None

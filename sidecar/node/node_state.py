@@ -14,7 +14,7 @@ from sidecar.node.sharing import Sharing
 from sidecar.node.waiting_queue import WaitingQueue
 
 _TAKING = USING | WANTING
-"""Phases in which a container takes room, or is about to."""
+"""Phases in which a container uses room, or is about to."""
 _HELD = STARTS | {Phase.WAITING}
 _TIMED = WANTING | {Phase.WAITING, Phase.UNANNOUNCED}
 
@@ -31,20 +31,20 @@ class NodeState:
         self.containers: dict[str, Container] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.unwanted: dict[str, tuple[Grant, str, float]] = {}
-        """Announced, and dropped before their start came: with the reason and the time."""
+        """Containers that were announced and dropped before their start arrived, with the reason and the time."""
         self.sessions: set[str] = set()
         """Attempts whose containers can be stopped."""
         self.free_physical_mb: int | None = None
         self.drains: dict[str, str] = {}
-        """Why nothing is held, by who wants it so."""
+        """Why nothing is held, keyed by the party that wants the drain."""
         self.nm_down = ""
         """Why the NodeManager takes no starts; "" when it does."""
         self.squeezed = ""
-        """Why no container is started although there would be room; "" when there is enough physical memory."""
+        """Why no container is started although room is free; "" when there is enough physical memory."""
         self.targets: Targets | None = None
         """The proxy's targets for this node; None before the first ones, and when they are too old."""
         self.targets_s = 0.0
-        """When they came."""
+        """When the targets arrived."""
         self.last_queueable_s: float | None = None
         """When a queueable container last ran."""
         self.over: dict[str, float] = {}
@@ -61,16 +61,16 @@ class NodeState:
         return next(iter(self.drains.values()), "")
 
     def take_changed(self) -> list[str]:
-        """Return the containers of which a journal has to know more than at the last call, in order."""
+        """Return the containers that changed for the journal since the last call, in order."""
         changed, self._changed = list(self._changed), {}
         return changed
 
     def mark(self, container_id: str) -> None:
-        """Note that a journal has to know more of a container."""
+        """Note that a container changed for the journal."""
         self._changed[container_id] = None
 
     def move(self, container: Container, phase: Phase, now_s: float | None = None) -> None:
-        """Have a container go to a phase, which begins at `now_s`; None: its time in the phase before counts too.
+        """Move a container to a phase, which begins at `now_s`; None: its time in the phase before counts too.
 
         Raises UnexpectedMoveError for a move that `phases.MOVES` does not have, if the rules are strict.
         """
@@ -101,15 +101,15 @@ class NodeState:
         return (c for c in self.containers.values() if c.phase in USING)
 
     def used(self, *kinds: str) -> Resources:
-        """Return what containers of these kinds (all when none is named) use, by allocation."""
+        """Return the allocation of the containers of these kinds, or of all kinds when none is named."""
         return total([c.start.resources for c in self.using() if not kinds or c.kind in kinds])
 
     def leaving(self) -> Resources:
-        """Return what is used by containers that are being killed, or whose end is waited for."""
+        """Return the resources of containers that are being killed, or whose end a start waits for."""
         return total([c.start.resources for c in self.using() if c.phase in KILLED or c.kill_reason or c.awaited_by])
 
     def free(self) -> Resources:
-        """Return the room that is left by allocation, guaranteed starts on their way included."""
+        """Return the unallocated room; guaranteed starts that are under way count as allocated."""
         return self.rules.capacity - total([c.start.resources for c in self.containers.values() if c.phase in _TAKING])
 
     # Held starts
@@ -122,12 +122,12 @@ class NodeState:
         return container.state
 
     def was_answered(self, container_id: str) -> bool:
-        """Return whether a start was answered, or may have been, before: that it runs already is no failure then."""
+        """Return whether a start was, or may have been, answered before: then "already running" is no failure."""
         container = self.containers.get(container_id)
         return container is not None and (container.taken_over or container.kind == QUEUEABLE)
 
     def held_by(self, attempt_id: str) -> Iterator[tuple[str, Resources]]:
-        """Yield id and size of the attempt's held starts, those on their way to the NodeManager included."""
+        """Yield id and size of the attempt's held starts, including those being sent to the NodeManager."""
         for container in self.containers.values():
             if container.start.attempt_id == attempt_id and container.kind == QUEUEABLE and container.phase in _HELD:
                 yield container.id, container.start.resources
@@ -139,18 +139,18 @@ class NodeState:
     # Times and reports
 
     def deadline_s(self) -> float | None:
-        """Return when the first of the containers' phases must end."""
+        """Return the earliest time at which the phase of a container must end."""
         return min((c.until_s for c in self.containers.values() if c.phase in _TIMED), default=None)
 
     def targets_until_s(self) -> float | None:
-        """Return when the targets are too old to hold; None when there are none, or they limit nothing."""
+        """Return when the targets expire; None when there are none, or they limit nothing."""
         limits = ("max_wait_s", "max_queue", "limit_q_mb", "limit_q_vcores")
         if self.targets is None or all(getattr(self.targets, name) is None for name in limits):
             return None
         return self.targets_s + self.rules.targets_keep_s
 
     def to_release(self) -> list[str]:
-        """Return the containers that were killed and that no session could stop."""
+        """Return the containers that are to be killed but that no session could stop."""
         return [c.id for c in self.containers.values() if c.phase in (Phase.STRANDED, Phase.KILLING_AGAIN)]
 
     def report(self, container: Container, kind: EventKind, reason: str, now_s: float, cause: str = "") -> None:

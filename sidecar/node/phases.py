@@ -12,22 +12,22 @@ class Phase(StrEnum):
     UNANNOUNCED = "unannounced"
     """An opportunistic start that no grant announced yet."""
     ROOM = "room"
-    """A guaranteed start whose room is being made: queueable containers are killed for it."""
+    """A guaranteed start that waits while queueable containers are killed for it."""
     GRACE = "grace"
-    """A guaranteed start that waits for queueable containers which are about to end."""
+    """A guaranteed start that waits for queueable containers that are about to end."""
     WAITING = "waiting"
     """A held start."""
     STARTING = "starting"
     """Its start was sent to the NodeManager, which has not answered."""
     DOUBTFUL = "doubtful"
-    """Its start was sent in an earlier life of the sidecar, and its answer is not known."""
+    """Its start was sent in an earlier sidecar process, and its answer is not known."""
     RUNNING = "running"
     KILLING = "killing"
     """Its stop was sent, and its end has not been seen."""
     STRANDED = "stranded"
     """It is to end, but no session can stop it: the proxy is asked to release it."""
     KILLING_AGAIN = "killing_again"
-    """A stranded one whose stop was sent on a session that came later."""
+    """It was stranded; its stop was sent on a later session."""
 
 
 STARTS: Final = frozenset((Phase.STARTING, Phase.DOUBTFUL))
@@ -40,10 +40,10 @@ USING: Final = STARTS | KILLED | {Phase.RUNNING}
 """Phases in which a container uses the node; a start counts from when it is sent, not from the NodeManager's answer."""
 
 WANTING: Final = frozenset((Phase.ROOM, Phase.GRACE))
-"""Phases of a guaranteed start that has not been let through."""
+"""Phases of a guaranteed start that has not been forwarded."""
 
 KEPT: Final = USING | {Phase.WAITING}
-"""Phases that a later life of the sidecar must know of; the other starts are asked for again."""
+"""Phases that a later sidecar process must know of; the other starts are asked for again."""
 
 MOVES: Final[dict[tuple[Phase | None, Phase | None], str]] = {
     (None, Phase.UNANNOUNCED): "an opportunistic start arrives",
@@ -77,11 +77,11 @@ MOVES: Final[dict[tuple[Phase | None, Phase | None], str]] = {
     (Phase.KILLING_AGAIN, Phase.STRANDED): "the NodeManager did not stop it",
     (Phase.KILLING_AGAIN, None): "seen gone",
 }
-"""From, to and why; None: not known to the sidecar (before it comes, after it went)."""
+"""From, to and why; None: not known to the sidecar (before it arrives, after it is forgotten)."""
 
 
 class UnexpectedMoveError(AssertionError):
-    """A container went to a phase that its phase does not lead to."""
+    """A container changed to a phase that cannot follow its phase."""
 
 
 def diagram() -> str:

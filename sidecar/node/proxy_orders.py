@@ -1,4 +1,4 @@
-"""What the proxy wants of the node: limits to its queue, containers shed or promoted, nothing held any more."""
+"""Executes the proxy's orders: queue limits, sheds, promotions and drains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidecar.node.shedding import EVERY_S, excess, limits
 
 
 class ProxyOrders:
-    """Carries out what the proxy wants of the node."""
+    """Executes the proxy's orders to the node."""
 
     def __init__(self, room: NodeRoom, endings: Endings) -> None:
         self.state, self._room, self._endings = room.state, room, endings
@@ -24,7 +24,7 @@ class ProxyOrders:
         """When containers beyond the targets were last shed."""
 
     def targeted(self, event: Targeted) -> None:
-        """Handle the proxy's targets, and shed and promote what it names."""
+        """Apply the proxy's targets; shed and promote the containers that it names."""
         state = self.state
         if event.targets is not None:
             state.targets, state.targets_s = event.targets, event.now_s
@@ -46,7 +46,7 @@ class ProxyOrders:
             self.state.out.append(Warn("", text))
 
     def _expect(self, news: Iterable[Expected]) -> None:
-        """Apply how long tasks are expected to run by now, those that run and wait here."""
+        """Apply the latest expected run times of running and waiting tasks."""
         by_stage = {(each.app_id, each.priority): each for each in news}
         for container in self.state.containers.values() if by_stage else ():
             expected = by_stage.get((container.start.app_id, container.priority))
@@ -92,7 +92,7 @@ class ProxyOrders:
             self._endings.give_up(container_id, EventKind.SHED, why, now_s, "shed")
 
     def drain(self, event: Drain) -> None:
-        """Hold nothing any more, or again; waiting containers are shed."""
+        """Begin or end a drain; when it begins, waiting containers are shed."""
         state = self.state
         state.drains.pop(event.by, None)
         if event.on:

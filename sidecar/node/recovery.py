@@ -1,8 +1,8 @@
-"""What a new life of the sidecar takes over: from the journal of the life before, and from the NodeManager's list.
+"""State that a new sidecar process recovers from the previous one's journal and from the NodeManager's list.
 
 A held start cannot start any more, because its launch request and its session died with the process: it is reported as
-lost, and asked for again. A running container is counted, watched and resized as before. Whether a start without an
-answer is there, the NodeManager's list says.
+lost, and asked for again. A running container is counted, watched and resized as before. The NodeManager's list shows
+whether a start without an answer went through.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ UNLAUNCHED_S: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """The journal of the life before; handled before anything else."""
+    """The journal of the previous process; handled before anything else."""
 
     memory: Memory
     now_s: float
 
 
 class Recovery:
-    """Takes over containers that this life of the sidecar did not start."""
+    """Takes over containers that this sidecar process did not start."""
 
     def __init__(self, state: NodeState, endings: Endings, launches: Launches) -> None:
         self.state, self._endings, self._launches = state, endings, launches
 
     def restored(self, event: Restored) -> None:
-        """Take over what the journal of the life before says."""
+        """Restore the state of the previous process from its journal."""
         state, memory = self.state, event.memory
         state.seq = memory.seq + SEQ_SKIPPED
         state.announced.update(memory.announced)
@@ -63,10 +63,10 @@ class Recovery:
         state.out.append(Watch(container.id, container.start.app_id))
 
     def cleared_up(self, event: Doubtful) -> None:
-        """Handle whether the NodeManager has a start of which the answer died with an earlier life.
+        """Handle whether the NodeManager has a start whose answer was lost with an earlier process.
 
-        One that it has not may still come, from a call on its way: the proxy releases what is lost, and then the
-        ResourceManager has it ended. A guaranteed one is asked for again by its application master.
+        A start that it does not have may still arrive from a call under way: the proxy releases lost containers,
+        and the ResourceManager then has them ended. A guaranteed one is asked for again by its application master.
         """
         container = self.state.containers.get(event.container_id)
         if container is None or container.phase is not Phase.DOUBTFUL:
@@ -80,9 +80,9 @@ class Recovery:
             self._endings.forget(container, event.now_s)
 
     def unlaunched(self, event: Unlaunched) -> None:
-        """Report a container as lost that the NodeManager's own launcher lost when it was restarted.
+        """Report a container as lost if the NodeManager's own launcher lost it in a restart.
 
-        A NodeManager (3.4) that recovers what stood in its queue tries to launch it before it is initialized, and drops
+        A NodeManager (3.4) that recovers its queue tries to launch a container before it is initialized, and drops
         the failure (ContainerScheduler, RECOVERY_COMPLETED): it stays SCHEDULED for ever. The proxy releases what is
         lost, so that the ResourceManager has it ended; until the NodeManager lists it no more it counts as use, as it
         does there. Hadoop's own opportunistic ones may wait there for their turn.
@@ -98,7 +98,7 @@ class Recovery:
             self.adopted(Adopted(start.container_id, start.app_id, start.resources, start.opportunistic, event.now_s))
 
     def adopted(self, event: Adopted) -> None:
-        """Take over a container that the NodeManager lists and the sidecar does not know; an announced one is a Q."""
+        """Adopt a container that the NodeManager lists and the sidecar does not know; an announced one is a Q."""
         state, now_s = self.state, event.now_s
         if event.container_id in state.containers:
             return

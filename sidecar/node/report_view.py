@@ -1,4 +1,4 @@
-"""The node machine's state in the words of the report, and for people who ask why a container waits."""
+"""Builds the node's part of the report, and the explanation of why a container waits."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sidecar.node.phases import Phase
 
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
-    """Return `report` with the node's sums, estimates and containers; default_expected_s: where nobody estimated."""
+    """Return `report` with sums, estimates and containers; default_expected_s: for tasks without an estimate."""
     return report.model_copy(update=picture(node, now_s, default_expected_s))
 
 
 def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> dict[str, Any]:
-    """Return the fields of a report that are about the node's state."""
+    """Return the report fields that describe the node's state."""
     state = node.state
     g, q = state.used(GUARANTEED), state.used(QUEUEABLE, FOREIGN)
     ahead = Forecast(node.room, now_s, default_expected_s)
@@ -68,7 +68,7 @@ def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[
     ahead = ahead or Forecast(node.room, now_s)
     order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
     in_order = sorted(node.state.containers.values(), key=lambda c: (order.get(c.id, -1), c.arrived_s, c.id))
-    obstacle = cache(lambda need: node.room.obstacle(need, now_s))  # many are of one size
+    obstacle = cache(lambda need: node.room.obstacle(need, now_s))  # many have one size
     return [_report(node.state, c, order.get(c.id), now_s, ahead, obstacle) for c in in_order]
 
 

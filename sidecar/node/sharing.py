@@ -1,4 +1,4 @@
-"""The part of the node machine that lets more containers run than there are cores: who goes, and who stands still.
+"""Lets more containers run than the node has cores, and decides which of them are shrunk.
 
 It joins the node's containers with the machine of least attained service (`sidecar.cpu_sharing.las`), and keeps what
 was measured of them. Without a shrinking policy it does nothing.
@@ -52,7 +52,7 @@ class Sharing:
         self.memory_used_mb: dict[str, int] = {}
         """Resident memory of the containers that are measured."""
         self.limit = ""
-        """Why nothing can be shrunk here although the policy wants it; "" when it can."""
+        """Why no container can be shrunk here although the policy shrinks; "" when it can."""
         self.whole = False
         """Whether the resizer knows only all or nothing."""
         self._am_vcores = rules.am_vcores if rules else None
@@ -60,7 +60,7 @@ class Sharing:
             self.las = Las(las_rules(shrinking, rules.capacity.vcores))
 
     def join(self, container: Container, now_s: float, story: Story = NEW) -> list[LasCommand]:
-        """Handle a start that goes to the NodeManager; `story`: one that went in an earlier life of the sidecar."""
+        """Handle a start that goes to the NodeManager; `story`: one that went in an earlier sidecar process."""
         if self.las is None or self.shrinking is None:
             return []
         vcores = float(container.start.resources.vcores)
@@ -73,12 +73,12 @@ class Sharing:
         return self._pass(Pinned(container_id, now_s))
 
     def leave(self, container_id: str, now_s: float) -> list[LasCommand]:
-        """Let go of a container that is over or being killed."""
+        """Forget a container that is over or being killed."""
         self.memory_used_mb.pop(container_id, None)
         return self.las.handle(Left(container_id, now_s)) if self.las is not None else []
 
     def handle(self, event: Ready | Served | Resized | Squeezed | Ruled) -> list[LasCommand]:
-        """Pass on what the shell measured or carried out."""
+        """Pass on a measurement, or the result of a resize."""
         return self._pass(event)
 
     def turn(self, now_s: float) -> list[LasCommand]:
@@ -86,14 +86,14 @@ class Sharing:
         return self._pass(Turn(now_s))
 
     def retune(self, shrinking: Shrinking, now_s: float) -> list[LasCommand]:
-        """Take over settings; how a container gives way stays as it was when it started."""
+        """Apply settings; how a container gives way stays as it was when it started."""
         if self.las is None:
             return []
         self.shrinking = shrinking
         return self._pass(Ruled(las_rules(shrinking, self.las.rules.cores), now_s))
 
     def deadline_s(self) -> float | None:
-        """Return when a turn is wanted at the latest."""
+        """Return the latest time of the next turn."""
         return self.las.deadline_s() if self.las is not None else None
 
     def way(self, container: Container) -> Way:
@@ -103,15 +103,15 @@ class Sharing:
         return self.shrinking.way(replace(container.view(), kind=Kind.QUEUEABLE))
 
     def share(self, container_id: str) -> Share | None:
-        """Return what the machine knows of a container."""
+        """Return the machine's record of a container."""
         return self.las.shares.get(container_id) if self.las is not None else None
 
     def shares(self) -> Mapping[str, Share]:
-        """Return what the machine knows of all containers."""
+        """Return the machine's records of all containers."""
         return self.las.shares if self.las is not None else {}
 
     def view(self, container: Container) -> ContainerView:
-        """Return a container as the policies see it, with what was measured."""
+        """Return a container as the policies see it, with its measurements."""
         share = self.share(container.id)
         return container.view(share.attained_s if share else None, self.memory_used_mb.get(container.id))
 

@@ -1,4 +1,4 @@
-"""Which waiting containers are shed when the proxy says how much may wait here (Mercury, ATC '15, §4.3)."""
+"""Chooses the waiting containers to shed under the proxy's limits for this queue (Mercury, ATC '15, §4.3)."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from quicksilver.common.messages import Targets
 from sidecar.node.waiting_queue import Waiting
 
 EVERY_S: Final = 1.0
-"""Time between two looks at the queue."""
+"""Time between two checks of the queue."""
 
 
 def limits(targets: Targets) -> bool:
-    """Return whether the targets limit what may wait."""
+    """Return whether the targets limit the queue."""
     return targets.max_wait_s is not None or targets.max_queue is not None
 
 
 def excess(
     waiting: Sequence[Waiting], starts_s: Sequence[float], targets: Targets, now_s: float
 ) -> list[tuple[str, str]]:
-    """Return ids and reasons of what is to be shed, from the end of the queue; never its head.
+    """Return ids and reasons of the containers to shed, from the end of the queue; never its head.
 
     waiting: in the order in which they start; starts_s: when, in seconds from now, never decreasing. A container stays
-    when its task was shed too often, or when it came so lately that the targets may not have counted it.
+    when its task was shed too often, or when it is so recent that the targets may not have counted it.
     """
     most = max(1, int(len(waiting) * targets.max_share_ratio))
     found: list[tuple[str, str]] = []

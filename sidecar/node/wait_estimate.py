@@ -1,4 +1,4 @@
-"""How long a node would let a queueable container wait: Tq, Tr and Tl of Mercury (ATC '15, §4.2).
+"""Estimates how long a queueable container would wait at a node: Tq, Tr and Tl of Mercury (ATC '15, §4.2).
 
 Mercury ranks nodes by R = Tq + Tr + Tl. Here, of one node:
 
@@ -21,12 +21,12 @@ from policies.common.remaining_time import left_s
 from policies.model import Resources
 
 LIMITED_S: Final = 600.0
-"""How long a container waits at least that does not fit, or not into the limit of queueable ones, whatever ends."""
+"""Minimum wait of a container that would not fit, or would exceed the limit of queueable ones, whatever ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What the estimate needs of a container: size, expected run time, and how long it has run (0 when it waits)."""
+    """A container in the estimate: size, expected run time, and time it has run (0 while it waits)."""
 
     resources: Resources
     expected_s: float
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What is free, and what of it the `police` policy leaves to queueable containers (None: all)."""
+    """Free resources, and the part that the `police` policy leaves to queueable containers (None: all)."""
 
     free: Resources
     left_q: Resources | None = None
@@ -53,12 +53,12 @@ class Room:
         return need.fits(self.free) and (self.left_q is None or need.fits(self.left_q))
 
     def after(self, job: Job) -> Room:
-        """Return the room when a container is over."""
+        """Return the room after a container has ended."""
         left_q = self.left_q + job.resources if self.left_q is not None and job.queueable else self.left_q
         return Room(self.free + job.resources, left_q)
 
     def less(self, job: Job) -> Room:
-        """Return the room when a queueable container has started."""
+        """Return the room after a queueable container has started."""
         return Room(self.free - job.resources, None if self.left_q is None else self.left_q - job.resources)
 
 

@@ -12,5 +12,5 @@ from sidecar.node.wait_estimate import Job, Room, starts_s
 def wait_matrix(
     room: Room, running: Sequence[Job], waiting: Sequence[Job], sizes: Iterable[Resources], now_s: float
 ) -> WaitMatrix:
-    """Return when a container of each size would start if it came now, behind all that wait."""
+    """Return when a container of each size would start if it arrived now, behind the whole queue."""
     return WaitMatrix(now_s, {size: starts_s(room, running, [*waiting, Job(size, 0.0)])[-1] for size in sizes})

@@ -1,7 +1,7 @@
 """The waiting containers of a node, in the order of the `order` policy: bounded in number, bytes and time.
 
-Who arrived earlier may be overtaken within a limit (Eagle thesis §3.4.3, see `policies.common.overtaking`), and never
-runs ahead of what its own application needs first.
+A later start may overtake earlier ones within a limit (Eagle thesis §3.4.3, see `policies.common.overtaking`), and
+never one that its own application needs first.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ BypassLimit = Callable[[ContainerView], float | None]
 """A waiting container to how much expected work may overtake it (s); None: the key alone counts, precedence neither."""
 Steady = Callable[[], object]
 PLAYED: Final = 100
-"""Starts that `in_order` plays one by one; the rest stands in the order of its keys, which limits hardly change."""
+"""Starts that `in_order` simulates one by one; the rest is sorted by key, which limits hardly change."""
 PLAYED_WORK: Final = 20_000
-"""Looks at waiting containers that the playing may take: the longer the queue, the fewer starts are played."""
+"""Limit of visits to waiting containers in the simulation: the longer the queue, the fewer starts are simulated."""
 _EPS: Final = 1e-9
 
 
@@ -40,20 +40,20 @@ class Waiting:
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """One of those that wait."""
+    """Place of one waiting container."""
 
     waiting: Waiting
     arrival: tuple[float, str]
     bypassed_s: float
-    """As the view has it, and what came on top since."""
+    """Expected run time in the view, plus what was added since."""
     key: tuple[tuple[float, ...], float, str] | None = None
-    """None while it has to be computed."""
+    """None until it is computed."""
     work_s: float = 0.0
     limit_s: float | None = None
 
     @property
     def left_s(self) -> float:
-        """Return how much work may still overtake it."""
+        """Return how much expected work may still overtake it."""
         return inf if self.limit_s is None else self.limit_s - self.bypassed_s
 
     def now(self) -> Waiting:
@@ -92,7 +92,7 @@ class WaitingQueue:
         self._by: object = None
         """What `steady` returned when the keys were computed."""
         self._head: _Place | None = None
-        """Who is next; None while that has to be found out."""
+        """The next start; None until it is determined."""
         self._job_remaining_s: dict[str, float] = {}
 
     def __len__(self) -> int:
@@ -105,12 +105,12 @@ class WaitingQueue:
         return (place.now() for place in self._places.values())
 
     def get(self, container_id: str) -> Waiting | None:
-        """Return a start, None when it does not wait."""
+        """Return a waiting start; None if there is none with this id."""
         place = self._places.get(container_id)
         return place.now() if place is not None else None
 
     def refusal(self, size: int) -> str | None:
-        """Return why a start of `size` bytes finds no place, or None."""
+        """Return why a start of `size` bytes is refused, or None."""
         if len(self._places) >= self.max_length:
             return f"the queue is full: {len(self._places)} containers wait (limit {self.max_length})"
         if self.bytes + size > self.max_bytes:
@@ -118,7 +118,7 @@ class WaitingQueue:
         return None
 
     def add(self, waiting: Waiting) -> None:
-        """Add a start; raises ValueError when it waits already or finds no place (ask `refusal` first)."""
+        """Add a start. Raises ValueError when it waits already or there is no place (check `refusal` first)."""
         refusal = self.refusal(waiting.size)
         if refusal is not None or waiting.view.id in self._places:
             raise ValueError(refusal or f"{waiting.view.id} waits already")
@@ -134,7 +134,7 @@ class WaitingQueue:
         self._resize(place)
 
     def remove(self, container_id: str) -> Waiting:
-        """Take a start out; raises KeyError when it does not wait."""
+        """Remove a start. Raises KeyError when it does not wait."""
         place = self._places.pop(container_id)
         self._line.remove(place)
         precedence = place.waiting.view.precedence
@@ -146,9 +146,9 @@ class WaitingQueue:
         return place.now()
 
     def launch(self, container_id: str) -> Waiting:
-        """Take out a start that is on its way, and count it for those that it overtakes; KeyError as in `remove`.
+        """Remove a start that is being launched, and charge it to those that it overtakes; KeyError as in `remove`.
 
-        Who waits for it, as another one of its application that is needed later, is not overtaken by it.
+        A start of the same application that is needed later waits for it, and so is not overtaken by it.
         """
         place = self._places[container_id]
         urgent = _urgent(self._line) if len(self._precedences) > 1 else None
@@ -162,19 +162,19 @@ class WaitingQueue:
         return self.remove(container_id)
 
     def job_sizes(self, job_remaining_s: Mapping[str, float]) -> None:
-        """Apply what applications have left, in task-seconds by id; it goes before what their grants said."""
+        """Apply the remaining work of applications, in task-seconds by id; it replaces the figures of their grants."""
         self._job_remaining_s = dict(job_remaining_s)
         for place in self._line:
             self._resize(place)
 
     def expect(self, container_id: str, expected_s: float, spread_s: float) -> None:
-        """Apply how long a container is expected to run by now; nothing happens to one that does not wait."""
+        """Apply a container's latest expected run time; ignored if it does not wait."""
         place = self._places.get(container_id)
         if place is not None:
             self._put(place, replace(place.now().view, expected_s=expected_s, spread_s=spread_s))
 
     def head(self, now_s: float) -> Waiting | None:
-        """Return the start that is next; equal keys go by arrival, then by id."""
+        """Return the next start; equal keys are ordered by arrival, then by id."""
         if not self._line:
             return None
         places = self._fresh(now_s)
@@ -183,7 +183,7 @@ class WaitingQueue:
         return self._head.now()
 
     def in_order(self, now_s: float) -> list[Waiting]:
-        """Return all starts in the order in which they would start if nothing else came, the next one first."""
+        """Return all starts in the order in which they would start without new arrivals, the next one first."""
         places = self._fresh(now_s)
         by_key = sorted(places, key=_key)
         if all(place.limit_s is None for place in places) or self._undisturbed(by_key):
@@ -197,11 +197,11 @@ class WaitingQueue:
         return [self._places[one].now() for one in [*found, *(place.waiting.view.id for place in left)]]
 
     def expired(self, now_s: float) -> list[Waiting]:
-        """Return the starts whose time to wait is over."""
+        """Return the starts whose hold limit is reached."""
         return [place.now() for place in self._places.values() if place.waiting.hold_until_s <= now_s]
 
     def deadline_s(self) -> float | None:
-        """Return when the next one expires; None when nothing waits."""
+        """Return when the next hold limit is reached; None when nothing waits."""
         return min((place.waiting.hold_until_s for place in self._line), default=None)
 
     def _put(self, place: _Place, view: ContainerView) -> None:
@@ -230,7 +230,7 @@ class WaitingQueue:
         return self._line
 
     def _undisturbed(self, by_key: Sequence[_Place]) -> bool:
-        """Return whether all can start in the order of their keys: no limit is reached, none goes before its own."""
+        """Return whether all can start in key order: no limit is reached, and all have one precedence."""
         if len(self._precedences) > 1:
             return False
         least_s = min((place.left_s for place in by_key), default=inf)
@@ -279,7 +279,7 @@ def _key(place: _Place) -> tuple[tuple[float, ...], float, str]:
 
 
 def _urgent(places: Iterable[_Place]) -> dict[str, int]:
-    """Return the precedence of what each application needs first of what it has here, by its id."""
+    """Return the first precedence among the starts of each application, by application id."""
     first: dict[str, int] = {}
     for place in places:
         view = place.waiting.view
@@ -288,9 +288,9 @@ def _urgent(places: Iterable[_Place]) -> dict[str, int]:
 
 
 class _Line:
-    """Those that wait, in the order of their arrival, as one after the other starts.
+    """The waiting starts in order of arrival, in a simulation that starts one after the other.
 
-    mixed: whether they differ in precedence.
+    mixed: whether the starts differ in precedence.
     """
 
     def __init__(self, places: list[_Place], mixed: bool) -> None:
@@ -302,7 +302,7 @@ class _Line:
         return self._urgent is not None and view.precedence > self._urgent[view.app]
 
     def next(self) -> _Place:
-        """Return who starts next: the first by its key of those that may overtake all that came earlier.
+        """Return the next start: the one with the lowest key that may overtake all earlier ones.
 
         The first of all that does not wait for its own application always may; there must be one that waits.
         """
@@ -320,7 +320,7 @@ class _Line:
         return best
 
     def take(self, gone: _Place) -> _Place:
-        """Take one out that starts, and lower what may still overtake those before it."""
+        """Remove a start, and lower the work that may still overtake those before it."""
         at = self.places.index(gone)
         for place in self.places[:at]:
             if not self._waits_for_own(place):

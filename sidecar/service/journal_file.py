@@ -1,4 +1,4 @@
-"""The sidecar's journal on disk: written before anything leaves that rests on it, read by the next life.
+"""The sidecar's journal on disk: written before anything leaves that rests on it, read by the next process.
 
 Without fsync: a process that is killed loses nothing, because the kernel has the lines; a machine that loses power has
 lost its containers as well. A disk that takes nothing stops nobody: the journal is written anew when it takes again.
@@ -41,7 +41,7 @@ class Journal:
         self._limit_bytes = _LEAST_BYTES
 
     def recall(self, node: str) -> Memory | None:
-        """Return what the life before left; None when there is nothing of this node.
+        """Return what the previous process left; None when there is nothing of this node.
 
         A file that cannot be understood is set aside. Raises JournalInUseError when another process uses it.
         """

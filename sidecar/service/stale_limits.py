@@ -1,4 +1,4 @@
-"""Gives back what an earlier life of the sidecar left behind: at the start, and for `quicksilver sidecar restore`.
+"""Gives back what an earlier sidecar process left behind: at the start, and for `quicksilver sidecar restore`.
 
 Harmless when there is nothing, and when it is done twice. Only groups below the parent group of this sidecar are
 touched, and in them only those that are named like containers.
@@ -41,7 +41,7 @@ class Cleaned:
 
 
 def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None:
-    """Wait until the guardian of an earlier life is through. Raises SidecarAliveError when it stays.
+    """Wait until the guardian of an earlier process is through. Raises SidecarAliveError when it stays.
 
     A guardian stays while its sidecar lives: then two sidecars would have one parent group.
     """

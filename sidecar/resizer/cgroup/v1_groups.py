@@ -147,7 +147,7 @@ class Groups:
         return held
 
     def _before(self, group: Path, container_id: str) -> Path:
-        """Return where a container was before an earlier life of the sidecar took it."""
+        """Return where a container was before an earlier sidecar process took it."""
         ours = (*self.parent.parts, container_id)
         return Path(*group.parts[: -len(ours)]) if group.parts[-len(ours) :] == ours else group
 

@@ -1,4 +1,4 @@
-"""Gives back what an earlier life of the cgroup v2 resizer left behind."""
+"""Gives back what an earlier process left behind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidecar.resizer.processes import PROC
 def clean_cgroup2(
     parent: str = "quicksilver", nm_hierarchy: str | None = None, proc: Path = PROC
 ) -> tuple[list[str], list[str]]:
-    """Give back what an earlier life left: return the containers that were, and what was refused.
+    """Give back what an earlier process left: return the containers that were, and what was refused.
 
     `parent` is what `Cgroup2` was given. Its processes go to the group of whoever started them, the NodeManager; to
     the root when that is not known. The NodeManager's own groups that have a quota lose it: it sets none itself unless

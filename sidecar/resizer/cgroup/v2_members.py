@@ -43,7 +43,7 @@ class Members:
         self._where, self._parent, self._proc = where, parent, proc
 
     def origin(self, container_id: str, pid: int) -> Path:
-        """Return the group of a container, or the NodeManager's when an earlier life of the sidecar took it."""
+        """Return the group of a container, or the NodeManager's when an earlier sidecar process took it."""
         at = self._at(container_id, pid)
         if at is None:
             raise ResizeRefusedError(container_id, f"pid {pid}", "the process is gone", gone=True)

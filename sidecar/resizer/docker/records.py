@@ -30,11 +30,11 @@ class Record:
         self.limits = Limits(0, 0, 0, 0)
         self.shares, self.paused = False, False
         self.adopted = self._read()
-        """Whether it was left by an earlier life."""
+        """Whether it was left by an earlier process."""
 
     @classmethod
     def make(cls, folder: Path, container_id: str, url: str, found: Found, shares: bool) -> Self:
-        """Lock a container's record and write it, or take over the one that an earlier life left.
+        """Lock a container's record and write it, or take over the one that an earlier process left.
 
         Raises ResizeRefusedError when another sidecar has it, or the folder cannot be written.
         """
