@@ -1,1 +1,1 @@
-"""One application attempt: its asks, its containers, and what its master sees of them."""
+"""One application attempt: its asks, its containers, and the messages that its application master gets."""

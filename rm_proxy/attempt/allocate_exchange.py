@@ -1,4 +1,4 @@
-"""The allocate requests and answers of one application attempt: what they become on their way.
+"""Rewrites the allocate requests and answers of one application attempt.
 
 The application master must never notice: counts, priorities, capabilities, request ids, execution types and
 completions stay consistent in what it sees (docs/architecture.md, The proxy).
@@ -62,28 +62,28 @@ class AllocateExchange:
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._open: OpenRequest | None = None
         self._late: y.AllocateRequestProto | None = None
-        """What a repeated request said beyond the first one, to be sent with the next."""
+        """Content of a repeated request that the first one lacked; it is sent with the next."""
         self._unseen = False
-        """Whether the last request was one for the last answer again."""
+        """Whether the last request asked for the last answer again."""
         self._answered = True
-        """Whether an answer came since the last request: only then something was not granted."""
+        """Whether an answer came since the last request: only then an ask can have been left ungranted."""
         self._telling: frozenset[str] = frozenset()
-        """Ends in the last answer."""
+        """Completions in the last answer."""
 
     @property
     def at_rest(self) -> bool:
-        """Whether an exchange that carries nothing in either direction would leave everything as it is."""
+        """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._telling or self._ends.open or self._promotion.to_ask)
 
     @property
     def unseen(self) -> LastAnswer | None:
-        """The last answer, where the application master asked for it again: it may not have got it."""
+        """The last answer, if the application master asked for it again because it may not have received it."""
         return self.last if self._unseen else None
 
     def start_over(self) -> None:
-        """Forget what was asked for and answered: the application master will register, and ask anew."""
+        """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = None
         self._answered = True
         self._telling = frozenset()
@@ -91,7 +91,7 @@ class AllocateExchange:
     # Requests
 
     def on_allocate(self, body: bytes, now_s: float) -> bytes | None:
-        """Handle a request; returns it rewritten for the ResourceManager, or None when it is to pass as it came."""
+        """Handle a request; returns it rewritten for the ResourceManager, or None if it passes unchanged."""
         self.allocates += 1
         if self._registration.state is AttemptState.FINISHED:
             return None
@@ -163,10 +163,10 @@ class AllocateExchange:
         return True
 
     def on_refused(self, why: str = "") -> None:
-        """Note that the ResourceManager refused a request: it has taken in none of its guaranteed rows.
+        """Note that the ResourceManager refused a request: it has handled none of its guaranteed rows.
 
         The application master sends its own rows again; ours, and our releases, go out with the next request.
-        why: the exception, where it may be the fault of what we wrote.
+        why: the exception, if our rewriting may have caused it.
         """
         call, self._open = self._open, None
         if call is None:
@@ -201,7 +201,7 @@ class AllocateExchange:
     # Answers
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
-        """Handle an answer; returns it rewritten for the application master, or None when it is to pass as it came."""
+        """Handle an answer; returns it rewritten for the application master, or None if it passes unchanged."""
         if self._registration.state is AttemptState.FINISHED:
             return None
         answer = y.AllocateResponseProto.FromString(body)
@@ -237,7 +237,7 @@ class AllocateExchange:
         return changed
 
     def _close(self) -> bytes:
-        """End the call that is answered now, and return it; what may not have been seen of it goes out again."""
+        """End the call that is answered now, and return it; content that may not have been seen is sent again."""
         self._containers.answers += 1
         self._answered = True
         call, self._open = self._open, None
@@ -254,7 +254,7 @@ class AllocateExchange:
     # Headroom
 
     def _rewrite_limit(self, answer: y.AllocateResponseProto) -> bool:
-        """Tell the application the headroom that its framework reckons with; the first answer stays untouched."""
+        """Report to the application the headroom that its framework expects; the first answer stays untouched."""
         queueable = self._live.count_q or self._table.sums.open_q
         app = self._router.app if queueable and self._containers.answers > 1 and answer.HasField("limit") else None
         if app is None:
@@ -262,18 +262,18 @@ class AllocateExchange:
         app = replace(app, next_q=self._router.next_queueable())
         limit = resources_of(answer.limit)
         try:
-            told = self._world.policies.headroom(limit, app)
+            headroom = self._world.policies.headroom(limit, app)
         except PolicyFaultError as error:
             self._effect(Faulted(self._registration.app_id, str(error)))
             return False
-        if told == limit:
+        if headroom == limit:
             return False
-        set_resources(answer.limit, told)
+        set_resources(answer.limit, headroom)
         return True
 
 
 def _carries(answer: y.AllocateResponseProto) -> bool:
-    """Return whether an answer says more than that there is nothing new."""
+    """Return whether an answer has any news."""
     return bool(
         answer.allocated_containers
         or answer.completed_container_statuses

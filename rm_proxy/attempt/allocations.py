@@ -1,4 +1,4 @@
-"""What an answer delivers: each container to the ask that it was made for, as the application asked for it."""
+"""Allocated containers of an answer: each is matched with its ask and delivered as the application asked for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ASTRAY: Final = "asked for before quicksilver lost sight of the application"
 
 
 class Allocations:
-    """The containers of one application attempt as they come in; `delivered` and `given` are those of one answer."""
+    """Allocated containers of one application attempt; `delivered` and `given` are those of one answer."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class Allocations:
         self._registration = registration
         self._live, self._ends, self._emit = live, ends, emit
         self._terms: GrantTerms | None = None
-        """What the grants of one answer have in common; None until one needs it."""
+        """Terms shared by all grants of one answer; None until one needs them."""
         self.delivered: dict[RowName, int] = {}
-        """By how much the rows of the application were lowered."""
+        """How much the rows of the application were lowered."""
         self.given: list[str] = []
-        """Ids of the containers that it got."""
+        """Ids of the containers that the application got."""
         self.granted: list[int] = []
-        """Private request ids that the ResourceManager granted, and has forgotten with that."""
+        """Private request ids that the ResourceManager granted, and thereby forgot."""
 
     def begin(self) -> None:
         """Note that a new answer came."""
@@ -74,7 +74,7 @@ class Allocations:
         return bool(ours)
 
     def _was_private(self, container: y.ContainerProto) -> bool:
-        """Return whether a container was asked for by the proxy once; a promoted one is OPPORTUNISTIC no longer."""
+        """Return whether the proxy once asked for a container; a promoted one is OPPORTUNISTIC no longer."""
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
@@ -85,7 +85,7 @@ class Allocations:
         return self._is_private(container) or (container.version > 0 and not own)
 
     def _is_private(self, container: y.ContainerProto) -> bool:
-        """Return whether the proxy asked for a container, by its request id, which an application may resemble."""
+        """Return whether the proxy asked for a container; an application's request ids may resemble private ones."""
         private = container.allocation_request_id
         if not ids.is_private(private):
             return False
@@ -100,7 +100,7 @@ class Allocations:
         container.execution_type = y.OPPORTUNISTIC if ids.asked_opportunistic(private) else y.GUARANTEED
 
     def rewrite_allocated(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        """Handle what was allocated; what nobody wants is given back, not delivered. Tells whether that changed it."""
+        """Handle allocated containers; unwanted ones are given back instead. Returns whether the answer changed."""
         changed, unwanted = False, []
         ours = []
         for at, container in enumerate(answer.allocated_containers):
@@ -108,7 +108,7 @@ class Allocations:
                 ours.append((at, container))
             else:
                 self._passed_arrived(container, now_s)
-        for at, container in ours:  # after the others: what those make superfluous is given back
+        for at, container in ours:  # after the others, which may make some of these superfluous
             changed = True
             refusal = self._queueable_arrived(container, now_s)
             if refusal is None:
@@ -121,7 +121,7 @@ class Allocations:
         return changed
 
     def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
-        """Handle a container of rows that passed: guaranteed, or opportunistic by the application's own wish."""
+        """Handle a container of rows that passed: guaranteed, or OPPORTUNISTIC at the application's own wish."""
         entry = self._table.entry_of_passed(
             container.priority.priority,
             container.allocation_request_id,
@@ -139,7 +139,7 @@ class Allocations:
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
 
     def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
-        """Handle a container of a private id; returns None when the application gets it, or why it does not."""
+        """Handle a container of a private id; returns None if the application gets it, else the reason against it."""
         private = container.allocation_request_id
         self.granted.append(private)
         entry = self._table.entry_of(private, container.priority.priority, resources_of(container.resource))
@@ -148,7 +148,7 @@ class Allocations:
             self._table.granted(q)
         else:
             self._table.unpark(private)
-        if self._registration.state is AttemptState.UNTRACKED:  # all that comes is delivered
+        if self._registration.state is AttemptState.UNTRACKED:  # every container is delivered
             self._deliver(container, Kind.QUEUEABLE, Reason(ASTRAY, now_s, 1), None, now_s)
             return None
         if entry is None:
@@ -185,7 +185,7 @@ class Allocations:
             self.delivered[row] = self.delivered.get(row, 0) + 1
 
     def _elsewhere(self, entry: AskEntry, q: QPlacement | None, node_id: str) -> str | None:
-        """Return why a container on this node is not what was asked for; None when it is, or may go there."""
+        """Return why a container on this node does not fit its ask; None if it fits."""
         if q is not None and node_id == q.node_id:
             return None
         node, view = self._world.node(node_id), self._router.view()

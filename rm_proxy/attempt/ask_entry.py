@@ -1,4 +1,4 @@
-"""One key of the ask tables: the shares of what it wants.
+"""One key of the ask tables, with the shares of its wanted containers.
 
 Everything that a heartbeat needs is kept as a sum: nothing here is proportional
 to the number of rows, except when the rows or the guaranteed share change.
@@ -22,22 +22,22 @@ class Reason:
     asked_s: float
     count: int
     shadow: Kind | None = None
-    """In shadow mode: what the containers would have been."""
+    """In shadow mode: the kind that the containers would have had."""
     retries: int = 0
     """How often their tasks were shed or killed before."""
     tries: int = 0
-    """Nodes that were asked for each and did not grant it."""
+    """Nodes on which each was asked for without being granted."""
     follows: str = ""
     """The container that was shed or killed before and for which this one is asked; "" for none."""
     version: str = ""
-    """Of the settings that routed it; "" where no policy did."""
+    """Version of the settings that routed it; "" if no policy did."""
     slot: str = "route"
-    """Whose decision it is that it is not queueable: quota (window) when its route had made it so."""
+    """Slot whose decision made it guaranteed: quota (or window) if its route had made it queueable."""
 
 
 @dataclass(slots=True, eq=False)
 class QPlacement:
-    """A queueable container that was asked for under a private request id and not granted yet."""
+    """A queueable container that was asked for under a private request id and is not granted yet."""
 
     private_id: int
     entry: AskEntry
@@ -49,14 +49,14 @@ class QPlacement:
     reason: Reason
     tries: int = 1
     tried: set[str] = field(default_factory=set)
-    """Node ids that were asked for it."""
+    """Ids of the nodes on which it was asked for."""
     over: bool = False
-    """Whether it is asked for no longer: granted, given up, or forgotten."""
+    """Whether its ask is over: granted, given up, or forgotten."""
 
 
 @dataclass(slots=True)
 class AskSums:
-    """What all keys of a table have in common: sums, and which of them changed since the last request."""
+    """State shared by all keys of a table: sums, and the keys that changed since the last request."""
 
     changed: dict[Key, AskEntry] = field(default_factory=dict)
     unplaced: dict[Key, AskEntry] = field(default_factory=dict)
@@ -70,14 +70,14 @@ class AskSums:
 
 @dataclass(slots=True, eq=False)
 class AskEntry:
-    """One key: its rows, and the guaranteed and the queueable share of what it wants."""
+    """One key: its rows, and the guaranteed and the queueable share of its wanted containers."""
 
     key: Key
     resources: Resources
     sums: AskSums
     rows: AskRows
     beyond: bool = False
-    """Whether it asks for more than memory and vcores."""
+    """Whether it asks for resources other than memory and vcores."""
     q_wanted: int = 0
     pending: dict[int, QPlacement] = field(default_factory=dict)
     g_reasons: deque[Reason] = field(default_factory=deque)
@@ -196,7 +196,7 @@ def _append(reasons: deque[Reason], new: Reason) -> None:
 
 
 def _cut(reasons: deque[Reason], count: int) -> list[Reason]:
-    """Take the first `count` containers off, whatever their number costs the same."""
+    """Take the first `count` containers off; the cost does not depend on their number."""
     taken: list[Reason] = []
     while count > 0:
         first = reasons[0]

@@ -14,12 +14,12 @@ from hadoop_rpc.protos import yarn_pb2 as y
 
 ANY: Final = "*"
 _UNKNOWN: Final = -1
-"""Count of a row at the ResourceManager of which it is not certain that the ResourceManager has seen it."""
+"""Count of a row that the ResourceManager may or may not have seen."""
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What distinguishes asks; `capability` is the serialised ResourceProto."""
+    """Fields that distinguish asks; `capability` is the serialised ResourceProto."""
 
     priority: int
     request_id: int
@@ -71,7 +71,7 @@ class AskRows:
         self.touch(self.key)
 
     def rewrite(self) -> None:
-        """Send from now on what the shares say, not what the application sends."""
+        """From now on send rows computed from the shares, not the application's own."""
         if not self.rewritten:
             self.rewritten = True
             self._unequal.update(dict.fromkeys(self.by_name))
@@ -248,7 +248,7 @@ class AskRows:
 
 
 def row_of(key: Key, name: str, count: int) -> y.ResourceRequestProto:
-    """Return a row of a key as its words are: without a label, and free to go elsewhere."""
+    """Return a plain row of a key: without a label, and with relaxed locality."""
     row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=True)
     row.priority.priority = key.priority
     row.capability.ParseFromString(key.capability)

@@ -1,4 +1,4 @@
-"""The two ask tables of an application attempt: what it wants, and what the ResourceManager was told.
+"""The two ask tables of an application attempt: its wanted containers, and the rows that the ResourceManager holds.
 
 An ask is a key (priority, request id, execution type, capability) with rows: ANY carries the demand, hosts and racks
 are hints (MapReduce's rows need not add up). Each wanted container of a key is in one of three shares: guaranteed,
@@ -149,7 +149,7 @@ class AskTable:
         self.by_private.pop(q.private_id, None)
 
     def close(self) -> None:
-        """Note that nothing of this table is asked for any more."""
+        """Note that every ask of this table is over."""
         for q in self.by_private.values():
             q.over = True
 
@@ -159,7 +159,7 @@ class AskTable:
         self._clear()
 
     def unpark(self, private: int) -> None:
-        """Forget that an id is parked, and what was to be zeroed for it; nothing happens to one that is not."""
+        """Forget a parked id and the row to be zeroed for it; an id that is not parked is ignored."""
         key = self._parked_for.pop(private, None)
         if key is not None:
             self._parked[key].remove(private)
@@ -186,14 +186,14 @@ class AskTable:
             host = self._to_zero[private][1] if private in self._to_zero else NOWHERE
             yield _q_row(key, private, host, 1)
 
-    # Whose container is it?
+    # Keys of granted containers
 
     def is_own_id(self, priority: int, request_id: int) -> bool:
         """Return whether the application itself uses a request id that looks like a private one."""
         return (priority, request_id, False) in self._named or (priority, request_id, True) in self._named
 
     def entry_of(self, private: int, priority: int, resources: Resources) -> AskEntry | None:
-        """Find the key that a private id was made for, whether it is pending, parked or from before a restart."""
+        """Return the key of a private id, whether the id is pending, parked or from before a restart."""
         if private in self.by_private:
             return self.by_private[private].entry
         if private in self._parked_for:
@@ -206,10 +206,10 @@ class AskTable:
     def entry_of_passed(
         self, priority: int, request_id: int, opportunistic: bool, resources: Resources
     ) -> AskEntry | None:
-        """Find the key of a container that the ResourceManager granted for rows that passed under their own id."""
+        """Return the key of a container that the ResourceManager granted for rows that passed under their own id."""
         return _best(self._named.get((priority, request_id, opportunistic)), resources)
 
-    # What the ResourceManager is told
+    # Rows for the ResourceManager
 
     @property
     def busy(self) -> bool:
@@ -222,7 +222,7 @@ class AskTable:
         return bool(self._to_send or self._to_zero) or any(e.rows.stale for e in self.sums.changed.values())
 
     def rows_for_rm(self) -> list[y.ResourceRequestProto]:
-        """Return all rows to send with the request in hand, guaranteed and queueable, and note them as told."""
+        """Return all rows to send with the request in hand, guaranteed and queueable, and note them as sent."""
         out: list[y.ResourceRequestProto] = []
         for entry in self.sums.changed.values():
             out.extend(entry.rows.rows_for_rm())
@@ -248,7 +248,7 @@ class AskTable:
         self.sums.in_flight.clear()
 
     def doubt(self, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
-        """Send again what the ResourceManager may not have seen; returns the rows of keys that are forgotten already.
+        """Send rows again that the ResourceManager may not have seen; returns those of keys that are forgotten already.
 
         rows: guaranteed rows as they went out. Queueable ones need nothing: what is not granted is steered elsewhere.
         """

@@ -68,7 +68,7 @@ class Attempt:
         )
 
     def take_effects(self) -> list[Effect]:
-        """Return what is to be done beside the messages, and forget it."""
+        """Return the effects that are due beside the messages, and forget them."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -77,33 +77,33 @@ class Attempt:
 
     @property
     def finished(self) -> bool:
-        """Whether nothing of it is followed any more."""
+        """Whether the attempt is over."""
         return self.registration.state is AttemptState.FINISHED
 
     @property
     def app(self) -> AppView | None:
-        """The application with all that this attempt holds and asked for; None while it is not known."""
+        """The application with everything that this attempt holds and asked for; None while it is not known."""
         return self._router.app
 
     @property
     def entries(self) -> list[AskEntry]:
-        """What the application wants now, for the REST API."""
+        """Containers that the application wants now, for the REST API."""
         return list(self.table.entries.values())
 
     @property
     def at_rest(self) -> bool:
-        """Whether an exchange that carries nothing in either direction would leave everything as it is."""
+        """Whether an exchange that is empty in both directions would change nothing."""
         return not self._effects and self.exchange.at_rest
 
     def reconsider(self, routes: bool) -> None:
-        """Decide anew on what was not delivered, as settings have changed; see `Router.reconsider`."""
+        """Decide anew on undelivered containers, because settings changed; see `Router.reconsider`."""
         if not self.finished:
             self._router.reconsider(routes)
 
     # Registration
 
     def on_registered(self, body: bytes, now_s: float) -> bytes | None:
-        """Handle the answer to a registration; returns it rewritten, or None when it is to pass as it came.
+        """Handle the answer to a registration; returns it rewritten, or None if it passes unchanged.
 
         The application master forgets its asks with it and sends them anew; so does the ResourceManager.
         """
@@ -124,8 +124,8 @@ class Attempt:
         """Note that the ResourceManager does not know the attempt (it restarted): all asks will come again.
 
         It has forgotten the containers that never started, and will refuse their tokens: they end here. What the last
-        answer delivered is not even known to the application if it asked for that answer again; what it told of ends
-        is told again.
+        answer delivered is not even known to the application if it asked for that answer again; its completions are
+        reported again.
         """
         last = self.exchange.unseen
         unseen = set(last.given) if last is not None else set()
@@ -154,11 +154,11 @@ class Attempt:
         self._router.charge()
 
     def on_finished(self) -> None:
-        """Note that the application master unregistered: what the sidecars still hold of it is dropped."""
+        """Note that the application master unregistered: starts that sidecars still hold for it are dropped."""
         self.end("the application finished")
 
     def end(self, reason: str) -> None:
-        """Forget all of this attempt, and tell the sidecars to forget every start of it that they hold."""
+        """Forget all of this attempt, and have the sidecars drop every start of it that they hold."""
         if self.finished:
             return
         for live in self.live:
@@ -167,7 +167,7 @@ class Attempt:
         self.abandon()
 
     def abandon(self) -> None:
-        """Forget all of this attempt: another proxy goes on with it, and the sidecars keep what they hold."""
+        """Forget all of this attempt: another proxy continues it, and the sidecars keep the starts that they hold."""
         if not self.finished:
             self.registration.follow(AttemptEvent.FINISHED)
         self._start_over()
@@ -176,10 +176,10 @@ class Attempt:
         self.notebook.over()
         self._router.charge()
 
-    # Another process before this one
+    # Restore from an earlier process
 
     def restore(self, kept: Snapshot) -> None:
-        """Go on with what an earlier process wrote down. Raises KeyError, TypeError or ValueError when it is broken."""
+        """Restore an earlier process's snapshot. Raises KeyError, TypeError or ValueError if it is broken."""
         self.registration.answer = unpacked(kept.registered)
         answer = y.RegisterApplicationMasterResponseProto.FromString(self.registration.answer)
         if answer.HasField("maximumCapability"):
@@ -197,7 +197,7 @@ class Attempt:
         self._router.charge()
 
     def go_astray(self, response_id: int) -> bool:
-        """Handle an allocate request of a registration that nothing is known of; returns whether that is news.
+        """Handle an allocate request of an unknown registration; returns whether that is news.
 
         One without an answer yet (0) says all that the application master wants: nothing is missing.
         """
@@ -215,18 +215,18 @@ class Attempt:
         return True
 
     def registration_answer(self) -> bytes | None:
-        """Return the answer to a registration that is not the ResourceManager's to answer; None when it is."""
+        """Return our own answer to a registration; None if the ResourceManager has to answer it."""
         resync = self.registration.resync
         return resync.registration() if resync is not None else None
 
     def take_note(self) -> Note | None:
-        """Return what changed since the last time, to be written down; None when nothing is to be."""
+        """Return the changes since the last call, for the journal; None if there are none."""
         if self.registration.answer is None or self.registration.state is AttemptState.UNTRACKED:
             return None
         return self.notebook.take()
 
     def whole_note(self) -> Note | None:
-        """Return all that is to be known of it, as one note; None when nothing is."""
+        """Return the whole state for the journal, as one note; None if there is none."""
         if self.finished or self.registration.answer is None or self.registration.state is AttemptState.UNTRACKED:
             return None
         registered = b"" if self.registration.state is AttemptState.FORGOTTEN else self.registration.answer

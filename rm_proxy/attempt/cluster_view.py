@@ -1,4 +1,4 @@
-"""What an application attempt knows of the rest of the cluster, and what it wants done there."""
+"""Interface between an application attempt and the rest of the cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ClusterView(Protocol):
         """Return how an application is treated: by its settings, or bypass by the error budget."""
 
     def why_bypass(self, app_id: str) -> str:
-        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
+        """Return why the error budget or an order put an application into bypass; "" if neither did."""
 
     def node(self, node_id: str) -> NodeView | None:
         """Return a node, None when it is not known."""
@@ -40,13 +40,13 @@ class ClusterView(Protocol):
         """Return a YARN queue with its queueable use, None when it is not known."""
 
     def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note what the queueable containers of an attempt use, those that wait or are wanted included."""
+        """Note the use of an attempt's queueable containers, waiting and wanted ones included."""
 
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
         """Return how long a task is expected to run; follows: its container that was shed or killed before."""
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
-        """Return the task-seconds that an application has left, by estimates; at most a round old."""
+        """Return the estimated task-seconds that an application has left; at most a round old."""
 
     def hold_limit_s(self, app: AppView) -> float:
         """Return how long a start of this application may be held, in seconds."""
@@ -76,16 +76,16 @@ class ClusterView(Protocol):
         """Return whether a queueable container of this size could start on some node now."""
 
     def promoted(self, node_id: str, container_id: str) -> None:
-        """Have a sidecar told that a container of its node is guaranteed now."""
+        """Inform a sidecar that a container of its node is guaranteed now."""
 
     def away(self, node_id: str, now_s: float) -> Away | None:
-        """Return why a node starts nothing now; None while it may, or nothing is known."""
+        """Return why a node starts nothing now; None if it may start containers, or is not known."""
 
     def registered(self, attempt: Attempt, now_s: float) -> None:
-        """Note that the ResourceManager registered an attempt: what the nodes hold of it already becomes its own."""
+        """Note that the ResourceManager registered an attempt: containers that nodes hold for it become its own."""
 
     def node_changed(self, node_id: str, usable: bool) -> None:
-        """Handle a node's state as an answer of the ResourceManager told it."""
+        """Handle a node's state from an answer of the ResourceManager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,4 +95,4 @@ class Away:
     why: str
     for_s: float
     nm_down: bool
-    """Whether its sidecar is there, and says so of the NodeManager."""
+    """Whether its sidecar reports, and reports the NodeManager as down."""

@@ -1,4 +1,4 @@
-"""The ends of an application attempt's containers: exactly one completion for each, with the status that is meant."""
+"""Completions of an application attempt's containers: exactly one for each, with the intended exit status."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _LOST: Final = {EventKind.SHED, EventKind.LOST}
 
 
 class Completions:
-    """Completions that the ResourceManager tells, completions that the proxy makes, and releases of its own.
+    """The ResourceManager's completions, the proxy's own completions, and the proxy's own releases.
 
-    lost: told of a queueable container that has to be asked for again.
+    lost: called with a queueable container that has to be asked for again.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Completions:
         self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
         self._releases: list[y.ContainerIdProto] = []
         self._sent: list[y.ContainerIdProto] = []
-        """Releases of ours that stand in the request which is not answered yet."""
+        """Releases of ours in the request that is not answered yet."""
         self._made: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._stopped: dict[str, tuple[y.ContainerStatusProto, HeldContainer, float]] = {}
-        """Ends by a stop of which nobody has said yet whose it was, with the time."""
+        """Completions after a stop whose origin is not known yet, with the time."""
         self.fresh: dict[str, None] = {}
         """Ends since the attempt was last written down."""
         self._killed_before: OrderedDict[str, HeldContainer] = OrderedDict()
         """Containers that were killed before this proxy knew of them; their completions are still to come."""
         self.unheard: set[str] = set()
-        """Containers whose end a sidecar told, and of which the application has not confirmed the completion yet."""
+        """Containers whose end a sidecar reported, and whose completion the application has not confirmed yet."""
 
     def __contains__(self, container_id: str) -> bool:
         return container_id in self._ended
@@ -72,7 +72,7 @@ class Completions:
         self.unheard.clear()
 
     def is_untold(self, container_id: str) -> bool:
-        """Return whether a container is over, and the application is not told before it is known who stopped it."""
+        """Return whether a container is over, but not reported to the application before its stopper is known."""
         return container_id in self._stopped
 
     # Requests
@@ -88,11 +88,11 @@ class Completions:
         return bool(self._releases)
 
     def release_again(self, containers: list[y.ContainerIdProto]) -> None:
-        """Release with the next request what may not have reached the ResourceManager."""
+        """Repeat with the next request releases that may not have reached the ResourceManager."""
         self._releases.extend(containers)
 
     def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
-        """Drop releases of what has ended already for the application, add ours; returns whether that changed it."""
+        """Drop releases of containers that ended already for the application, add ours; returns whether it changed."""
         kept = []
         for proto in request.release:
             container_id = ids.container_id_text(proto)
@@ -122,15 +122,15 @@ class Completions:
         self.remember(container_id)
         self._emit(Returned(container_id, reason))
 
-    # What outlives the process
+    # Journal
 
     @property
     def open(self) -> bool:
-        """Whether there are ends to tell, releases to send, or stops of which it is not known whose they were."""
+        """Whether there are completions to report, releases to send, or stops of unknown origin."""
         return bool(self._made or self._releases or self._sent or self._stopped)
 
     def note(self) -> dict[str, Any]:
-        """Return what is open, to be written down."""
+        """Return open completions, releases and stops for the journal."""
         return {
             "made": [packed(status) for status in self._made],
             "out": [packed(proto) for proto in (*self._sent, *self._releases)],
@@ -146,7 +146,7 @@ class Completions:
         return list(self._ended)
 
     def restore(self, kept: Snapshot) -> None:
-        """Go on with what an earlier process wrote down."""
+        """Restore the state that an earlier process journaled."""
         self._ended = OrderedDict.fromkeys(kept.ended)
         self._made = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
         self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
@@ -156,13 +156,13 @@ class Completions:
             self._stopped[live.id] = status, live, stopped["at_s"]
 
     def answered(self) -> None:
-        """Note that the last request was answered: its releases were heard."""
+        """Note that the last request was answered: its releases have arrived."""
         self._sent = []
 
     # Answers
 
     def rewrite_completed(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
-        """Let each container end once, with a status that its framework reads as it was meant."""
+        """Let each container end once, with an exit status that its framework understands as intended."""
         changed, doubled = False, []
         for at, status in enumerate(answer.completed_container_statuses):
             container_id = ids.container_id_text(status.container_id)
@@ -189,7 +189,7 @@ class Completions:
         return changed or bool(doubled)
 
     def settle(self, now_s: float) -> None:
-        """Tell the ends by a stop that no sidecar claimed in time: the application stopped them itself."""
+        """Report stopped containers that no sidecar claimed in time: the application stopped them itself."""
         for container_id in [c for c, (_, _, at_s) in self._stopped.items() if now_s - at_s >= TOLD_WITHIN_S]:
             self._tell_stopped(container_id, now_s)
 
@@ -200,7 +200,7 @@ class Completions:
         self._made.append(status)
 
     def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
-        """Tell completions again which the application has not got, and which may not come again by themselves."""
+        """Repeat completions that the application did not get and that YARN may not send again."""
         self._made = [*statuses, *self._made]
 
     def _translate(self, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float) -> bool:
@@ -227,16 +227,16 @@ class Completions:
         while len(self._ended) > REMEMBERED_ENDS:
             self._ended.popitem(last=False)
 
-    # What happens at the nodes
+    # Events of the nodes
 
     def killed_before(self, live: HeldContainer) -> None:
-        """Note that a container was killed which nobody here knew; its completion will be told as such."""
+        """Note that an unknown container was killed; its completion will be reported as a kill."""
         self._killed_before[live.id] = live
         while len(self._killed_before) > REMEMBERED_KILLS:
             self._killed_before.popitem(last=False)
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Handle what a sidecar says of one of the containers; one that is not (or no longer) held is ignored."""
+        """Handle a sidecar's event of a container; one that is not (or no longer) held is ignored."""
         live = self._live.get(event.container_id)
         if live is None:
             if event.container_id in self._stopped and event.kind in (EventKind.KILLED, EventKind.ENDED):
@@ -284,7 +284,7 @@ class Completions:
             self._releases.append(live.proto)
         status = y.ContainerStatusProto(
             state=y.C_COMPLETE,
-            diagnostics=f"{diagnostics}\n",  # a line of its own, as all that the NodeManager says
+            diagnostics=f"{diagnostics}\n",  # a line of its own, like all diagnostics of the NodeManager
             exit_status=exit_status,
             executionType=y.GUARANTEED,
         )
@@ -303,9 +303,9 @@ def _copied(status: y.ContainerStatusProto) -> y.ContainerStatusProto:
 
 
 def _whose(status: y.ContainerStatusProto, live: HeldContainer) -> bool:
-    """Return whether it is not known yet who stopped a container: its application, or the sidecar to make room.
+    """Return whether the stopper of a container is still unknown: its application, or the sidecar to make room.
 
-    The ResourceManager's word may come before the sidecar's.
+    The ResourceManager's answer may come before the sidecar's report.
     """
     stopped = status.exit_status == exit_codes.KILLED_BY_APPMASTER
     return stopped and live.kind is Kind.QUEUEABLE and live.killed is None and not live.released

@@ -1,4 +1,4 @@
-"""What an application attempt holds, and what happens to it between its calls: events of sidecars, waits that end."""
+"""Held containers of an application attempt between its calls: events of sidecars, and waits that end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from rm_proxy.attempt.router import Router
 from rm_proxy.domain import ids
 
 AWAY_S: Final = 15.0
-"""A node that starts nothing for so long (and, with a silent sidecar, beyond the hold limit) is not waited for."""
+"""Time after which no container waits for a node that starts nothing; with a silent sidecar, the hold limit has to be
+over as well."""
 
 
 class ContainerEvents:
-    """The part of an attempt's machine that goes on without its connection."""
+    """Part of an attempt's machine that works without its connection."""
 
     def __init__(
         self,
@@ -37,18 +38,18 @@ class ContainerEvents:
         """How many answers its allocate requests got."""
 
     def hears_of(self, container_id: str) -> bool:
-        """Return whether what a sidecar says of a container matters here: it is held, or its end is not told yet."""
+        """Return whether a sidecar's event of a container matters here: it is held, or its end is not reported yet."""
         return container_id in self._live or self._ends.is_untold(container_id)
 
     def ended(self, container_id: str) -> bool:
-        """Return whether a container's end was, or is being, told."""
+        """Return whether a container's end was reported, or is being reported."""
         return container_id in self._ends
 
     def settled(self, container_id: str) -> bool:
-        """Return whether the application has confirmed a container's end, or there is none to be told."""
-        told = container_id not in self._ends.unheard and not self.hears_of(container_id)
+        """Return whether the application has confirmed a container's end, or there is none to report."""
+        confirmed = container_id not in self._ends.unheard and not self.hears_of(container_id)
         came = self._registration.answer is not None or self.answers > 0
-        return self._registration.state is AttemptState.FINISHED or (told and came)
+        return self._registration.state is AttemptState.FINISHED or (confirmed and came)
 
     def inherits(self, container_id: str) -> bool:
         """Return whether a container is this attempt's and not known here: another proxy delivered it."""
@@ -65,7 +66,7 @@ class ContainerEvents:
             self._router.charge()
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
-        """Handle what a sidecar says of one of the containers."""
+        """Handle a sidecar's event of one of the containers."""
         self._ends.on_event(event, now_s)
         self._router.charge()
 
@@ -74,7 +75,7 @@ class ContainerEvents:
         self._ends.give_up(container_id)
 
     def guard(self, now_s: float, away: bool = True) -> None:
-        """Do what is due: ends that nobody claimed, and held containers that wait behind what waits for them.
+        """Do all due work: report unclaimed ends, and return held containers that wait behind their own dependents.
 
         away: whether there may be nodes that start nothing now.
         """
@@ -89,7 +90,7 @@ class ContainerEvents:
         self._router.charge()
 
     def _give_up_away(self, now_s: float) -> None:
-        """Have asked again for what does not start: its NodeManager stays down, or its sidecar may have died with it.
+        """Replace containers that do not start: the NodeManager stays down, or the sidecar may have died with it.
 
         A sidecar that is only out of reach has given its held starts up by then (hold limit).
         """
@@ -104,7 +105,7 @@ class ContainerEvents:
                 self._withdraw(live, f"{live.node_id} starts nothing: {away.why}", now_s)
 
     def master_gone(self, now_s: float) -> None:
-        """Note that the application master's container is over: nothing of this attempt is to start any more."""
+        """Note that the application master's container is over: no container of this attempt may start any more."""
         for live in [c for c in self._live if c.may_be_held]:
             self._withdraw(live, "its application master is gone", now_s)
         self._router.charge()

@@ -1,4 +1,4 @@
-"""What is written down of an attempt's decisions beside its grants: refusals, steers, falls to guaranteed."""
+"""Records of an attempt's decisions beside its grants: refusals, steers, falls to guaranteed."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class DecisionRecorder:
         self._app_id, self._world, self._emit = app_id, world, emit
 
     def refused(self, app: AppView, refusals: Mapping[Route, int], now_s: float) -> None:
-        """Write down containers that a route would have queued and a quota or window did not; counts by refusal."""
+        """Record containers that a route made queueable and a quota or window guaranteed; counts by refusal."""
         policies = self._world.policies.for_app(app)
         for route, count in refusals.items():
             policy = policies.chosen("quota") if route.slot == "quota" else ""
             self._decided(now_s, route.slot, policy, "", "G", route.reason, weight=count)
 
     def steered(self, app: AppView, q: QPlacement, placement: Placement, now_s: float) -> None:
-        """Write down that a container is asked for at another node than `q` has; before `q` is changed."""
+        """Record that a container is steered away from the node in `q`; call it before `q` is changed."""
         policy = self._world.policies.for_app(app).chosen("place")
         why = f"{q.node_id} did not grant it"
         reason = f"{why}; {placement.reason}" if placement.reason else why
@@ -33,7 +33,7 @@ class DecisionRecorder:
         self._decided(now_s, "place", policy, node, node, reason, placement)
 
     def fell_back(self, app: AppView | None, why: str, now_s: float, count: int = 1) -> None:
-        """Write down that so many queueable containers go guaranteed after all."""
+        """Record that this number of queueable containers goes guaranteed after all."""
         policy = self._world.policies.for_app(app).chosen("place") if app is not None else ""
         self._emit(FellBack(self._app_id, why, count))
         self._decided(now_s, "place", policy, "", "G", f"fell back to guaranteed: {why}", weight=count)

@@ -1,4 +1,4 @@
-"""Effects: what an attempt or the coordinator wants done elsewhere, and what it reports."""
+"""Effects: orders of an attempt or of the coordinator to other parts, and their reports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rm_proxy.estimates.estimator import Source
 
 
 class Phase(StrEnum):
-    """Where a breaker stands."""
+    """State of a breaker."""
 
     ACTIVE = "active"
     BYPASS = "bypass"
@@ -29,7 +29,7 @@ class Turned:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Tell a node's sidecar of a queueable container that is being granted."""
+    """Announce to a node's sidecar a queueable container that is being granted."""
 
     node_id: str
     grant: Grant
@@ -37,7 +37,7 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class DropHeld:
-    """Tell a node's sidecar to forget a start that it may hold."""
+    """Have a node's sidecar forget a start that it may hold."""
 
     node_id: str
     container_id: str
@@ -77,7 +77,7 @@ class Returned:
 
 @dataclass(frozen=True, slots=True)
 class Faulted:
-    """A policy raised or answered nonsense; its container went guaranteed."""
+    """A policy raised or returned an invalid answer; its container went guaranteed."""
 
     app_id: str
     fault: str
@@ -85,7 +85,7 @@ class Faulted:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The move of a waiting container is over, one way or another."""
+    """The move of a waiting container ended, in success or failure."""
 
     cause: str
     """steal or correct."""
@@ -102,7 +102,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """A container ended: what was expected of it when it was granted, and how long it ran; seconds."""
+    """A container ended: its estimate when it was granted, and how long it ran; seconds."""
 
     source: Source
     expected_s: float
@@ -111,7 +111,7 @@ class Estimated:
 
 @dataclass(frozen=True, slots=True)
 class BadTags:
-    """Tags of an application that look like hints of durations and are none."""
+    """Tags of an application that look like duration hints but cannot be read."""
 
     app_id: str
     tags: tuple[str, ...]

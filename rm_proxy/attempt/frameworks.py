@@ -1,4 +1,4 @@
-"""What differs by framework: which containers an application needs first, and how long a start may be held.
+"""Differences between frameworks: which containers an application needs first, and how long a start may be held.
 
 MapReduce's priorities: 5 failed maps, 10 reduces, 19 opportunistic maps, 20 maps (RMContainerAllocator); there YARN's
 order is not the order in which a job needs its containers, since reduces wait for maps.
@@ -34,14 +34,14 @@ def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset
     """
     if app_type != "MAPREDUCE":
         return False
-    mine = precedence(app_type, priority)
-    return any(other > mine for other in live_precedences)
+    own = precedence(app_type, priority)
+    return any(other > own for other in live_precedences)
 
 
 def all_wait_for(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
-    """Return whether all that an application runs waits for a container of this priority, if it runs anything."""
-    mine = precedence(app_type, priority)
-    return bool(live_precedences) and all(other > mine for other in live_precedences)
+    """Return whether all running containers of an application (at least one) wait for a container of this priority."""
+    own = precedence(app_type, priority)
+    return bool(live_precedences) and all(other > own for other in live_precedences)
 
 
 def hold_limit_s(app_type: str, mapreduce_task_timeout_s: float) -> float:

@@ -1,4 +1,4 @@
-"""What a delivered container is written down and announced as."""
+"""Records and announcements of delivered containers."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def _why_there(q: QPlacement) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GrantTerms:
-    """What the grants of an application have in common at one time."""
+    """Terms shared by all grants of an application at one time."""
 
     app: AppView
     queue_priority: int
     max_hold_s: float
     """How long a start may be held."""
     job_remaining_s: float
-    """Task-seconds that the application has left, by estimates."""
+    """Estimated task-seconds that the application has left."""
 
 
 def grant_terms(cluster: ClusterView, app_id: str, now_s: float) -> GrantTerms | None:
@@ -71,7 +71,7 @@ def grant_terms(cluster: ClusterView, app_id: str, now_s: float) -> GrantTerms |
 
 
 def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Grant:
-    """Return what the sidecar of the node has to know of a queueable container."""
+    """Return the announcement of a queueable container for its node's sidecar."""
     app = terms.app
     return Grant(
         container_id=live.id,

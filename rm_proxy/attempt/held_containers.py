@@ -15,7 +15,7 @@ from rm_proxy.estimates.estimator import Source
 
 
 class Stage(StrEnum):
-    """How far the start of a container has come, by its sidecar's word."""
+    """Progress of a container's start, as its sidecar reported it."""
 
     DELIVERED = "delivered"
     """The application master has it; its start has not reached the node."""
@@ -36,7 +36,7 @@ STAGES: Final[dict[tuple[Stage | None, Stage | None], str]] = {
     (Stage.HELD, None): "shed, stopped or lost: its completion is made",
     (Stage.STARTED, None): "its completion is delivered",
 }
-"""From, to and why; None: not held by the attempt."""
+"""From, to and the reason; None: not held by the attempt."""
 
 
 @dataclass(slots=True)
@@ -55,9 +55,9 @@ class HeldContainer:
     follows: str = ""
     """The container of its task that was shed or killed before; "" for none."""
     spread_s: float = 0.0
-    """Standard deviation of what its like took; 0 when not known."""
+    """Standard deviation of similar tasks' durations; 0 when not known."""
     source: Source = Source.DEFAULT
-    """What the expectation came from."""
+    """Source of the estimate."""
     stage: Stage = Stage.DELIVERED
     started_s: float | None = None
     """When its sidecar reported that it started; None while it has not, and for one that was killed before."""
@@ -76,9 +76,9 @@ class HeldContainer:
     promoted_s: float | None = None
     """When the ResourceManager made it guaranteed."""
     ask: Ask | None = None
-    """What a queueable one was placed for; None when it was not."""
+    """Placement of a queueable one; None if it was not placed."""
     wait_s: float | None = None
-    """How long the queue was that it was placed behind, by the estimates of that time."""
+    """Estimated wait of the queue behind which it was placed, at that time."""
 
     def hold(self, now_s: float) -> None:
         """Note that its sidecar holds its start; a repeated report changes no stage."""
@@ -87,7 +87,7 @@ class HeldContainer:
             self.stage = Stage.HELD
 
     def start(self, started_s: float | None) -> None:
-        """Note that it started; None: nobody knows when."""
+        """Note that it started; None: the time is not known."""
         self.stage = Stage.STARTED
         if started_s is not None:
             self.started_s = started_s
@@ -99,7 +99,7 @@ class HeldContainer:
 
     @property
     def may_be_held(self) -> bool:
-        """Whether its sidecar may hold its start, or is still to get it."""
+        """Whether its sidecar may hold its start, or may still get it."""
         return self.kind is Kind.QUEUEABLE and not self.is_started and not self.released
 
     @property
@@ -119,7 +119,7 @@ class HeldContainers:
         self.used_q = Resources()
         self.count_q = 0
         self.changed: dict[str, None] = {}
-        """Containers that are held no longer, or otherwise than when their attempt was last written down."""
+        """Containers that ended or changed since their attempt was last journaled."""
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -166,7 +166,7 @@ class HeldContainers:
             self.add(live)
 
     def touch(self, container_id: str) -> None:
-        """Note that a container is another than it was."""
+        """Note that a container changed."""
         self.changed[container_id] = None
 
     def clear(self) -> None:
@@ -194,8 +194,8 @@ class HeldContainers:
         worst: dict[str, int] = {}
         for c in self._by_id.values():
             if c.kind is Kind.GUARANTEED or c.is_started:
-                mine = frameworks.precedence(app_type, c.priority)
-                worst[c.node_id] = max(worst.get(c.node_id, mine), mine)
+                precedence = frameworks.precedence(app_type, c.priority)
+                worst[c.node_id] = max(worst.get(c.node_id, precedence), precedence)
         return [
             c
             for c in self._by_id.values()

@@ -1,4 +1,4 @@
-"""What protobuf reads although it is not in order: strings that are not UTF-8, which it hands out as bytes, and
+"""Checks of invalid messages that protobuf reads: strings that are not UTF-8, which it returns as bytes, and
 messages without required fields, which cannot be written again."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 
 
 def check_request(request: y.AllocateRequestProto) -> None:
-    """Check the names in a request that are worked with. Raises DecodeError."""
+    """Check the names in a request that the proxy uses. Raises DecodeError."""
     _check_whole(request)
     for row in request.ask:
         _check(row.resource_name, "a resource name")
@@ -20,7 +20,7 @@ def check_request(request: y.AllocateRequestProto) -> None:
 
 
 def check_answer(answer: y.AllocateResponseProto) -> None:
-    """Check the names in an answer that are worked with. Raises DecodeError."""
+    """Check the names in an answer that the proxy uses. Raises DecodeError."""
     _check_whole(answer)
     for container in answer.allocated_containers:
         _check(container.nodeId.host, "a host")

@@ -18,11 +18,11 @@ from rm_proxy.attempt.request_view import RequestView
 from rm_proxy.attempt.router import Router
 
 MAX_TRIES: Final = 3
-"""Nodes that are asked for one queueable container before it goes guaranteed."""
+"""Nodes on which one queueable container is asked for before it goes guaranteed."""
 MAX_PLACED: Final = 200
 """Queueable containers placed or steered for one allocate request; the rest waits for the next."""
 GUARD_WAIT_S: Final = 10.0
-"""How long a container may wait behind containers that wait for it before the deadlock guard steps in."""
+"""How long a container may wait behind its own dependents before the deadlock guard steps in."""
 NO_IDS: Final = "too many of its placements were not granted"
 NOT_ACTIVE: Final = "the mode is active no longer"
 
@@ -35,7 +35,7 @@ class NodeChoice:
         self._records = DecisionRecorder(router.app_id, cluster, emit)
 
     def place_all(self, now_s: float, answered: bool) -> None:
-        """Steer what the last answer did not grant, then place all that have no node yet.
+        """Steer containers that the last answer did not grant, then place those that have no node yet.
 
         answered: whether an answer came since the last request; without one nothing was refused yet.
         """

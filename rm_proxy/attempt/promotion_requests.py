@@ -1,9 +1,10 @@
-"""Promotion of one attempt's queueable containers: asked of the ResourceManager, unseen by the application.
+"""Promotion of one attempt's queueable containers: requested from the ResourceManager, unseen by the application.
 
 Mercury (ATC '15, §3.3). The request goes out with the application master's next allocate request. To the
-ResourceManager it is a guaranteed container more on that node; once it has room, an answer tells so, and is rid of it
-here. The application took the container for guaranteed all the while. It cannot be taken back: what is asked for stays
-so until the ResourceManager says yes or the container ends (ContainerUpdateContext of Hadoop 3).
+ResourceManager it is one more guaranteed container on that node; once it has room, an answer reports the promotion,
+which is removed from that answer here. The application took the container for guaranteed all the while. A request
+cannot be withdrawn: it stays until the ResourceManager accepts it or the container ends (ContainerUpdateContext of
+Hadoop 3).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ MAX_OUTSTANDING: Final = 20
 """Promotions of one attempt that the ResourceManager may have before it at once."""
 MAX_TRIES: Final = 3
 MAX_LATELY: Final = 1_000
-"""Promotions of an attempt that are remembered until they show elsewhere."""
+"""Promotions of an attempt that are remembered until YARN's REST shows them."""
 RETRY_S: Final = 10.0
 """A refused promotion is asked for again after this, then after twice as long."""
 _OUTSTANDING: Final = "UPDATE_OUTSTANDING_ERROR"
@@ -34,7 +35,7 @@ _VERSION: Final = "INCORRECT_CONTAINER_VERSION_ERROR"
 
 
 class Stand(StrEnum):
-    """How far a promotion is."""
+    """Progress of a promotion."""
 
     TO_ASK = "to ask"
     ASKED = "asked"
@@ -70,7 +71,7 @@ class Promotions:
         self._theirs.clear()
         self._promoted_lately.clear()
 
-    # What is wanted
+    # Wanted promotions
 
     @property
     def to_ask(self) -> bool:
@@ -83,7 +84,7 @@ class Promotions:
         return bool(self._wishes or self._promoted_lately)
 
     def unseen(self, since_s: float) -> Iterator[HeldContainer]:
-        """Yield what takes room of which the ResourceManager's REST may not tell yet: undecided, or promoted since."""
+        """Yield containers whose room the ResourceManager's REST may not show yet: undecided, or promoted since."""
         while self._promoted_lately and self._promoted_lately[0][0] < since_s:
             self._promoted_lately.popleft()
         yield from self.outstanding()
@@ -94,7 +95,7 @@ class Promotions:
         return (wish.live for wish in self._wishes.values() if wish.stand is not Stand.REFUSED)
 
     def candidates(self, now_s: float) -> Iterator[HeldContainer]:
-        """Yield the containers that may be promoted, as long as that may be asked for."""
+        """Yield the containers that may be promoted, within the limit of open requests."""
         open_to = MAX_OUTSTANDING - sum(1 for _ in self.outstanding())
         for live in list(self._live):
             if open_to <= 0:
@@ -105,14 +106,14 @@ class Promotions:
                 open_to -= live.id in self._to_ask
 
     def ask(self, live: HeldContainer, reason: str, now_s: float) -> None:
-        """Have the ResourceManager asked, with the next request, to make a container guaranteed."""
+        """Ask the ResourceManager, with the next request, to make a container guaranteed."""
         wish = self._wishes.setdefault(live.id, PromotionRequest(live, reason))
         wish.stand, wish.reason = Stand.TO_ASK, reason
         self._to_ask[live.id] = wish
         self._decided(live, "asked", reason, now_s)
 
     def prune(self, now_s: float) -> None:
-        """Forget what was wanted of containers that have ended."""
+        """Forget wanted promotions of containers that have ended."""
         for wish in [w for w in self._wishes.values() if w.live.id not in self._live]:
             self._forget(wish)
             if wish.stand is not Stand.REFUSED:
@@ -127,7 +128,7 @@ class Promotions:
     # Requests
 
     def rewrite_request(self, request: y.AllocateRequestProto) -> bool:
-        """Add what is to be asked for; returns whether that changed the request.
+        """Add wanted promotions to a request; returns whether that changed it.
 
         The application knows nothing of the versions that our promotions made, so its own updates get them added.
         """
@@ -151,7 +152,7 @@ class Promotions:
         return changed
 
     def ask_again(self, updates: Iterable[y.UpdateContainerRequestProto]) -> None:
-        """Put again with the next request what the ResourceManager may not have seen; a doubled one does no harm."""
+        """Repeat with the next request promotions that the ResourceManager may not have seen; duplicates do no harm."""
         for update in updates:
             wish = self._wishes.get(ids.container_id_text(update.container_id))
             if wish is not None and wish.stand is Stand.ASKED:
@@ -223,7 +224,7 @@ class Promotions:
 
     def _refused(self, wish: PromotionRequest, error: y.UpdateContainerErrorProto, now_s: float) -> None:
         if error.reason == _OUTSTANDING:
-            return  # it has it before it already
+            return  # the request already has it
         if error.reason == _VERSION and error.current_container_version >= 0:
             wish.live.version = error.current_container_version
             self._live.touch(wish.live.id)

@@ -1,4 +1,4 @@
-"""Where an application attempt stands with the ResourceManager: its states, and what leads from one to another."""
+"""Registration of an application attempt with the ResourceManager: its states and their transitions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rm_proxy.domain import ids
 
 
 class AttemptState(StrEnum):
-    """What is known of an attempt's registration."""
+    """States of an attempt's registration."""
 
     NEW = "new"
     """No registration was seen, and none was restored."""
@@ -25,11 +25,11 @@ class AttemptState(StrEnum):
     FORGOTTEN = "forgotten"
     """The ResourceManager does not know it: it will register again."""
     FINISHED = "finished"
-    """Nothing of it is followed any more."""
+    """The attempt is over."""
 
 
 class AttemptEvent(StrEnum):
-    """What leads from one state to another."""
+    """Events that lead from one state to another."""
 
     REGISTERED = "the ResourceManager registered it"
     NOT_REGISTERED = "the ResourceManager answered that it is not registered"

@@ -1,4 +1,4 @@
-"""The allocate call that is on its way, and the last answer: what a repeated request means.
+"""The allocate call that is on its way, the last answer, and the handling of repeated requests.
 
 An application master repeats a request, with the same response id, when the connection broke before the answer. The
 ResourceManager then either has seen the first one (it repeats its last answer and ignores the request) or has not (it
@@ -27,18 +27,18 @@ class LastAnswer:
     """The request that it answered, as it came."""
     rewritten: bytes | None = None
     delivered: dict[RowName, int] = field(default_factory=dict)
-    """By how much its deliveries lowered the application's rows."""
+    """How much its deliveries lowered the application's rows."""
     given: list[str] = field(default_factory=list)
     """Container ids that it delivered."""
     ends: list[y.ContainerStatusProto] = field(default_factory=list)
-    """Completions that it told."""
+    """Completions that it delivered."""
 
     def repeats(self, response_id: int) -> bool:
         """Return whether the ResourceManager will answer a request of this id by repeating this answer."""
         return (response_id + 1) % _IDS == self.response_id
 
     def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
-        """Return what a repeated request says beyond the first one, with counts as if it came after the answer."""
+        """Return the content of a repeated request that the first one lacked, with counts as after the answer."""
         first = y.AllocateRequestProto.FromString(self.request)
         late = y.AllocateRequestProto()
         before = {row_name(row): row for row in first.ask}
@@ -70,7 +70,7 @@ class OpenRequest:
     updates: list[y.UpdateContainerRequestProto] = field(default_factory=list)
     """Updates of containers of which the same holds."""
     late: y.AllocateRequestProto | None = None
-    """What else is to be said again with the next request."""
+    """Further content to repeat with the next request."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:
@@ -79,9 +79,9 @@ class OpenRequest:
 
 
 def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> None:
-    """Put what came too late before what a request says itself."""
-    mine = {row_name(row) for row in request.ask}
-    rows = [*(row for row in late.ask if row_name(row) not in mine), *request.ask]
+    """Insert content that came too late before the content of a request."""
+    names = {row_name(row) for row in request.ask}
+    rows = [*(row for row in late.ask if row_name(row) not in names), *request.ask]
     merged = y.AllocateRequestProto(ask=rows)
     request.ClearField("ask")
     request.ask.extend(merged.ask)
@@ -97,7 +97,7 @@ def prepend(late: y.AllocateRequestProto, request: y.AllocateRequestProto) -> No
 
 
 def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> OpenRequest:
-    """Put what only the first request holds into its differing repetition `request`, in case it was never seen.
+    """Copy content that only the first request has into its differing repetition `request`, in case it was never seen.
 
     Returns the call, with what only `request` holds as doubtful. `body`: the repetition as it came.
     """
@@ -147,7 +147,7 @@ def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.Resource
 
 
 def row_name(row: y.ResourceRequestProto) -> RowName:
-    """Return what names a row: a later one of this name overwrites it."""
+    """Return the name of a row: a later row of this name overwrites it."""
     return Key.of(row), row.resource_name
 
 

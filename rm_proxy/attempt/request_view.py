@@ -1,4 +1,4 @@
-"""What the decisions of one request look at: the application, its queue and its mode, read from the cluster once."""
+"""Inputs of one request's decisions: the application, its queue and its mode, read from the cluster once."""
 
 from __future__ import annotations
 

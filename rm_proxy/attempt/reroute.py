@@ -1,4 +1,4 @@
-"""Asks that are decided anew because settings changed: what was asked for and not delivered yet."""
+"""Decides anew on undelivered asks when settings changed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Reroute:
 
 
 def _recall_placements(table: AskTable, entry: AskEntry) -> None:
-    """Put those back to be placed that the last answer did not grant."""
+    """Put containers that the last answer did not grant back to be placed."""
     for q in list(entry.pending.values()):
         table.park(q)
         entry.add_q(replace(q.reason, tries=q.tries))

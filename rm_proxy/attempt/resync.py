@@ -23,18 +23,18 @@ TEXT: Final = "quicksilver restarted: register again, and ask again for all that
 
 
 class Stage(Enum):
-    """How far a take-over is."""
+    """Progress of a take-over."""
 
     UNHEARD = auto()
     """The application master has not called yet."""
     REFUSED = auto()
-    """It was told to register."""
+    """It was asked to register."""
     REGISTERED = auto()
-    """It did; its next request goes on with the old id, until one was answered."""
+    """It registered; its requests use the old id until one is answered."""
 
 
 class Resync:
-    """The take-over of one attempt; `kept`: what the earlier process wrote down."""
+    """The take-over of one attempt; `kept`: the snapshot of the earlier process."""
 
     def __init__(self, kept: Snapshot) -> None:
         self.id = kept.resync
@@ -56,7 +56,7 @@ class Resync:
         return True
 
     def registration(self) -> bytes | None:
-        """Return the answer to a registration that was provoked, or not answered; None when it is not ours to answer.
+        """Return our answer to a registration that was provoked, or not answered; None if it is the ResourceManager's.
 
         What an application master took over from earlier attempts it has by now, and newer tokens than those.
         """
@@ -76,7 +76,7 @@ class Resync:
         return bool(self.rows or self.asked)
 
     def zeros(self, request: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
-        """Return rows for what the ResourceManager may hold and the application wants no longer."""
+        """Return rows that cancel asks which the ResourceManager may hold and the application no longer wants."""
         named = {row_name(row) for row in request}
         return [row_of(*row, 0) for row in self.rows if row not in named]
 
@@ -99,7 +99,7 @@ class Resync:
 
 
 def doubt(call: OpenRequest) -> None:
-    """Have all of a request said again with the next one: it may not have been heard."""
+    """Repeat all of a request with the next one: it may not have arrived."""
     sent = call.sent
     call.doubtful = copied_rows(row for row in sent.ask if row.execution_type_request.execution_type == y.GUARANTEED)
     call.releases = list(y.AllocateRequestProto(release=sent.release).release)

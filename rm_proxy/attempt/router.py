@@ -1,4 +1,4 @@
-"""Routing of what an application attempt wants: each container guaranteed or queueable."""
+"""Routes each container that an application attempt wants: guaranteed or queueable."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Router:
         self._view = None
 
     def view(self) -> RequestView | None:
-        """Return what decisions look at; None while the application is not known.
+        """Return the inputs of decisions; None while the application is not known.
 
         It is read once for each message, and again only after wanted containers were taken back.
         """
@@ -104,7 +104,7 @@ class Router:
         return self._view
 
     def next_queueable(self) -> Resources:
-        """Return the size of the most urgent queueable ask that is not granted, if some node has room; else nothing."""
+        """Return the size of the most urgent ungranted queueable ask if some node has room, else nothing."""
         if not self._table.sums.open_q:
             return Resources()
         waiting = [e for e in self._table.entries.values() if e.q_wanted or e.pending]
@@ -112,7 +112,7 @@ class Router:
         return first.resources if first is not None and self._cluster.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
-        """Report to the coordinator what the queueable containers of this attempt use, wanted ones included."""
+        """Report to the coordinator the use of this attempt's queueable containers, wanted ones included."""
         charged = self._cluster.app(self.app_id), self._held.used_q + self._table.sums.open_size
         before = self._charged
         if before is None or before[0] is not charged[0] or before[1] != charged[1]:
@@ -125,7 +125,7 @@ class Router:
         credits.append(Credit(lost.retries + 1, lost.id))
 
     def start_over(self) -> None:
-        """Forget what the application wanted: it registers, and asks anew."""
+        """Forget the application's asks: it registers and asks anew."""
         self.undecided.clear()
         self.blacklist = frozenset()
         self._view = None
@@ -184,7 +184,7 @@ class Router:
         return why is not None or entry.key.opportunistic
 
     def _decide_each(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
-        """Let the policies decide on each wanted container, one after the other: each one counts for the next."""
+        """Have the policies decide on the wanted containers one after the other: each decision counts for the next."""
         view, size = self.view(), entry.resources
         assert view is not None
         ask, last = self.ask(entry, view), _NO_CREDIT
@@ -222,7 +222,7 @@ class Router:
         return chosen
 
     def reconsider(self, routes: bool) -> None:
-        """Decide anew, with the coming requests, on what was not delivered yet.
+        """Decide anew, with the coming requests, on undelivered containers.
 
         routes: on all of it; else only on containers that are queueable, or were made guaranteed by a quota or window.
         """

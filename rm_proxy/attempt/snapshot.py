@@ -1,8 +1,8 @@
-"""What an application attempt writes down so that another process can go on with it; one JSON object per change.
+"""Journaled state of an application attempt, from which another process continues; one JSON object per change.
 
-Only what the application master and the ResourceManager will not tell again: the answer to the registration, the
-containers held, the ends told and still to be told, the rows and private request ids that the ResourceManager may hold,
-and the last answer. Asks are not: a resync brings them (docs/internals.md, One allocate).
+Only state that the application master and the ResourceManager will not send again: the answer to the registration, the
+containers held, the completions reported and still to be reported, the rows and private request ids that the
+ResourceManager may hold, and the last answer. Asks are not: a resync brings them (docs/internals.md, One allocate).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def unpacked(text: str) -> bytes:
 
 
 def packed_container(live: HeldContainer) -> Note:
-    """Return a container as it is written down; what it was placed for is not."""
+    """Return a container as it is journaled, without its placement."""
     note: Note = {
         "proto": packed(live.proto),
         "node": live.node_id,
@@ -128,12 +128,12 @@ class Snapshot:
     registered: str = ""
     """The answer to its registration, packed; "" when it is not registered."""
     resync: int | None = None
-    """The id of the last answer that the application master had when it was told to register again."""
+    """The id of the last answer that the application master had when it was asked to register again."""
     last: Note | None = None
     live: dict[str, Note] = field(default_factory=dict)
     ended: dict[str, None] = field(default_factory=dict)
     open: Note = field(default_factory=dict)
-    """Ends to tell, releases to send, unclear stops; as `Completions.note` has them."""
+    """Completions to report, releases to send, unclear stops; as `Completions.note` has them."""
     rows: dict[tuple[Key, str], None] = field(default_factory=dict)
     """Guaranteed rows that the ResourceManager may hold."""
     asked: dict[int, tuple[Key, str]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What changed of an application attempt since it was last written down (rm_proxy/attempt/snapshot.py)."""
+"""Changes of an application attempt since it was last journaled (rm_proxy/attempt/snapshot.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rm_proxy.domain.records import AppRecord
 
 
 class SnapshotChanges:
-    """The notes of one attempt; an exchange that changes nothing costs a look at a few flags."""
+    """The notes of one attempt; an exchange that changes nothing only costs a check of a few flags."""
 
     def __init__(self, live: HeldContainers, ends: Completions) -> None:
         self._live, self._ends = live, ends
@@ -27,11 +27,11 @@ class SnapshotChanges:
         self._app: Note | None = None
 
     def restore(self, kept: Snapshot) -> None:
-        """Go on after what an earlier process wrote down."""
+        """Continue from the snapshot of an earlier process."""
         self._open, self._app = kept.open, kept.app
 
     def app(self, record: AppRecord) -> None:
-        """Note what the application is."""
+        """Note the application's record."""
         fields = ("id", "queue", "user", "type", "name", "tags", "priority", "submitted_s")
         app = {name: getattr(record, name) for name in fields}
         if app != self._app:
@@ -50,7 +50,7 @@ class SnapshotChanges:
         self._note |= {"new": True, "registered": ""}
 
     def resync(self, response_id: int | None) -> None:
-        """Note that the application master was told to register again, with the last id it had; None: it is over."""
+        """Note that the application master was asked to register again, with its last id; None: that is done."""
         self._note["resync"] = response_id
 
     def asked(self, rows: Iterable[y.ResourceRequestProto]) -> None:
@@ -58,19 +58,19 @@ class SnapshotChanges:
         self._rows.extend(rows)
 
     def answered(self, last: LastAnswer, granted: Iterable[int]) -> None:
-        """Note an answer that delivered or told something; granted: private ids that the ResourceManager dropped."""
+        """Note an answer with deliveries or completions; granted: private ids that the ResourceManager dropped."""
         self._note["last"] = packed_answer(last)
         self._granted.extend(granted)
 
     def over(self) -> None:
-        """Note that the attempt is over: nothing of it needs to be known any more."""
+        """Note that the attempt is over: its state is no longer needed."""
         self._live.changed.clear()
         self._ends.fresh.clear()
         self._rows, self._granted, self._open = [], [], {}
         self._note = {"over": True}
 
     def take(self) -> Note | None:
-        """Return what changed, and begin anew; None when nothing did."""
+        """Return the changes and forget them; None if there are none."""
         live, ends = self._live, self._ends
         if not (self._note or live.changed or ends.fresh or self._rows or self._open or ends.open):
             return None
@@ -97,7 +97,7 @@ class SnapshotChanges:
         resync: Resync | None,
         doubted: Iterable[y.ResourceRequestProto],
     ) -> Note:
-        """Return all that is known, as one note; doubted: rows of which it is not known whether they are zero."""
+        """Return the whole state as one note; doubted: rows that may or may not be zero."""
         rows = [*table.rows_at_rm(), *(resync.pending_rows() if resync is not None else ())]
         rows += [row_of(Key.of(row), row.resource_name, 1) for row in doubted]
         return {

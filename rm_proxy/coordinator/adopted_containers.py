@@ -1,4 +1,4 @@
-"""What an attempt held before this proxy served it: after a failover, nobody but the nodes knows.
+"""Containers that an attempt held before this proxy served it: after a failover, only the nodes know them.
 
 The other ResourceManager's proxy granted it, and may be gone. A container that runs is taken over. One that still waits
 was granted by a ResourceManager that is no more, and the NodeManager would reject its token ("allocated by a previous
@@ -20,18 +20,18 @@ from rm_proxy.domain import ids
 
 WHY: Final = "it was granted by a ResourceManager that is no more"
 ENDS: Final = frozenset((EventKind.SHED, EventKind.LOST, EventKind.FAILED, EventKind.STOPPED, EventKind.KILLED))
-"""Events of which a completion comes, or gets its meaning."""
+"""Events that lead to a completion, or explain one."""
 
 
 class AdoptedContainers:
-    """Gives attempts what reports show of them; `shed` is told the node and what it is to give up."""
+    """Hands reported containers over to attempts; `shed` is called with the node and the container to give up."""
 
     def __init__(self, attempt_of: Callable[[str], Attempt | None], shed: Callable[[str, Shed], None]) -> None:
         """attempt_of: a container's id to its attempt, None when it is not known."""
         self._attempt_of, self._shed = attempt_of, shed
 
     def of_attempt(self, attempt: Attempt, node_id: str, report: Report, now_s: float) -> None:
-        """Give an attempt that has just registered what a node reported last."""
+        """Hand a node's last reported containers over to an attempt that has just registered."""
         for container in report.containers:
             if container.app_id == attempt.app_id:
                 self._container(attempt, container, node_id, now_s)
@@ -41,14 +41,14 @@ class AdoptedContainers:
                 attempt.containers.on_event(event, now_s)
 
     def of_report(self, node_id: str, report: Report, now_s: float) -> None:
-        """Give all attempts what a report shows and they do not know."""
+        """Hand a report's unknown containers over to their attempts."""
         for container in report.containers:
             attempt = self._attempt_of(container.container_id)
             if attempt is not None:
                 self._container(attempt, container, node_id, now_s)
 
     def event(self, attempt: Attempt, event: ContainerEvent, node_id: str, now_s: float) -> None:
-        """Make an end known whose container is not: the event itself can be taken in then."""
+        """Hand the unknown container of an end over to its attempt, so that the event can be handled."""
         if event.kind in ENDS and attempt.containers.inherits(event.container_id):
             live = _live(event.container_id, node_id, Kind.QUEUEABLE, now_s)
             if event.kind is EventKind.KILLED:

@@ -13,7 +13,7 @@ from rm_proxy.coordinator.error_budget import ErrorBudget, Order
 
 
 class AppModes:
-    """Turns of the error budget in, attempts that decide anew out."""
+    """A machine: changes of the error budget in, attempts that have to decide anew out."""
 
     def __init__(self, state: ClusterState, attempts: AttemptIndex) -> None:
         self._state, self._attempts = state, attempts
@@ -24,23 +24,23 @@ class AppModes:
         return "bypass" if self.budget.reason(app.id) else self._state.policies.mode(app)
 
     def why_bypass(self, app_id: str) -> str:
-        """Return why the error budget, or an order, has an application in bypass; "" when they do not."""
+        """Return why the error budget or an order put an application into bypass; "" if neither did."""
         return self.budget.reason(app_id)
 
     def bypass(self, order: Order, now_s: float) -> None:
-        """Execute an admin's order: everything in bypass, nothing, or by the error budget."""
+        """Execute an admin's order: bypass for everything, for nothing, or as the error budget decides."""
         self._turn(self.budget.command(order, now_s))
 
     def check(self, app_id: str, now_s: float) -> None:
-        """Do at once what is due for an application after a fault."""
+        """Update an application's mode at once after a fault."""
         self._turn(self.budget.look(app_id, now_s))
 
     def round(self, now_s: float) -> None:
-        """Do what is due each second."""
+        """Do the work of each second."""
         self._turn(self.budget.round({a.app_id for a in self._attempts.living()}, now_s))
 
     def _turn(self, turned: Iterable[Turned]) -> None:
-        """Have the attempts decide anew on what they want: what was to be queueable goes guaranteed, or back."""
+        """Have the attempts decide anew on their asks: queueable ones go guaranteed, or back."""
         for turn in turned:
             attempts = self._attempts.living_of(turn.app_id) if turn.app_id else self._attempts.values()
             for attempt in attempts:

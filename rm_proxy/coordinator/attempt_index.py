@@ -1,4 +1,4 @@
-"""All attempts by id, by application and by the containers that they hold; and the few that are alive."""
+"""Index of all attempts: by id, by application, by the containers that they hold; and the few that are alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rm_proxy.domain.ids import app_of_container
 
 
 class AttemptIndex(OrderedDict[str, Attempt]):
-    """All attempts that are remembered, in the order in which they came; work of each second needs `living` alone."""
+    """All remembered attempts in order of arrival; the work of each second only needs `living`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class AttemptIndex(OrderedDict[str, Attempt]):
         return [attempt for attempt in self._living.values() if self.get(attempt.id) is attempt]
 
     def closed(self) -> None:
-        """Drop attempts that have ended from `recent`: nothing more is to be done with them."""
+        """Drop ended attempts from `recent`: their work is done."""
         for attempt_id in [i for i, a in self._living.items() if a.finished or self.get(i) is not a]:
             del self._living[attempt_id]
 

@@ -1,4 +1,4 @@
-"""Going on after an earlier process of the proxy: its attempts, and what its sidecars may not have heard of it."""
+"""Restores the attempts of an earlier process of the proxy, and messages that sidecars may not have received."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GONE: Final = "its application holds it no longer"
 
 
 class AttemptRestore:
-    """The attempts of the coordinator as they are written down and restored.
+    """Journals and restores the attempts of the coordinator.
 
     known: handles an application's record.
     """
@@ -51,8 +51,8 @@ class AttemptRestore:
     def renew(self, attempt_id: str) -> bool:
         """Take an attempt over from itself, after a fault of our own: it registers and asks anew.
 
-        Of what its machine knows only that is believed which is written down. Returns whether that is enough; else it
-        stays as it is. Raises whatever the broken machine raises.
+        Only journaled state of its machine is trusted. Returns whether that is enough; else the attempt stays
+        unchanged. Raises the exceptions of the broken machine.
         """
         broken = self._attempts[attempt_id]
         note = broken.whole_note()
@@ -60,27 +60,27 @@ class AttemptRestore:
             return False
         kept = Snapshot()
         kept.take(note)
-        fresh = Attempt(attempt_id, self._world)
-        fresh.restore(kept)
-        self._attempts[attempt_id] = fresh
-        of_app = self._attempts.by_app[fresh.app_id]
-        of_app[of_app.index(broken)] = fresh
+        restored = Attempt(attempt_id, self._world)
+        restored.restore(kept)
+        self._attempts[attempt_id] = restored
+        of_app = self._attempts.by_app[restored.app_id]
+        of_app[of_app.index(broken)] = restored
         broken.table.close()
         return True
 
     def forget(self) -> None:
-        """Forget who was taken over: another proxy goes on with them."""
+        """Forget the restored attempts: another proxy continues them."""
         self._restored.clear()
 
     def notes(self) -> Iterator[tuple[str, Note]]:
-        """Yield what is to be written down of each attempt of which anything is."""
+        """Yield the notes to journal of all attempts that changed."""
         for attempt in self._attempts.values():
             note = attempt.take_note()
             if note is not None:
                 yield attempt.id, note
 
     def touched_notes(self) -> Iterator[tuple[str, Note]]:
-        """Yield what is to be written down of the attempts that a sidecar told of since the last time."""
+        """Yield the notes to journal of attempts that sidecars reported on since the last call."""
         touched, self._attempts.touched = self._attempts.touched, {}
         for attempt in touched.values():
             note = attempt.take_note()
@@ -88,7 +88,7 @@ class AttemptRestore:
                 yield attempt.id, note
 
     def whole_notes(self) -> Iterator[tuple[str, Note]]:
-        """Yield all that is known of each attempt that lives."""
+        """Yield the whole state of each attempt that lives."""
         for attempt in self._attempts.values():
             note = attempt.whole_note()
             if note is not None:
@@ -96,7 +96,7 @@ class AttemptRestore:
 
     def announce_again(self, report: Report, now_s: float) -> list[Effect]:
         """Return, at a node's first report, the grants that its sidecar neither holds nor runs: it may not know."""
-        told: list[Effect] = []
+        announcements: list[Effect] = []
         there = {c.container_id for c in report.containers}
         for attempt in self._restored.values():
             terms = None if attempt.finished else grant_terms(self._world, attempt.app_id, now_s)
@@ -105,8 +105,8 @@ class AttemptRestore:
             for live in attempt.live:
                 waits = live.kind is Kind.QUEUEABLE and not live.is_started and not live.released
                 if waits and live.node_id == report.node_id and live.id not in there:
-                    told.append(Announce(live.node_id, announcement(live, attempt.id, terms)))
-        return told
+                    announcements.append(Announce(live.node_id, announcement(live, attempt.id, terms)))
+        return announcements
 
     def forgotten(self, report: Report) -> dict[str, str]:
         """Return the starts that a sidecar holds although they ended, with why: an order to drop them was lost."""
@@ -128,7 +128,7 @@ def end_earlier(attempts: Sequence[Attempt]) -> list[Attempt]:
 
 
 def _over(container_id: str, attempts: Sequence[Attempt]) -> bool:
-    """Return whether a container ended for its application, as far as is known."""
+    """Return whether a container is known to have ended for its application."""
     if not attempts or any(container_id in attempt.live for attempt in attempts):
         return False
     return all(attempt.finished for attempt in attempts) or any(a.containers.ended(container_id) for a in attempts)

@@ -1,4 +1,4 @@
-"""What the parts of the coordinator share: the policies in force, the nodes, and effects not yet carried out."""
+"""State shared by the parts of the coordinator: the policies in force, the nodes, and effects not yet carried out."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClusterState:
     effects: list[Effect] = field(default_factory=list)
     """Carried out after the next round."""
     urgent: list[Effect] = field(default_factory=list)
-    """Carried out at once: drops of starts that nobody waits for any more."""
+    """Carried out at once: drops of starts that no application waits for any more."""
     round_s: float = 0.0
     """Time of the last round; Unix seconds."""
     serving: bool = True

@@ -44,8 +44,8 @@ class Coordinator:
     ) -> None:
         """Build the parts.
 
-        local: Unix time to the local time, in which the days of the usage history are counted.
-        estimator, placer: other ones in place of the product's.
+        local: converts Unix time to the local time, in which the days of the usage history are counted.
+        estimator, placer: replacements of the product's own.
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
         self.limits, self.rng, self.nodes = state.limits, rng, state.nodes
@@ -85,7 +85,7 @@ class Coordinator:
         )
 
     def _bind(self) -> None:
-        """Offer the parts' methods under names of the coordinator: each call goes straight to the part."""
+        """Expose the parts' methods under names of the coordinator: each call goes straight to the part."""
         inventory, placer, durations = self.inventory, self.placer, self._durations
         modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
         # ClusterView
@@ -144,14 +144,14 @@ class Coordinator:
             self.placer.sampling.changed()
 
     def use(self, policies: Policies, now_s: float) -> None:
-        """Go on with these policies; what is not granted yet is decided anew where they differ."""
+        """Use these policies from now on; ungranted asks are decided anew where they differ."""
         before, self._state.policies = self._state.policies, policies
         self._state.effects += self._rounds.settings_change.follow(before, policies, now_s)
 
     # Attempts
 
     def attempt(self, attempt_id: str) -> Attempt:
-        """Return the machine of an attempt; a new attempt ends what the sidecars hold of earlier ones."""
+        """Return the machine of an attempt; a new attempt ends the starts that sidecars hold for earlier ones."""
         known = self.attempts.get(attempt_id)
         if known is not None:
             return known
@@ -169,13 +169,13 @@ class Coordinator:
         return attempt
 
     def registered(self, attempt: Attempt, now_s: float) -> None:
-        """Give an attempt that registered what the nodes hold of it."""
+        """Hand the containers that nodes hold for an attempt over to it, as it registered."""
         for node in self.nodes.values():
             if node.report is not None:
                 self._adopted.of_attempt(attempt, node.id, node.report, now_s)
 
     def broken(self, attempt_id: str, now_s: float) -> bool:
-        """Handle a failure of our own code over an attempt, with a fault that was noted: nothing is sure of it now.
+        """Handle a failure of our own code over an attempt, whose fault was noted: its state is no longer certain.
 
         It goes to bypass and is taken over as if this process had begun anew. Returns whether it is taken over.
         """
@@ -192,7 +192,7 @@ class Coordinator:
         self._state.serving = True
 
     def stand_by(self) -> None:
-        """Forget all attempts, their ResourceManager serves no more: the proxy of the next one learns anew.
+        """Forget all attempts, since their ResourceManager no longer serves: the proxy of the next one learns anew.
 
         Their tables are void, and what they hold is known to the nodes, which report unconfirmed ends again.
         """
@@ -208,13 +208,13 @@ class Coordinator:
     # Effects
 
     def take_urgent(self) -> list[Effect]:
-        """Return what cannot wait for the next round: drops of starts that nobody waits for any more."""
+        """Return effects that cannot wait for the next round: drops of starts that are no longer wanted."""
         state = self._state
         urgent, state.urgent = state.urgent, []
         return urgent
 
     def take_effects(self) -> list[Effect]:
-        """Return what attempts want done outside of an answer: drops of held starts, records."""
+        """Return effects that attempts produced outside of an answer: drops of held starts, records."""
         state = self._state
         own, state.effects = self.take_urgent() + state.effects + self.mover.take_effects(), []
         own += [effect for attempt in self.attempts.recent() for effect in attempt.take_effects()]

@@ -1,8 +1,8 @@
-"""The proxy's own error budget: whoever spends it goes to bypass, where nothing new becomes queueable.
+"""The proxy's own error budget: when it is spent, bypass begins and nothing new becomes queueable.
 
-First the application whose faults they are, alone; the whole cluster when many applications are over theirs at once,
-when faults belong to none, or when the proxy answers late. After a quiet time it is tried again: an application by
-itself, of the cluster a part of its applications. A trial that fails makes the next quiet time longer (a circuit
+At first only the application that caused the faults; the whole cluster when many applications are over their budgets
+at once, when faults belong to none, or when the proxy answers late. After a quiet time there is a trial: of the single
+application, or of a part of the cluster's applications. A trial that fails makes the next quiet time longer (a circuit
 breaker: closed, open, half open).
 """
 
@@ -29,12 +29,12 @@ Order = Literal["on", "off", "auto"]
 
 
 class FaultKind(StrEnum):
-    """What counts."""
+    """Kinds of faults."""
 
     PROTOCOL = "protocol"
-    """Bytes out of form, of a peer that had logged in."""
+    """Malformed bytes of a peer that had logged in."""
     POLICY = "policy"
-    """A policy raised, or answered nonsense."""
+    """A policy raised, or returned an invalid answer."""
     INTERNAL = "internal"
     """The proxy's own code raised."""
     REFUSED = "refused"
@@ -93,7 +93,7 @@ class _App:
 
 
 class ErrorBudget:
-    """A machine: faults and lateness in, who is to be in bypass out."""
+    """A machine: faults and lateness in, applications in bypass out."""
 
     def __init__(self, limits: BudgetLimits | None = None) -> None:
         self.limits = limits or BudgetLimits()
@@ -107,9 +107,9 @@ class ErrorBudget:
         self._since_s = self._bad_s = 0.0
         self._doubled = 0
         self._tried_before: frozenset[str] = frozenset()
-        """Applications that had been over their budgets before the trial: they do not fail it."""
+        """Applications that were over their budgets before the trial: they do not fail it."""
 
-    # What happens
+    # Faults and lateness
 
     def note(self, kind: FaultKind, app_id: str, now_s: float) -> None:
         """Count a fault; app_id "" when it belongs to no application."""
@@ -124,11 +124,11 @@ class ErrorBudget:
         self._apps.move_to_end(app_id)
         app.last_s = now_s
         app.kinds[kind] = app.kinds.get(kind, 0) + 1
-        # after a fault of our own nothing is known of the attempt's state: once is enough
+        # after one fault of our own the attempt's state is uncertain already
         app.faults.add(self.limits.app_faults if kind is FaultKind.INTERNAL else 1, now_s)
 
     def measure(self, late_s: float, since_s: float, now_s: float) -> None:
-        """Note by how much the proxy answers late now, and the time since the last measurement; seconds.
+        """Note how late the proxy answers now, and the time since the last measurement; seconds.
 
         A single pause, however long, counts as one part of the window: a machine may have slept.
         """
@@ -136,7 +136,7 @@ class ErrorBudget:
             self._slow.add(min(since_s, self.limits.window_s / SLICES), now_s)
 
     def command(self, order: Order, now_s: float) -> list[Turned]:
-        """Take an admin's order: bypass on, off, or by the budget."""
+        """Handle an admin's order: bypass on, off, or as the budget decides."""
         self.order = order
         if order == "on":
             return self._turn(Phase.BYPASS, "ordered", now_s)
@@ -145,7 +145,7 @@ class ErrorBudget:
         self._doubled = 0
         return self._turn(Phase.ACTIVE, "ordered" if order == "off" else "ordered: by the budget", now_s)
 
-    # Who is in bypass
+    # Applications in bypass
 
     def reason(self, app_id: str) -> str:
         """Return why an application is in bypass; "" when it is not."""
@@ -158,7 +158,7 @@ class ErrorBudget:
 
     @property
     def apps(self) -> dict[str, str]:
-        """The applications that are in bypass by themselves, and why."""
+        """Applications in bypass because of their own budgets, with the reasons."""
         return {app_id: app.why for app_id, app in self._apps.items() if app.phase is Phase.BYPASS}
 
     def _on_trial(self, app_id: str) -> bool:
@@ -168,14 +168,14 @@ class ErrorBudget:
     # Rounds
 
     def round(self, alive: Collection[str], now_s: float) -> list[Turned]:
-        """Do what is due; `alive`: ids of the applications that live. Returns what turned."""
+        """Update all breakers; `alive`: ids of the applications that live. Returns the changes."""
         if self.order != "auto":
             return []
         turned = [turn for app_id, app in list(self._apps.items()) if (turn := self._of_app(app_id, app, now_s))]
         return turned + self._of_cluster(alive, now_s)
 
     def look(self, app_id: str, now_s: float) -> list[Turned]:
-        """Do what is due for one application at once."""
+        """Update one application's breaker at once."""
         app = self._apps.get(app_id) if self.order == "auto" else None
         turn = self._of_app(app_id, app, now_s) if app is not None else None
         return [turn] if turn is not None else []

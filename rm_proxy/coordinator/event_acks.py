@@ -1,7 +1,7 @@
-"""Which events of the sidecars may be forgotten: those whose consequence the application master has confirmed.
+"""Acknowledges events of the sidecars once the application master has confirmed their consequence.
 
-Until then a sidecar keeps an event, and tells it to whichever proxy serves the attempt by then. So the end of a
-container is not lost with the proxy that had heard of it.
+Until then a sidecar keeps an event, and reports it to whichever proxy serves the attempt. So the end of a
+container is not lost with the proxy to which it was first reported.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 KEPT_S: Final = 60.0
-"""An event is kept no longer for an application master that does not confirm: its later events have to come through."""
+"""Longest time to keep an event whose application master does not confirm: later events have to come through."""
 
 
 class EventAcks:
@@ -40,5 +40,5 @@ class EventAcks:
         return min(events, default=seen + 1) - 1
 
     def clear(self) -> None:
-        """Forget all, as another proxy has them told again."""
+        """Forget all events: sidecars report them again to another proxy."""
         self._open.clear()

@@ -1,4 +1,4 @@
-"""What lies ahead: work that jobs have left, and what sidecars are told of durations; computed once a round."""
+"""Outlook of jobs: their remaining work, and durations to send to sidecars; computed once a round."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.estimates.estimator import Expectation
 
 TELL_RATIO: Final = 0.1
-"""What differs by no more than this part from what a sidecar reckons with is not told."""
+"""An estimate is sent only if it differs by more than this part from the one that the sidecar has."""
 
 
 class JobOutlook:
@@ -29,12 +29,12 @@ class JobOutlook:
         self._left_s: dict[str, float] = {}
 
     def round(self) -> None:
-        """Compute all anew when it is asked for."""
+        """Have everything computed anew at the next call."""
         self._expected.clear()
         self._left_s.clear()
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
-        """Return the task-seconds that an application has left (Eagle §3.4): wanted, waiting and what runs on."""
+        """Return the task-seconds that an application has left (Eagle §3.4): of wanted, waiting and running tasks."""
         known = self._left_s.get(app_id)
         if known is None:
             attempts = self._attempts_of(app_id)
@@ -71,8 +71,8 @@ class JobOutlook:
         key = app_id, priority
         if key in self._expected:
             return self._expected[key]
-        found = self._expected[key] = self._expects(app_id, priority)
-        return found
+        expectation = self._expected[key] = self._expects(app_id, priority)
+        return expectation
 
     def _remaining_s(self, attempt: Attempt, now_s: float) -> float:
         total_s = 0.0

@@ -1,6 +1,6 @@
 """Waiting containers that move to another node: taken over by an idle one, or corrected (Hawk §2.3, Apollo §3.4).
 
-A move takes its time: the container is shed with the answer to its node's next report, its end is told to the
+A move takes several steps: the container is shed with the answer to its node's next report, its end is reported to the
 application, which asks again, and that ask goes to the new node, where room is kept for it meanwhile.
 """
 
@@ -27,11 +27,11 @@ from rm_proxy.domain.records import DecisionRecord
 MAX_THIEVES: Final = 50
 """Idle nodes that look for work in one round."""
 MAX_LOOKED: Final = 2_000
-"""Waiting containers that are looked at in one round, of nodes in random order."""
+"""Waiting containers that are checked in one round, of nodes in random order."""
 ROUND_S: Final = 1.0
 """How far apart reports are; a wait is known no better than this (Apollo §3.4, randomisation)."""
 _TYPICAL: Final = Resources(1, 1)
-"""Where this finds no room a node is not idle."""
+"""Size of container for which an idle node has room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Move:
     source: str
     target: str
     wait_s: float
-    """What it would have waited at the target when that was chosen."""
+    """Expected wait at the target when that was chosen."""
     until_s: float
 
 
@@ -75,22 +75,22 @@ class Mover:
         self._idle_since: dict[str, float] = {}
         self._effects: list[Effect] = []
 
-    # What is shed
+    # Sheds
 
     def shed(self, node_id: str, wanted: Shed) -> None:
         """Have a waiting container shed with the node's next report."""
         self._sheds.setdefault(node_id, []).append(wanted)
 
     def take(self, node_id: str) -> list[Shed]:
-        """Return what the node is to shed, and forget it."""
+        """Return the containers that the node has to shed, and forget them."""
         return self._sheds.pop(node_id, [])
 
     def take_effects(self) -> list[Effect]:
-        """Return what happened since the last call, and forget it."""
+        """Return the effects since the last call, and forget them."""
         effects, self._effects = self._effects, []
         return effects
 
-    # What becomes of it
+    # Outcome of moves
 
     def on_event(self, event: ContainerEvent, live: HeldContainer) -> None:
         """Handle an event of a container that an application holds."""
@@ -105,7 +105,7 @@ class Mover:
         return move.target if move is not None else ""
 
     def arrive(self, ask: Ask, follows: str) -> Placement | None:
-        """Place what was asked for in place of a container that was shed for a node; None when it may not go there.
+        """Place the replacement of a container that was shed for a node; None if it may not go there.
 
         It may while it could start there, or (if it was corrected) would wait no longer than was expected.
         """
@@ -143,7 +143,7 @@ class Mover:
     # Rounds
 
     def round(self, policies: Policies, rng: Random, now_s: float) -> None:
-        """Choose what moves."""
+        """Choose containers to move."""
         for move in [m for m in self.moves.values() if m.until_s <= now_s]:
             self._over(move.container_id, "lost" if self._cluster.live(move.container_id) is None else "kept")
         for gone in self._sheds.keys() - self._cluster.nodes.keys():

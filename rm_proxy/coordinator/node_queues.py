@@ -1,4 +1,4 @@
-"""The queues of the nodes in the words of the policies, made from the sidecars' last reports as they are asked for."""
+"""The queues of the nodes as policies see them, built from the sidecars' last reports on demand."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.nodes import Node
 
 MAX_STAGES: Final = 20_000
-"""Stages whose waits are remembered; the ones that started something least recently are forgotten."""
+"""Stages whose waits are remembered; those with the least recent start are forgotten."""
 _Stage = tuple[str, int]
 
 
 class Cluster(Protocol):
-    """What is known of nodes, containers and applications: the coordinator."""
+    """The coordinator's knowledge of nodes, containers and applications."""
 
     nodes: dict[str, Node]
 
@@ -116,10 +116,10 @@ class NodeQueues:
 
     def of(self, node_id: str) -> NodeQueue:
         """Return a node with its queueable containers."""
-        made = self._made.get(node_id)
-        if made is None:
-            made = self._made[node_id] = self._make(self._cluster.nodes[node_id])
-        return made
+        queue = self._made.get(node_id)
+        if queue is None:
+            queue = self._made[node_id] = self._make(self._cluster.nodes[node_id])
+        return queue
 
     def seen_by(self, thief: NodeView) -> Offers:
         """Return the queues from which a node may take; a container may move that may go to this very node."""
@@ -211,7 +211,7 @@ class Offers(Sequence[NodeQueue]):
         return self._made[node_id]
 
     def __iter__(self) -> Iterator[NodeQueue]:
-        """Yield all, those that were looked at before first: whoever looks for one of them makes no others."""
-        made = dict(self._made)
-        yield from made.values()
-        yield from (self[at] for at, node_id in enumerate(self._node_ids) if node_id not in made)
+        """Yield all queues, those built before first: a search among them builds no others."""
+        queues = dict(self._made)
+        yield from queues.values()
+        yield from (self[at] for at, node_id in enumerate(self._node_ids) if node_id not in queues)

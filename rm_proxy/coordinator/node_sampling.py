@@ -1,4 +1,4 @@
-"""Which nodes a placement policy is shown: all of a small cluster, a sample of a large one.
+"""Chooses candidates for a placement policy: all nodes of a small cluster, a sample of a large one.
 
 A choice among a sample is nearly as good as one among all (Mitzenmacher, "The power of two choices", TPDS 2001), and
 its time does not grow with the cluster: the Mercury paper draws from 50 nodes of 256 (ATC '15, §7.2.2).

@@ -67,7 +67,7 @@ class Node:
         return f"its sidecar is draining: {self.report.drain_reason}" if self.report.draining else None
 
     def away(self, now_s: float, fresh_s: float) -> Away | None:
-        """Return why nothing that was granted here starts now; None while it may, or nothing is known."""
+        """Return why granted containers do not start here now; None if they may, or the state is not known."""
         if self.report is None:
             return None
         silent_s = now_s - self.reported_s
@@ -78,7 +78,7 @@ class Node:
         return Away(f"its NodeManager is down: {self.report.nm_down}", now_s - self.nm_down_s, nm_down=True)
 
     def drain(self) -> str | None:
-        """Return why YARN wants nothing held here, "" when it does not; None while its state is not known."""
+        """Return why YARN forbids holding starts here, "" if it allows it; None while its state is not known."""
         if self.yarn is None:
             return None
         if self.unusable:
@@ -94,7 +94,7 @@ class Node:
         return _seen_of(before) != _seen_of(yarn)
 
     def refresh(self, now_s: float, fresh_s: float, held: Callable[[str], bool]) -> None:
-        """Compute the view anew, without own containers that come no more.
+        """Compute the view anew, without own containers that will not come.
 
         held: whether an application still holds a container that was granted.
         """
@@ -169,7 +169,7 @@ class Node:
         self._count(container_id, Own(resources, expected_s, reserved=True))
 
     def unreserve(self, container_id: str) -> None:
-        """Give up what was kept."""
+        """Give up the reserved room."""
         if self.own.pop(container_id, None) is not None:
             self._recount()
 

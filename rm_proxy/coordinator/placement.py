@@ -1,4 +1,4 @@
-"""Choice of a node for each queueable container, and the count of those on their way to a node."""
+"""Chooses a node for each queueable container, and counts those on their way to a node."""
 
 from __future__ import annotations
 

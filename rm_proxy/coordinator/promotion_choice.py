@@ -1,4 +1,4 @@
-"""Which running queueable containers the ResourceManager is asked to make guaranteed (Mercury, ATC '15, §3.3).
+"""Chooses running queueable containers that the ResourceManager is asked to make guaranteed (Mercury, ATC '15, §3.3).
 
 The policy chooses. Beside it, nothing is asked for that the ResourceManager has no room for by its own records: it
 would not refuse, but reserve the node for it, or count it as demand of the queue, for as long as the container runs.
@@ -28,7 +28,7 @@ PER_ROUND: Final = 100
 MAX_OPEN: Final = 500
 """Promotions of all applications that the ResourceManager may have before it, or that do not show yet."""
 MAX_LOOKED: Final = 1_000
-"""Containers that are looked at in one round; the next one begins with other applications."""
+"""Containers that are checked in one round; the next one begins with other applications."""
 SHOWN_S: Final = 15.0
 """Time after which a promotion shows in what the ResourceManager's REST says."""
 
@@ -37,7 +37,7 @@ NOTHING: Final = Resources()
 
 
 class Cluster(Protocol):
-    """What the promoter asks of the coordinator."""
+    """Methods of the coordinator that the promoter calls."""
 
     policies: Policies
     nodes: dict[str, Node]
@@ -72,7 +72,7 @@ class _Taken:
             self.sums[key] = self.of(key) + live.resources
 
     def of(self, key: str | tuple[str, str]) -> Resources:
-        """Return what is taken of a node, of a queue, or of a queue by a user."""
+        """Return the room taken of a node, of a queue, or of a queue by a user."""
         return self.sums.get(key, NOTHING)
 
 
@@ -118,7 +118,7 @@ class Promoter:
     def _choose(
         self, cluster: Cluster, attempt: Attempt, app: AppView, taken: _Taken, reports: _Reports, now_s: float
     ) -> int:
-        """Ask for what the policy chooses of one attempt and there is room for; return how many."""
+        """Request promotions that the policy chooses of one attempt and that fit; return their number."""
         known = self._queues.get(app.queue)
         if known is None:
             known = cluster.queue(app.queue)

@@ -1,4 +1,4 @@
-"""What the queueable containers of each YARN queue use, and of all queues below it, as sums by user."""
+"""Use of queueable containers in each YARN queue and all queues below it, as sums by user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the coordinator does each second: bypass, targets of nodes, promotions, moves."""
+"""The coordinator's work of each second: bypass, targets of nodes, promotions, moves."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from rm_proxy.coordinator.yarn_inventory import YarnInventory
 
 T = TypeVar("T")
 BREAK_EVERY: Final = 50
-"""Nodes or attempts that a round looks at without a break; each takes some 10 us."""
+"""Nodes or attempts that a round handles without a break; each takes some 10 us."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """The parts of the coordinator that do something each second, and the order in which they do it."""
+    """The parts of the coordinator with work each second, in their order."""
 
     state: ClusterState
     cluster: Cluster
@@ -40,12 +40,12 @@ class Rounds:
     mover: Mover
 
     def all_parts(self, now_s: float) -> None:
-        """Do what is due, without a break."""
+        """Do a whole round without a break."""
         for _ in self.in_parts(now_s):
             pass
 
     def in_parts(self, now_s: float) -> Iterator[None]:
-        """Do what is due, with breaks after a fraction of a millisecond, in which reports and requests may come."""
+        """Do a round with breaks after a fraction of a millisecond, in which reports and requests are handled."""
         self.state.round_s = now_s
         self.modes.round(now_s)
         self.durations.round(now_s)

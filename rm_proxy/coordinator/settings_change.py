@@ -1,4 +1,4 @@
-"""What follows when settings change: asks are decided anew, and what waits beyond a lowered quota is shed.
+"""Applies changes of settings: asks are decided anew, and waiting containers beyond a lowered quota are shed.
 
 Of what an application asked for and did not get yet, each container is decided on again with its next request (see
 `rm_proxy.attempt.reroute`). What runs goes on. What waits at a node is shed, the newest first, until the rest is within
@@ -30,7 +30,7 @@ MAX_SHED: Final = 1_000
 
 @dataclass(slots=True)
 class _Held:
-    """What is held of a YARN queue: its view, its applications by id, and what waits of each."""
+    """Containers held in a YARN queue: the queue's view, its applications by id, and the waiting containers of each."""
 
     queue: QueueView
     apps: dict[str, AppView] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class SettingsChange:
         return self.round(now_s)
 
     def round(self, now_s: float) -> list[Effect]:
-        """Shed what waits beyond its quota, of applications whose quota changed lately; returns what failed."""
+        """Shed waiting containers beyond a quota that changed lately; returns faults of policies."""
         self._watched = {app_id: until_s for app_id, until_s in self._watched.items() if now_s < until_s}
         self._going = {cid: since_s for cid, since_s in self._going.items() if now_s < since_s + RETRY_S}
         if not self._watched:
@@ -103,7 +103,7 @@ class SettingsChange:
         return failed
 
     def _held(self, queue: QueueView, attempts: Iterable[Attempt]) -> _Held:
-        """Return what applications have in a queue without what they only want: that is decided on after this."""
+        """Return the containers that applications hold in a queue, without asks: these are decided on afterwards."""
         held = _Held(queue)
         for attempt in attempts:
             known = self._world.app(attempt.app_id)

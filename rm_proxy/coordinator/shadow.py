@@ -1,4 +1,4 @@
-"""What alternatives would have decided beside the policies in force, of real traffic; nothing depends on it.
+"""Compares decisions of alternatives with those in force, on real traffic; nothing depends on the result.
 
 Each alternative of `policies.shadow` is asked the same question with the same view of the cluster, and a `rng` of its
 own. When there are many questions only some are asked; a fault of an alternative is counted, not raised.
@@ -52,7 +52,7 @@ class Tally:
     compared: int = 0
     """Placements for which both chose a node."""
     wait_less_s: float = 0.0
-    """By how much a container would have waited less by estimates where both chose a node; seconds, summed up."""
+    """Wait that the alternative would have saved, by estimates, where both chose a node; seconds, summed up."""
     faults: int = 0
     examples: deque[Example] = field(default_factory=lambda: deque(maxlen=EXAMPLES))
 
@@ -102,10 +102,10 @@ class Shadow:
         effects: list[Effect] = []
         for slot, own, other in self._questions(policies, ("shed",), None, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
-            mine = self._answer(tally, partial(own.cluster.shed, nodes, now_s), effects)
+            in_force = self._answer(tally, partial(own.cluster.shed, nodes, now_s), effects)
             answer = self._answer(tally, partial(other.cluster.shed, nodes, now_s), effects)
-            if mine is not None and answer is not None:
-                effects += self._targets(tally, nodes, mine, answer, now_s)
+            if in_force is not None and answer is not None:
+                effects += self._targets(tally, nodes, in_force, answer, now_s)
         return effects
 
     def _targets(
@@ -116,21 +116,21 @@ class Shadow:
         answer: Mapping[str, ShedTarget],
         now_s: float,
     ) -> list[Effect]:
-        """Count the nodes with equal targets; what differs is told of the first node alone."""
-        told: list[Effect] = []
+        """Count the nodes with equal targets; only the first difference is recorded."""
+        noted: list[Effect] = []
         for node in nodes:
             texts = _target(mine.get(node.id)), _target(answer.get(node.id))
-            if texts[0] == texts[1] or told:
+            if texts[0] == texts[1] or noted:
                 tally.decisions += 1
                 tally.differ += texts[0] != texts[1]
             else:
-                told.append(self._note(tally, "", *texts, f"at {node.id}", now_s))
-        return told
+                noted.append(self._note(tally, "", *texts, f"at {node.id}", now_s))
+        return noted
 
     def _questions(
         self, policies: Policies, slots: Sequence[str], app: AppView | None, now_s: float
     ) -> list[tuple[str, Policies, Policies]]:
-        """Return the alternatives to ask, each with the first of `slots` in which it differs from what is in force."""
+        """Return the alternatives to ask, each with the first of `slots` in which it differs from the policies used."""
         if not policies.shadow:
             return []
         own = policies.for_nodes if app is None else policies.for_app(app)

@@ -88,7 +88,7 @@ class SidecarEvents:
         attempts.touched[attempt.id] = attempt
 
     def _settled(self, container_id: str) -> bool:
-        """Return whether a container's end is over; that of an attempt which has not come here yet is not."""
+        """Return whether a container's end is settled; it is not while its attempt has not come here yet."""
         attempts = self._attempts
         holder = attempts.holder(container_id) or attempts.get(attempt_of_container(container_id))
         return holder is not None and holder.containers.settled(container_id)

@@ -1,4 +1,4 @@
-"""Reports of the sidecars, and what each is sent in answer."""
+"""Handles reports of the sidecars and makes the answers."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class SidecarReports:
         self._events.forget_node(node_id)
 
     def clear(self) -> None:
-        """Forget what sidecars were to be sent: another proxy serves now."""
+        """Forget all messages to sidecars: another proxy serves now."""
         self._events.clear()
         self._drops.clear()
         self._promoted.clear()
 
     def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
-        """Return the targets of a node, with what lies ahead of the jobs there.
+        """Return the targets of a node, with the outlook of the jobs there.
 
         None before the first round: the sidecar keeps what it had from an earlier proxy.
         """
@@ -107,7 +107,7 @@ class SidecarReports:
         return None if targets is None else self._durations.news(node_id, targets, report, now_s)
 
     def _still_queueable(self, node_id: str, report: Report) -> list[str]:
-        """Return the promoted containers that a sidecar takes for queueable still: they are sent until it does not."""
+        """Return promoted containers that a sidecar still takes for queueable: they are sent until it knows."""
         promoted = self._promoted.pop(node_id, None)
         if promoted is None:
             return []

@@ -1,4 +1,4 @@
-"""What the coordinator wants of each node until the next round: shedding and policing (Mercury §4.2, §4.3)."""
+"""Targets of each node until the next round: shedding and policing (Mercury §4.2, §4.3)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from rm_proxy.domain.records import DecisionRecord
 SCORES: Final = 10
 """Nodes that the record of a shedding limit names, those with the longest waits."""
 _FAULTS: Final = (PolicyFaultError, ValueError, TypeError, AttributeError)
-"""What a policy raises, and what its answer may when it is none."""
+"""Exceptions that a policy, or the check of its answer, may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is in force over all nodes, for metrics."""
+    """Sums of the targets in force over all nodes, for metrics."""
 
     shedding: int = 0
-    """Nodes with a limit of what may wait."""
+    """Nodes with a limit of waiting containers."""
     min_wait_s: float | None = None
     """The lowest limit of waiting; None without any."""
     policed: int = 0
     """Nodes that leave queueable containers only a part."""
     left_mb: int = 0
-    """What they leave them, together."""
+    """Sum of these parts."""
 
 
 class TargetSetter:
@@ -48,14 +48,14 @@ class TargetSetter:
         self._common: _Line | None = None
         """What is in force at all nodes; None when it is not the same, or not known to be."""
         self._looked: tuple[object, list[NodeView], Mapping[str, ShedTarget]] = None, [], {}
-        """What a steady policy was asked last, and its answer."""
+        """Last question to a steady policy, and its answer."""
 
     def observe(self, node_id: str, report: Report, now_s: float) -> None:
-        """Learn what guaranteed containers use of a node."""
+        """Learn the use of a node by guaranteed containers."""
         self.history.observe(node_id, Resources(report.used_g_mb, report.used_g_vcores), now_s)
 
     def round(self, policies: Policies, nodes: Mapping[str, Node], now_s: float) -> list[Effect]:
-        """Compute the targets of all nodes; returns what was decided, for the record.
+        """Compute the targets of all nodes; returns the decisions, for the record.
 
         A policy that fails sets no limits in this round.
         """
@@ -83,7 +83,7 @@ class TargetSetter:
         return known.targets if known is not None else None
 
     def summary(self) -> Summary:
-        """Return what is in force over all nodes."""
+        """Return the sums of the targets in force."""
         targets = [known.targets for known in self._nodes.values()]
         waits = [t.max_wait_s for t in targets if t.max_wait_s is not None]
         left = [t.limit_q_mb for t in targets if t.limit_q_mb is not None]
@@ -258,7 +258,7 @@ class _Shed:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def differs(self, targets: Targets) -> bool:
-        """Return whether a sidecar would do otherwise with this than with `targets`."""
+        """Return whether a sidecar would behave differently with this than with `targets`."""
         if (self.max_wait_s, self.max_queue) == (None, None) == (targets.max_wait_s, targets.max_queue):
             return False
         return any(getattr(self, name) != getattr(targets, name) for name in self.__slots__ if name != "shed_reason")

@@ -1,4 +1,4 @@
-"""What is expected of tasks and jobs, learned from the containers that ran."""
+"""Expected durations of tasks and jobs, learned from the containers that ran."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class TaskDurations:
         return self.expected(app, priority) if app is not None else None
 
     def observe(self, node_id: str, report: Report, now_s: float) -> None:
-        """Learn from containers that outlive what was expected of them; the node's report has been confirmed."""
+        """Learn from containers that outlive their estimates; the node's report has been confirmed."""
         state = self._state
         slow_ratio = state.nodes[node_id].slow_ratio
         outlived = self.estimator.running(node_id, report.containers, self._apps, state.policies, slow_ratio)
         self.speeds.running(node_id, outlived, now_s)
 
     def learn(self, event: ContainerEvent, live: HeldContainer, app: AppView, node_id: str, now_s: float) -> None:
-        """Learn how long a container ran that ended or was lost; one that was released early teaches nothing.
+        """Learn the duration of a container that ended or was lost; one that was released early teaches nothing.
 
         The estimator gets what the task would have taken on a node that is as fast as most.
         """
@@ -58,11 +58,11 @@ class TaskDurations:
             self.estimator.lost(live.id, (took_s or 0.0) / slow_ratio, live.follows)
 
     def news(self, node_id: str, targets: Targets, report: Report, now_s: float) -> Targets:
-        """Return a node's targets with what its sidecar should know of the jobs that wait or run there."""
+        """Return a node's targets with the outlook of jobs that wait or run there."""
         return self.outlook.news(targets, report, now_s, self._state.nodes[node_id].slow_ratio)
 
     def round(self, now_s: float) -> None:
-        """Do what is due each second; nodes get to know how slow they are."""
+        """Do the work of each second; update the speeds of nodes."""
         self.estimator.round()
         self.outlook.round()
         compared = self._state.policies.for_nodes.section.estimate.node_tasks > 0

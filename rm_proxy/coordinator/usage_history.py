@@ -1,4 +1,4 @@
-"""What guaranteed containers use of each node by the time of the week, and lately (Mercury, ATC '15, §4.3).
+"""Use of each node by guaranteed containers, by the time of the week and lately (Mercury, ATC '15, §4.3).
 
 A week has 672 quarters of an hour, each with the weeks that were seen, mean and peak. A mean counts the last weeks
 most; a peak rises at once and comes down with the weeks. Application masters are among the guaranteed containers.
@@ -23,16 +23,16 @@ AHEAD: Final = 17
 MAX_NODES: Final = 20_000
 """Nodes whose weeks are remembered, 13 KB each; of more, those that were counted longest ago are forgotten."""
 MEMORY_WEEKS: Final = 8
-"""A mean follows as one of so many weeks would, however many were seen."""
+"""A mean moves like one over this number of weeks, even if more were seen."""
 MINUTES: Final = 60
 SEEN_S: Final = 300.0
-"""A slot of which less was seen is not counted."""
+"""A slot is counted only if at least this much of it was seen."""
 _GAP_S: Final = 60.0
 _COLUMNS: Final = 5
 
 
 class LocalTime(Protocol):
-    """A local time, as `time.localtime` tells it."""
+    """A local time, as `time.localtime` returns it."""
 
     @property
     def tm_wday(self) -> int: ...  # noqa: D102
@@ -93,12 +93,12 @@ def _follow(known: tuple[float, float], seen: tuple[float, float], part: float) 
 
 def weeks_of(rows: Iterable[UseRecord]) -> dict[str, Week]:
     """Return the weeks by node of stored rows; a row out of range is left out."""
-    found: dict[str, Week] = {}
+    weeks: dict[str, Week] = {}
     for row in rows:
         if 0 <= row.slot < SLOTS and row.count > 0:
-            week = found.setdefault(row.node_id, Week())
+            week = weeks.setdefault(row.node_id, Week())
             week.put(row.slot, row.count, (row.mean_mb, row.peak_mb), (row.mean_vcores, row.peak_vcores))
-    return found
+    return weeks
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class _Running:
     sum_vcores: float = 0.0
     peak: Resources = field(default_factory=Resources)
     minutes: deque[tuple[int, Resources]] = field(default_factory=lambda: deque(maxlen=MINUTES))
-    """(minute since 1970, the most in it), the running one first."""
+    """(minute since 1970, its peak), the running one first."""
     shown: tuple[Usual, ...] | None = None
 
 
@@ -145,7 +145,7 @@ class UsageHistory:
         self._now.pop(node_id, None)
 
     def observe(self, node_id: str, used_g: Resources, now_s: float) -> None:
-        """Learn what guaranteed containers use of a node from now on."""
+        """Learn the use of a node by guaranteed containers from now on."""
         running = self._now.get(node_id)
         if running is None:
             slot, ends_s = self._slot(now_s)
@@ -160,7 +160,7 @@ class UsageHistory:
         self._minute(running, used_g, int(now_s // 60))
 
     def recent(self, node_id: str) -> tuple[Resources, ...]:
-        """Return the most of each of the last minutes in which something was seen, the latest first."""
+        """Return the peak of each of the last minutes with any report, the latest first."""
         running = self._now.get(node_id)
         return tuple(use for _, use in running.minutes) if running is not None else ()
 

@@ -124,7 +124,7 @@ class YarnInventory:
             node.bare = replace(node.bare, usable=node.view.usable)
 
     def away(self, node_id: str, now_s: float) -> Away | None:
-        """Return why a node starts nothing now; None while it may, or nothing is known."""
+        """Return why a node starts nothing now; None if it may start containers, or is not known."""
         node = self._state.nodes.get(node_id)
         return node.away(now_s, self._state.limits.report_fresh_s) if node is not None else None
 
@@ -168,7 +168,7 @@ class YarnInventory:
         )
 
     def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note what the queueable containers of an attempt use, waiting and wanted ones included."""
+        """Note the use of an attempt's queueable containers, waiting and wanted ones included."""
         app = self.apps.get(app_of_attempt(attempt_id))
         if app is not None:
             self._usage.charge(attempt_id, app.queue, app.user, used_q)
