@@ -27,13 +27,13 @@ _MB: Final = 2**20
 
 
 class SidecarSettings(BaseModel):
-    """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR."""
+    """Settings of an admin; each has a default or comes from HADOOP_CONF_DIR."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     intercept: Literal["bind_host", "nftables"] = "bind_host"
-    """How starts come here: the NodeManager is on loopback and the sidecar has its address; or the NodeManager keeps
-    it, and a rule of nftables sends here what is meant for it."""
+    """How starts reach the sidecar. bind_host: the NodeManager is on loopback and the sidecar has its address;
+    nftables: the NodeManager keeps its address, and a rule redirects its connections to the sidecar."""
     listen: AddressText | None = None
     """Where application masters connect; default: yarn.nodemanager.address; with nftables where the rule redirects to,
     default 0.0.0.0:8392."""
@@ -44,7 +44,7 @@ class SidecarSettings(BaseModel):
     web_upstream: AddressText | None = None
     """Where its web server listens; default: yarn.nodemanager.bind-host with the same port."""
     node_id: str | None = None
-    """YARN's name of this node, host:port; default: what the NodeManager says, before that yarn.nodemanager.address."""
+    """YARN's name of this node, host:port; default: as the NodeManager reports, until then yarn.nodemanager.address."""
     rest_listen: AddressText | None = None
     """REST and metrics of the sidecar; default: port 8391 of the host of `listen`."""
     rest_url: str | None = None
@@ -56,8 +56,8 @@ class SidecarSettings(BaseModel):
     8390 of each ResourceManager's host."""
 
     state_dir: Path | None = None
-    """Where the journal is kept, by which a restarted sidecar knows what ran and waited; default:
-    /var/lib/quicksilver where that is there and writable, else none is kept."""
+    """Directory of the journal, from which a restarted sidecar recovers its containers; default:
+    /var/lib/quicksilver if it exists and is writable, else there is no journal."""
 
     memory_mb: int | None = Field(None, ge=1)
     """Memory that containers may use; default: yarn.nodemanager.resource.memory-mb."""
@@ -71,26 +71,26 @@ class SidecarSettings(BaseModel):
     reserve_mb: int = Field(512, ge=0)
     """Physical memory that stays free when a queueable container starts."""
     settle_s: float = Field(2.0, ge=0)
-    """So long a started container counts as not yet seen in the measured physical memory."""
+    """Time after its start during which a container's memory is taken as missing from the measured use."""
 
     announce_wait_s: float = Field(1.0, ge=0, le=30)
     """How long an opportunistic start waits for the proxy's announcement before it passes as Hadoop's own."""
     announce_keep_s: float = Field(900.0, gt=0)
     """How long an announcement waits for its start."""
     announced_max: int = Field(10_000, ge=1)
-    """Announcements that are remembered."""
+    """Limit of stored announcements."""
     expiry_margin_s: float = Field(30.0, ge=0)
-    """How long before its container token expires a held start is given up."""
+    """Time before the expiry of its container token at which a held start is given up."""
     queue_max_length: int = Field(1000, ge=1)
-    """Starts that may wait."""
+    """Limit of waiting starts."""
     queue_max_mb: int = Field(256, ge=1)
-    """Sum of their launch requests."""
+    """Limit of the summed size of their launch requests."""
     kill_wait_s: float = Field(10.0, gt=0, le=120)
-    """How long a guaranteed start waits for killed containers to be gone, before it is passed on all the same."""
+    """How long a guaranteed start waits for the end of killed containers before it is forwarded regardless."""
     kill_poll_s: float = Field(0.02, gt=0, le=5)
     """How often the NodeManager is asked whether a killed container is gone."""
     kill_localizing_wait_s: float = Field(60.0, ge=0, le=600)
-    """How long the stop of a container waits for the end of its localization, which must not be interrupted."""
+    """How long a container's stop waits for the end of its localization, which must not be interrupted."""
 
     resizer: Literal["auto", "cgroup1", "cgroup2", "docker", "signals", "none"] = "auto"
     """What makes running containers smaller; auto: the first that works of cgroup2, cgroup1, signals."""
@@ -101,7 +101,7 @@ class SidecarSettings(BaseModel):
     measure_s: float = Field(1.0, gt=0, le=10)
     """How often the CPU that running containers were given is read."""
     am_vcores: float | None = Field(None, ge=0)
-    """What an application master counts where containers share the CPU; default: what it asked for."""
+    """Vcores that an application master counts for where containers share the CPU; default: as it asked."""
     guard_last_resort_mb: int | None = Field(None, ge=0)
     """Less free physical memory kills a queueable container; default: a quarter of reserve_mb or more, by size."""
     guard_squeeze_stall_ratio: float = Field(0.1, gt=0, le=1)
@@ -134,10 +134,10 @@ class SidecarSettings(BaseModel):
     targets_keep_s: float = Field(10.0, gt=0)
     """How long the proxy's limits (shedding, policing) hold when nothing is heard of it; none hold after that."""
     events_max: int = Field(20_000, ge=100)
-    """Events kept for a proxy that does not answer; more are dropped, oldest first, and counted."""
+    """Events stored for a proxy that does not answer; beyond that the oldest are dropped and counted."""
 
     ping_s: float = Field(10.0, gt=0)
-    """How often a kept session shows that it is alive."""
+    """How often a session without its client is pinged."""
     max_connections: int = Field(1000, ge=1)
     """Connections of application masters at once; more are closed at once with a log line."""
     web_connections: int = Field(200, ge=1)
@@ -215,7 +215,7 @@ class SidecarSettings(BaseModel):
         return Keytab.of(self.kerberos_principal, self.kerberos_keytab, "sidecar")
 
     def place(self, conf: HadoopConf, scheme: str = "http") -> Place:
-        """Return where this sidecar stands, with what is not set taken from Hadoop's configuration.
+        """Return the identity of this sidecar; missing settings come from Hadoop's configuration.
 
         scheme: of REST, http or https.
 
@@ -279,7 +279,7 @@ class SidecarSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where one sidecar stands: addresses, the node's name and size, the NodeManager's local directories."""
+    """Identity of one sidecar: addresses, the node's name and size, the NodeManager's local directories."""
 
     listen: Address
     upstream: Address
@@ -301,7 +301,7 @@ class Place:
 
     @property
     def proxies(self) -> tuple[str, ...]:
-        """Whom the sidecar reports to."""
+        """URLs of the proxies that get the reports."""
         return self.proxy_urls or (self.proxy_url,)
 
     @property

@@ -1,4 +1,4 @@
-"""What the sidecar measures, in a registry of its own; every name begins with `quicksilver_sidecar_`."""
+"""Metrics of the sidecar, in a registry of its own; every name begins with `quicksilver_sidecar_`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SidecarMetrics:
         self._surroundings()
 
     def exposition(self) -> bytes:
-        """Return the text that `/metrics` answers, of type CONTENT_TYPE."""
+        """Return the text of `/metrics`, of type CONTENT_TYPE."""
         return generate_latest(self.registry)
 
     def set_use(self, capacity: Resources, guaranteed: Resources, queueable: Resources) -> None:
@@ -45,7 +45,7 @@ class SidecarMetrics:
                 self.stall_ratio.labels(what).set(ratio)
 
     def set_targets(self, targets: Targets | None) -> None:
-        """Set the gauges of what the proxy wants of this node."""
+        """Set the gauges of the proxy's targets for this node."""
         gauges = (("max_wait_s", self.max_wait_s), ("max_queue", self.max_queue), ("limit_q_mb", self.limit_q_mb))
         for name, gauge in gauges:
             limit = getattr(targets, name, None)

@@ -103,7 +103,7 @@ class Acceptor:
             gates.metrics.connections_refused.labels("upstream").inc()
             self._nm_refused(error)
         finally:
-            if not gates.stopping:  # at the end the next process takes what is kept
+            if not gates.stopping:  # when this process ends, the next one takes over stored sockets
                 forget(name)
         self._give_up(connection)
 

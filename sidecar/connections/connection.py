@@ -1,4 +1,4 @@
-"""The two sockets of a gate: bytes in as events, commands out as bytes, and reading no faster than the peer takes."""
+"""The two sockets of a gate: bytes become events, commands become bytes; no side is read faster than its peer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Connection:
         return not self.gate.client_open and self.usable
 
     def limit_client(self) -> None:
-        """Read the client only while what is stored of its undecided calls is within the limit."""
+        """Read the client only while the stored bytes of its undecided calls are within the limit."""
         if self.gate.kept_bytes > _KEPT_BYTES_MAX:
             self.client.hold(_UNDECIDED)
         else:
@@ -94,7 +94,7 @@ class ClientSide(PairedSocket):
             connection.limit_client()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: D102
-        self.resume_writing()  # nobody takes what the NodeManager sends, but its end has to be read
+        self.resume_writing()  # nothing takes the NodeManager's bytes any more, but its end has to be read
         self._connection.put(self._connection, ClientClosed())
 
 
@@ -116,7 +116,7 @@ class UpstreamSide(PairedSocket):
 
 
 def connector(upstream: Address) -> Callable[[Connection], Awaitable[None]]:
-    """Return what connects a connection's other side to the NodeManager; it raises OSError."""
+    """Return the function that connects a connection's other side to the NodeManager; it raises OSError."""
 
     async def connect(connection: Connection) -> None:
         await asyncio.get_running_loop().create_connection(lambda: connection.upstream, *upstream)

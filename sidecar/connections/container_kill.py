@@ -1,8 +1,9 @@
-"""Stopping a container on its attempt's session, and waiting until the NodeManager says that it is gone.
+"""Stops a container on its attempt's session, and waits until the NodeManager reports that it is gone.
 
-One that is being localized is stopped only when it runs: a NodeManager (3.4) interrupts the localizer of what it kills,
-and if that stood in a call, it dies with the lock of what it was downloading; every other container of the application
-on that node waits for this lock for ever (ResourceLocalizationService.LocalizerRunner.run).
+A container that is being localized is stopped only when it runs: a NodeManager (3.4) interrupts the localizer of a
+container that it kills, and if the localizer is in a call, it dies with the lock of the resource that it was
+downloading; every other container of the application on that node waits for this lock for ever
+(ResourceLocalizationService.LocalizerRunner.run).
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ async def stop_and_see_gone(
     localizing_s: float,
     localized: Callable[[], bool] = lambda: False,
 ) -> tuple[bool, str]:
-    """Return whether the container is gone within `wait_s`, and else why not. It is asked for every `poll_s`.
+    """Return whether the container is gone within `wait_s`, and else why not. It is polled every `poll_s`.
 
     localizing_s: how long the end of its localization is waited for before; then it is stopped all the same.
     localized: returns whether that end is known, as the status says SCHEDULED also of a container that is queued.
@@ -92,7 +93,7 @@ async def _stop(container_id: str, call: Call) -> tuple[bool, str]:
 
 
 async def _is_gone(container_id: str, call: Call) -> tuple[bool | None, str]:
-    """Return True when it is gone, False when nobody can say, None while it is there."""
+    """Return True when it is gone, False when that cannot be known, None while it is there."""
     request = GetContainerStatusesRequestProto(container_id=[container_proto(container_id)])
     answer = await call("getContainerStatuses", request.SerializeToString())
     if not isinstance(answer, Response):

@@ -16,13 +16,13 @@ NodeEvent = Event | Restored
 class EventQueue:
     """Passes each event to the node machine or to a gate; no machine ever runs within another's turn.
 
-    Events wait until `start` names who handles them.
+    Events wait until `start` sets their handlers.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[NodeEvent | tuple[Connection, GateEvent]] = deque()
         self._busy = True
-        """Whether an event that is put has to wait: another one is handled, or nobody handles events yet."""
+        """Whether a new event has to wait: another one is being handled, or there are no handlers yet."""
 
     def start(
         self,

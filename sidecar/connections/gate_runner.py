@@ -25,7 +25,7 @@ _MB: Final = 2**20
 
 
 class GateRunner:
-    """Passes events to gates and executes what follows. `connect(connection)` opens its side to the NodeManager."""
+    """Passes events to gates and executes their commands. `connect(connection)` opens its side to the NodeManager."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class GateRunner:
         if isinstance(event, UpstreamClosed):
             self._end_session(connection)
         if not self.stopping:
-            self.handshakes.over(connection)  # at the end the next process takes what is not over
+            self.handshakes.over(connection)  # when this process ends, the next one takes over unfinished handshakes
         if not connection.gate.client_open:
             self._close_unneeded(connection)
 
     def settle(self, container_id: str) -> None:
-        """Tell all gates that a container is settled."""
+        """Inform all gates that a container is settled."""
         for connection in self.connections:
             self.queue.put_gate(connection, Going(container_id))
 
@@ -99,7 +99,7 @@ class GateRunner:
             connection.close()
 
     def _close_unneeded(self, connection: Connection) -> None:
-        """Close the NodeManager's side of a connection without a client that nobody needs; forget closed ones."""
+        """Close the NodeManager's side of an unneeded connection without a client; forget closed connections."""
         gate = connection.gate
         connection.cancel_handshake_timer()
         if gate.upstream_open and not gate.busy and not self._is_needed(connection):

@@ -82,7 +82,7 @@ def taken() -> list[tuple[str, socket.socket, socket.socket]]:
 
 
 class _TimedForwarder(Forwarder):
-    """Forwards, and postpones the end that silence brings."""
+    """Forwards bytes, and restarts the timeout for silence."""
 
     def __init__(self, ended: asyncio.Future[None], silence: asyncio.Timeout) -> None:
         super().__init__(ended)
@@ -95,7 +95,7 @@ class _TimedForwarder(Forwarder):
 
 
 async def pass_on(name: str, client: socket.socket, upstream: socket.socket) -> None:
-    """Relay a connection that was taken over until both sides end it, or both are silent."""
+    """Relay a connection that was taken over until both sides close it, or both are silent."""
     loop = asyncio.get_running_loop()
     ended = loop.create_future()
     try:

@@ -1,8 +1,8 @@
-"""The second way of interception: a rule of nftables sends what is meant for the NodeManager to the sidecar.
+"""The second way of interception: a rule of nftables redirects the NodeManager's connections to the sidecar.
 
 The NodeManager binds to all addresses and keeps its port. The rule is in a table of the sidecar's own and matches a set
-with the node's address, which expires unless it is refreshed: when the sidecar is killed and does not come back, what
-is meant for the NodeManager goes straight to it after that time. Connections that are established stay where they are.
+with the node's address, which expires unless it is refreshed: if the sidecar is killed and does not return, new
+connections go straight to the NodeManager after that time. Established connections stay where they are.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Redirect:
         )
 
     def refreshing(self, address: str) -> str:
-        """Return what lets the rule hold for another while."""
+        """Return the input of nft that renews the rule."""
         live = f"inet {self.table} live"
         return f"flush set {live}\nadd element {live} {{ {address} . {self._public.port} }}\n"
 
@@ -69,7 +69,7 @@ class Redirect:
             await asyncio.to_thread(self.refresh)
 
     def refresh(self) -> None:
-        """Let the rule hold for another while; a failure is logged once, until it works again."""
+        """Renew the rule; a failure is logged once, until it works again."""
         try:
             address = self._address()
             try:
@@ -104,7 +104,7 @@ class Redirect:
 
 
 def run_nft(script: str) -> None:
-    """Have nft carry out a script, all of it or nothing. Raises RedirectError."""
+    """Execute a script with nft, all of it or nothing. Raises RedirectError."""
     place = "sidecar.intercept"
     program = shutil.which("nft", path="/usr/sbin:/sbin:/usr/local/sbin:/usr/bin:/bin")
     if program is None:

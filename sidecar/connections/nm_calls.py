@@ -1,4 +1,4 @@
-"""Calls of our own on the attempts' sessions: late starts, and what stops a container."""
+"""Our own calls on the attempts' sessions: late starts, and the calls that stop a container."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sidecar.node.events import Answered, Launch
 
 
 class NmCalls:
-    """Finds a session for each call, and remembers what its answer is for."""
+    """Finds a session for each call, and matches the answers."""
 
     def __init__(self, sessions: Sessions, put: Callable[[Connection, GateEvent], None]) -> None:
         self._sessions, self._put = sessions, put

@@ -1,4 +1,4 @@
-"""Keeps a silent connection to the NodeManager: its death is noticed at once, and so is its return."""
+"""Keeps a silent connection to the NodeManager, to notice its end and its return at once."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
 _AGAIN_S: Final = 0.25
-"""Between two tries to connect; also after a connection that the NodeManager closed while it goes on."""
+"""Delay between two tries to connect, also after a connection that a running NodeManager closed."""
 
 
 class NmLiveness:
     """`changed(why)` is called when the NodeManager stops answering, with the reason, and with "" when it answers.
 
     Nothing is ever sent: Hadoop's server reads a connection's header when it comes, and closes idle connections only
-    beyond `ipc.client.idlethreshold` (Server.ConnectionManager.closeIdle); a closed one is opened anew.
+    beyond `ipc.client.idlethreshold` (Server.ConnectionManager.closeIdle); a closed one is opened again.
     """
 
     def __init__(self, upstream: Address, connect_timeout_s: float, changed: Callable[[str], None]) -> None:
@@ -54,7 +54,7 @@ class NmLiveness:
 
 
 async def _until_closed(reader: asyncio.StreamReader) -> None:
-    """Return when the connection ends, whether in order or not."""
+    """Wait until the connection ends, cleanly or not."""
     try:
         while await reader.read(1024):
             pass

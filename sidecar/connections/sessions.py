@@ -12,11 +12,11 @@ class Sessions:
         self._of: dict[str, list[Connection]] = {}
 
     def add(self, attempt_id: str, connection: Connection) -> None:
-        """Enter a connection that the NodeManager let in."""
+        """Add a connection whose login the NodeManager accepted."""
         self._of.setdefault(attempt_id, []).append(connection)
 
     def remove(self, connection: Connection) -> bool:
-        """Take a connection out; return whether it was its attempt's last."""
+        """Remove a connection; return whether it was its attempt's last."""
         connections = self._of.get(connection.gate.attempt_id, [])
         if connection not in connections:
             return False

@@ -1,1 +1,1 @@
-"""Which containers have the cores of a node: least attained service."""
+"""Divides the cores of a node among its containers by least attained service."""

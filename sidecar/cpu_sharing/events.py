@@ -1,4 +1,4 @@
-"""What the machine of least attained service is told, and what it tells the shell to do. Times are Unix seconds."""
+"""Events of the machine of least attained service, and commands that it returns. Times are Unix seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from policies.model import Way
 
 
 class Story(NamedTuple):
-    """What a container has been through, as far as another sidecar process has to know; times in seconds."""
+    """History of a container, as far as the next sidecar process needs it; times in seconds."""
 
     attained_s: float = 0.0
     times_shrunk: int = 0
@@ -18,7 +18,7 @@ class Story(NamedTuple):
 
 
 NEW: Final = Story()
-"""Of a container that starts now."""
+"""Return the history of a container that starts now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class LasRules:
     min_cores: float = 0.05
     """What a shrunk container keeps."""
     ready_wait_s: float = 30.0
-    """A container that the resizer has not in hand by then counts as running at its full size."""
+    """A container that is not attached by then counts as running at its full size."""
     retry_s: float = 1.0
-    """A refused resize is tried again after this, then after twice as long and so on, up to a minute."""
+    """Delay before the retry of a refused resize; it doubles up to a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,12 @@ class Joined:
     whole: bool = False
     """It cannot run with a part of its cores: its resizer knows only all or nothing."""
     story: Story = NEW
-    """What it has been through in an earlier sidecar process."""
+    """Its history in an earlier sidecar process."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The resizer has the container in hand: it runs, and can be resized from now on."""
+    """The resizer has attached the container: it runs, and can be resized from now on."""
 
     container_id: str
     now_s: float
@@ -81,7 +81,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """CPU seconds that containers have been given since they were attached, by accounting; only grows."""
+    """Accounted CPU seconds of containers since they were attached; they only grow."""
 
     cpu_s: Mapping[str, float]
     now_s: float
@@ -125,7 +125,7 @@ LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled 
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """Bound a container to `cores`; tell `Resized`."""
+    """Bound a container to `cores`; `Resized` follows."""
 
     container_id: str
     cores: float
@@ -136,7 +136,7 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class Freeze:
-    """Stop a container where it is; tell `Resized`."""
+    """Freeze a container; `Resized` follows."""
 
     container_id: str
     by: str
@@ -145,7 +145,7 @@ class Freeze:
 
 @dataclass(frozen=True, slots=True)
 class Restore:
-    """Give a container its full limits back; tell `Resized`."""
+    """Give a container its full limits back; `Resized` follows."""
 
     container_id: str
     why: str

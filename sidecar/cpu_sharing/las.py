@@ -1,9 +1,9 @@
 """Least attained service on a node: containers are resized, not killed (Kairos thesis §4.3.2, Algorithm 2).
 
-A plan is made anew at each event; the commands are how it differs from what was carried out or is in flight. As in the
+Each event makes a new plan; the commands are its difference to the resizes that are done or in flight. As in the
 thesis, a newcomer runs at once and the container that attained most gives way; a free core goes to the idle one that
-attained least; and who has run for a quantum gives way to an idle one that attained no more. Beyond it containers may
-have any size, and containers that are never resized take their cores first.
+attained least; and a container that has run for a quantum gives way to an idle one that attained no more. Beyond the
+thesis, containers may have any size, and containers that are never resized take their cores first.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ class Las:
     # Questions
 
     def deadline_s(self) -> float | None:
-        """Return when the machine wants a `Turn`; None when time alone changes nothing."""
+        """Return the time of the next `Turn`; None when time alone changes nothing."""
         times = (at_s for share in self.shares.values() for at_s in self._times(share) if at_s > self._now_s)
         return min(times, default=None)
 
     def spread_s(self) -> float:
-        """Return the standard deviation of what the resizable containers have attained (Algorithm 2, line 48)."""
+        """Return the standard deviation of the resizable containers' attained service (Algorithm 2, line 48)."""
         attained = [share.attained_s for share in self._in_hand()]
         return pstdev(attained) if len(attained) > 1 else 0.0
 
     def shrunk(self) -> set[str]:
-        """Return who stands still but for a sliver."""
+        """Return the containers that are shrunk or frozen."""
         return {share.id for share in self._in_hand() if not share.running}
 
     # Events
 
     def handle(self, event: LasEvent) -> list[LasCommand]:
-        """Handle what happened; return what to do, in order."""
+        """Handle an event; return the commands to execute, in order."""
         self._advance(event.now_s)
         arriving, by = False, ""
         match event:
@@ -157,7 +157,7 @@ class Las:
         return [share for share in self.shares.values() if share.ready and share.resizable]
 
     def _replan(self, arriving: bool, by: str) -> Iterator[Share]:
-        """Make the plan; return whose retry is due."""
+        """Make the plan; yield the containers whose retry is due."""
         taken = sum(share.vcores for share in self.shares.values() if share.untouchable)
         need = Need(max(0.0, self.rules.cores - taken), self.rules, self._now_s, arriving, self._places)
         shares = self._in_hand()
@@ -178,7 +178,7 @@ class Las:
         return share.amount(grant) > share.amount(share.granted) or (share.fresh and grant.runs)
 
     def _retries(self, shares: Iterable[Share], need: Need) -> Iterator[Share]:
-        """One that stands still takes its turn again; one that runs is resized if a plan without its refusal says so.
+        """Yield due retries: a shrunk container gets its turn again; a running one if the plan would resize it.
 
         Until that succeeds the others are planned around it, so that a refusal costs no other container anything.
         """
@@ -196,7 +196,7 @@ class Las:
                 yield share
 
     def _why(self, share: Share, result: Plan, by: str, started: list[str]) -> tuple[str, str]:
-        """Return who caused a container's grant, and why, in words."""
+        """Return the container that caused a grant, and the reason as text."""
         grant = result.grants[share.id]
         others = [cid for cid in (by, *started) if cid and cid != share.id]
         cause = others[0] if others else ""
@@ -239,7 +239,7 @@ class Las:
         return [_command(share, grant) for share, grant in sorted(changed, key=_takes_away_first)]
 
     def _times(self, share: Share) -> Iterator[float]:
-        """Return when something may change for a container by time alone."""
+        """Return the times at which a container's grant may change by time alone."""
         if share.pinned and share.stuck and share.flight is None and share.applied != FULL:
             yield share.retry_at_s
         if not share.resizable or share.overdue:

@@ -1,4 +1,4 @@
-"""Who runs on a node's cores: least attained service first (Kairos thesis, Algorithm 2), for containers of any size."""
+"""Divides a node's cores by least attained service (Kairos thesis, Algorithm 2), for containers of any size."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Key = tuple[int, float, int, str]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What there is to hand out, and at what moment."""
+    """The cores to hand out, and the time."""
 
     room: float
-    """Cores that those which are never resized leave."""
+    """Cores that are left by containers that are never resized."""
     rules: LasRules
     now_s: float
     arriving: bool = False
@@ -33,24 +33,24 @@ class Need:
 
 @dataclass(slots=True)
 class Plan:
-    """Grants by container id, those that run in their order; `capped`: who would run if more were allowed to."""
+    """Grants by container id, running ones in order; `capped`: containers that would run without the limit."""
 
     grants: dict[str, Grant] = field(default_factory=dict)
     capped: set[str] = field(default_factory=set)
 
 
 def least_part(rules: LasRules) -> float:
-    """Return the smallest part of its cores that a container is given, if there is any choice."""
+    """Return the smallest number of cores that a container should be granted."""
     return max(2 * rules.min_cores, LEAST_PART)
 
 
 def idle_grant(share: Share, rules: LasRules) -> Grant:
-    """Return what a container keeps while it stands still."""
+    """Return the grant of a container that is shrunk or frozen."""
     return Grant(0.0 if share.way is Way.FREEZE else rules.min_cores, False)
 
 
 def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
-    """Return a container's places in the order, and how many cores in all it may have had by then."""
+    """Yield a container's places in the order, and the total of cores that it may have by each."""
     rules, now_s = need.rules, need.now_s
     runs = share.granted.runs and not share.fresh
     held = share.amount(share.granted)
@@ -71,7 +71,7 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
 
 
 class _Handout:
-    """Cores going out one container after another."""
+    """Hands out cores to one container after another."""
 
     def __init__(self, need: Need, left: float, places: float, running: bool) -> None:
         self._least, self._min = least_part(need.rules), need.rules.min_cores
@@ -81,9 +81,9 @@ class _Handout:
         self.capped: set[str] = set()
 
     def offer(self, share: Share, up_to: float, *, starving: bool) -> None:
-        """Give a container its due of what is left, in sum no more than `up_to`.
+        """Give a container its part of the cores that are left, in sum no more than `up_to`.
 
-        What does not suffice for a starving one is kept for it, else smaller ones might take it for ever.
+        Cores that do not suffice for a starving one are reserved for it, else smaller ones might take them for ever.
         """
         had = self.given.get(share.id, 0.0)
         amount = self._amount(share, had, up_to - had)
@@ -113,12 +113,12 @@ class _Handout:
 
 
 def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) -> Plan:
-    """Hand out the room.
+    """Hand out the cores.
 
     shares: resizable containers that are in hand; pinned: ids of those of them that stay as they were carried out. In
-    this order: who starved and is protected keeps what it has, then grows; who starves, the longest first; newcomers,
-    the oldest first; who is within its quantum keeps what it has; and the rest by attained service, who stands still
-    before who runs. Ties go by id.
+    this order: protected containers keep what they have, then grow; starving ones, the longest first; newcomers, the
+    oldest first; containers within their quantum keep what they have; and the rest by attained service, idle ones
+    before running ones. Ties are broken by id.
     """
     held = [share for share in shares if share.id in pinned and share.applied.runs]
     left = max(0.0, need.room - sum(share.amount(share.applied) for share in held))

@@ -1,4 +1,4 @@
-"""A container's share of its node's cores: what it is granted, what the resizer carried out, what it has attained."""
+"""A container's share of its node's cores: its grant, its limits as set by the resizer, its attained service."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from policies.model import Way
 from sidecar.cpu_sharing.events import LasRules, Story
 
 EPS = 1e-9
-"""Cores and seconds that are nothing."""
+"""Differences of cores and seconds below this count as zero."""
 MAX_RETRY_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a container may use. `runs` False: it stands still but for a sliver."""
+    """Cores that a container may use. `runs` False: it is shrunk or frozen."""
 
     cores: float | None
     """None: its full limits; 0: frozen."""
@@ -40,26 +40,26 @@ class Share:
     ready: bool = False
     ready_s: float = 0.0
     overdue: bool = False
-    """The resizer does not have it in hand in time: it counts in full, like one that is never resized."""
+    """It was not attached in time: it counts in full, like one that is never resized."""
     fresh: bool = True
-    """It never had a turn."""
+    """It has not had a turn yet."""
     granted: Grant = FULL
     applied: Grant = FULL
-    """What was carried out last."""
+    """The grant that was set last."""
     flight: Grant | None = None
-    """What is being carried out."""
+    """The grant that is being set."""
     attained_s: float = 0.0
-    """CPU seconds: by accounting, else wall time while it ran, times its cores."""
+    """CPU seconds: accounted, else wall time while it ran, times its cores."""
     earlier_s: float = 0.0
-    """What it had attained before this sidecar process."""
+    """Attained service before this sidecar process."""
     accounted_s: float | None = None
-    """What accounting said last."""
+    """The last accounted figure."""
     began_s: float = 0.0
     """When its quantum began, while it runs."""
     idle_since_s: float = 0.0
     """Since when it stands still, while it does."""
     protected_until_s: float = 0.0
-    """It starved, and until then it does not give way."""
+    """It starved, and does not give way before this time."""
     times_shrunk: int = 0
     shrunk_s: float | None = None
     """When it was shrunk last; None when it never was."""
@@ -76,7 +76,7 @@ class Share:
     why: str = ""
     """Why it is granted what it is."""
     stuck: str = ""
-    """Why the resizer refused; until the next try it stays as it is."""
+    """Why the resizer refused; the container stays as it is until the next try."""
     tries: int = 0
     retry_at_s: float = 0.0
     pinned: bool = False
@@ -99,7 +99,7 @@ class Share:
 
     @property
     def cores(self) -> float | None:
-        """What it is granted; None: its full limits."""
+        """Granted cores; None: its full limits."""
         return self.granted.cores
 
     def amount(self, grant: Grant) -> float:
@@ -109,7 +109,7 @@ class Share:
         return self.vcores if grant.cores is None else grant.cores
 
     def story(self) -> Story:
-        """Return what it has been through."""
+        """Return its history."""
         return Story(round(self.attained_s, 3), self.times_shrunk, round(self.saved_s, 3))
 
     def go_on(self, story: Story) -> None:
@@ -118,7 +118,7 @@ class Share:
         self.times_shrunk, self.saved_s = story.times_shrunk, story.saved_s
 
     def pin(self) -> None:
-        """Be no longer one that gives way."""
+        """Make it a container that never gives way."""
         self.pinned, self.way, self.overdue = True, Way.NONE, False
         self.granted, self.by, self.why, self.stuck, self.tries = FULL, "", "it is guaranteed now", "", 0
 
@@ -142,7 +142,7 @@ class Share:
         return still and (now_s >= self.starves_at_s(rules) or now_s < self.protected_until_s)
 
     def take(self, grant: Grant, rules: LasRules, now_s: float) -> None:
-        """Be granted something by a plan; starts quanta, protection and the wait of a starving one."""
+        """Apply the grant of a plan; it starts quanta, protection and the wait of a starving one."""
         ran = self.granted.runs and not self.fresh
         if grant.runs and not ran:
             if self.starving(rules, now_s):
@@ -156,12 +156,12 @@ class Share:
         self.granted = grant
 
     def serve(self, seconds: float) -> None:
-        """Count wall time where nobody measures."""
+        """Count wall time where nothing is measured."""
         if self.accounted_s is None and self.ready:
             self.attained_s += seconds * self.amount(self.applied)
 
     def account(self, cpu_s: float) -> None:
-        """Handle a figure of accounting; one that fell (a new group) is where counting goes on."""
+        """Handle an accounted figure; counting continues from one that fell (a new group)."""
         if self.accounted_s is None:
             self.attained_s = self.earlier_s + cpu_s
         else:
@@ -169,7 +169,7 @@ class Share:
         self.accounted_s = cpu_s
 
     def done(self, now_s: float) -> None:
-        """The resizer carried out what is in flight."""
+        """Note that the resizer set the grant in flight."""
         grant, self.flight = self.flight or self.applied, None
         if self.applied.runs and not grant.runs:
             self.times_shrunk += 1
@@ -183,7 +183,7 @@ class Share:
                 self.idle_since_s = self.since_s = now_s
 
     def refuse(self, refused: str, rules: LasRules, now_s: float) -> None:
-        """The resizer refused what is in flight: the container keeps what it has until the next try."""
+        """Note that the resizer refused the grant in flight: the container keeps the old one until the next try."""
         self.flight = None
         if not self.stuck and self.granted == self.applied:
             return  # by now it is to have what it has

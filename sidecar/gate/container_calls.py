@@ -1,4 +1,4 @@
-"""What a client's calls about containers come to: starts decided one by one, waiting containers answered for.
+"""Handles a client's calls about containers: decides each start, and answers for waiting containers.
 
 A call that concerns no held start passes as the bytes that came; its answer too.
 """
@@ -56,12 +56,12 @@ from sidecar.node.events import Outcome
 
 Answer = Response | Failure | None
 _TRIES: Final = 15
-"""Of a start that comes before the NodeManager has registered, a second apart."""
+"""Tries of a start that arrives before the NodeManager has registered, a second apart."""
 _PASS_FREELY = frozenset(("startContainers", "stopContainers", "getContainerStatuses"))
 
 
 class Held(Protocol):
-    """What a gate wants to know of the node machine: which starts are held."""
+    """The node machine as a gate sees it: the held starts."""
 
     def held_state(self, container_id: str) -> ContainerState | None:
         """Return WAITING or STARTING for a held start, else None."""
@@ -70,12 +70,12 @@ class Held(Protocol):
         """Yield id and size of the attempt's held starts."""
 
     def was_answered(self, container_id: str) -> bool:
-        """Return whether a start was answered, or may have been, before: that it runs already is no failure then."""
+        """Return whether a start was, or may have been, answered before: then "already running" is no failure."""
 
 
 @dataclass(slots=True)
 class ServicesMeta:
-    """The aux services' data (the shuffle port), which this NodeManager gives with each answer; None: not known."""
+    """The aux services' data (the shuffle port), which this NodeManager adds to each answer; None: not known."""
 
     data: tuple[StringBytesMapProto, ...] | None = None
 
@@ -120,11 +120,11 @@ class Wire(Protocol):
         """Send a client's call as it came; `then` gets its answer instead of the client."""
 
     def emit(self, *commands: GateCommand) -> None:
-        """Tell the shell."""
+        """Emit commands."""
 
 
 class Calls:
-    """The calls of one client that are not done yet."""
+    """The unfinished calls of one client."""
 
     def __init__(self, wire: Wire, held: Held, meta: ServicesMeta) -> None:
         self._wire, self._held, self._meta = wire, held, meta
@@ -154,7 +154,7 @@ class Calls:
             else:
                 self._wire.up(call.raw)
         except (DecodeError, EncodeError, ValueError):
-            self._wire.up(call.raw)  # the NodeManager says what is wrong with it
+            self._wire.up(call.raw)  # the NodeManager reports the fault
 
     def _start(self, call: Call) -> None:
         requests = StartContainersRequestProto.FromString(call.body).start_container_request
@@ -167,7 +167,7 @@ class Calls:
         self._wire.emit(*(StartWanted(start) for start in starts))
 
     def decided(self, event: Decided) -> None:
-        """Handle the decision on a start; a client that closed meanwhile never knows what became of it."""
+        """Handle the decision on a start; a client that closed meanwhile gets no answer."""
         cid = event.container_id
         for pending in [p for p in self._starts if cid in p.undecided]:
             pending.undecided.discard(cid)
@@ -181,7 +181,7 @@ class Calls:
             self._wire.emit(StartAnswered(cid, Outcome.REFUSED, "the client closed its connection before"))
 
     def _let_through(self, pending: _Starting, cid: str) -> None:
-        """Send one start up: the call as it came when it has no other, else a call of our own."""
+        """Forward one start: the call as it arrived when it has no other start, else a call of our own."""
         pending.unanswered += 1
         if len(pending.requests) == 1:
             self._wire.relay(pending.call, lambda answer: self._start_answered(pending, cid, answer, whole=True))
@@ -198,7 +198,7 @@ class Calls:
             return
         repeated = bool(text) and outcome is Outcome.STARTED and self._held.was_answered(cid)
         if answer is not None and outcome is Outcome.LOST:
-            outcome = Outcome.REFUSED  # its application master is told so by the NodeManager itself
+            outcome = Outcome.REFUSED  # its application master gets the NodeManager's own answer
         self._wire.emit(StartAnswered(cid, outcome, text))
         pending.unanswered -= 1
         if isinstance(answer, Response):
@@ -216,14 +216,14 @@ class Calls:
                 self._wire.down(answer.raw)
 
     def again(self, cid: str) -> None:
-        """Send a start once more that came before the NodeManager had registered with the ResourceManager."""
+        """Resend a start that arrived before the NodeManager had registered with the ResourceManager."""
         pending = self._early.pop(cid, None)
         if pending is not None:
             pending.unanswered -= 1
             self._let_through(pending, cid)
 
     def _complete(self, pending: _Starting) -> None:
-        """Answer a call of which every start is decided and answered."""
+        """Answer a call once each of its starts is decided and answered."""
         if pending.undecided or pending.unanswered or pending not in self._starts:
             return
         call = pending.call
@@ -308,7 +308,7 @@ class Calls:
         self._wire.own(call.method, body, self._for_client(call, merge))
 
     def _other(self, call: Call, held: dict[str, Resources]) -> None:
-        """Start the held containers that a call names before it goes on; ids are found by their bytes."""
+        """Start the held containers that a call names before the call is sent; ids are found by their bytes."""
         named = {cid for cid in held if container_proto(cid).SerializeToString() in call.body}
         if not named:
             self._wire.up(call.raw)
@@ -317,7 +317,7 @@ class Calls:
         self._wire.emit(*(ForceWanted(cid) for cid in sorted(named)))
 
     def going(self, cid: str) -> None:
-        """Let the calls go on that waited for this container alone."""
+        """Send the calls that waited for this container alone."""
         ready = []
         for parked in self._parked:
             parked.until.discard(cid)
@@ -337,7 +337,7 @@ class Calls:
         return then
 
     def abandon(self) -> None:
-        """The client is gone: nobody wants its undecided starts and its parked calls."""
+        """Handle that the client is gone: drop its undecided starts and its parked calls."""
         for pending in self._starts:
             self._wire.emit(*(StartWithdrawn(cid) for cid in sorted(pending.undecided)))
         for cid in self._early:

@@ -1,4 +1,4 @@
-"""What the gate is told, and what it tells the shell to do."""
+"""Events that a gate handles, and commands that it returns."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from sidecar.node.events import Outcome, Start
 
 @dataclass(frozen=True, slots=True)
 class FromClient:
-    """Bytes of the application master."""
+    """Bytes arrived from the application master."""
 
     data: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class FromUpstream:
-    """Bytes of the NodeManager."""
+    """Bytes arrived from the NodeManager."""
 
     data: bytes = field(repr=False)
 
@@ -34,7 +34,7 @@ class UpstreamClosed:
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """The node machine decided on a start of this connection: hold it, or let it through."""
+    """The node machine decided on a start of this connection: hold it, or forward it."""
 
     container_id: str
     hold: bool
@@ -97,14 +97,14 @@ class CloseUpstream:
 
 @dataclass(frozen=True, slots=True)
 class LoggedIn:
-    """The NodeManager believed the client to be this attempt."""
+    """The NodeManager accepted the client's login as this attempt."""
 
     attempt_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class PassesThrough:
-    """From now on bytes pass unread. `encrypted`: because of the qop; else another protocol is spoken."""
+    """From now on bytes pass unread. `encrypted`: because of the qop; else because of another protocol."""
 
     reason: str
     encrypted: bool
@@ -120,7 +120,7 @@ class Garbage:
 
 @dataclass(frozen=True, slots=True)
 class StartWanted:
-    """A start came; tell `Decided`."""
+    """A start arrived; `Decided` follows."""
 
     start: Start
 
@@ -134,14 +134,14 @@ class StartWithdrawn:
 
 @dataclass(frozen=True, slots=True)
 class StartEarly:
-    """The NodeManager has not registered with the ResourceManager yet; tell `Again` in a second."""
+    """The NodeManager has not registered with the ResourceManager yet; `Again` follows in a second."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class StartAnswered:
-    """The NodeManager answered a start that was let through here (LOST when it never will)."""
+    """The NodeManager answered a start that was forwarded here (LOST when it never will)."""
 
     container_id: str
     outcome: Outcome
@@ -157,14 +157,14 @@ class StopWanted:
 
 @dataclass(frozen=True, slots=True)
 class ForceWanted:
-    """A held start must go to the NodeManager before a call about it can; tell `Going`."""
+    """A held start must be sent to the NodeManager before a call about it; `Going` follows."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class HoldFailed:
-    """A held start could not be answered, the application master knows: it must not start."""
+    """A held start could not be answered, and the application master noticed: it must not start."""
 
     container_id: str
     text: str

@@ -1,8 +1,8 @@
-"""One application master's connection at the node, as a machine: what is read, what is held, what passes as bytes.
+"""One application master's connection at the node, as a machine: it reads calls, holds starts and relays the rest.
 
 The SASL handshake is relayed verbatim to an upstream connection of this gate's own; the attempt that the NMToken names
 is believed once the NodeManager said SUCCESS. After the client closed, the upstream can stay open as the attempt's
-session: calls of our own go out on it under call ids from the top of the range, which no client has reached.
+session: our own calls are sent on it under call ids from the top of the range, which no client has reached.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _TOP_CALL_ID = 0x7FFFFFFF
 
 
 class Gate:
-    """One connection; `handle(event)` is the only way in. `attempt_id` is "" before the NodeManager said who it is."""
+    """One connection; `handle(event)` is the only way in. `attempt_id` is "" until the NodeManager accepts a login."""
 
     def __init__(self, held: Held, meta: ServicesMeta, max_frame_bytes: int = DEFAULT_MAX_FRAME_BYTES) -> None:
         self.attempt_id = ""
@@ -78,7 +78,7 @@ class Gate:
 
     @property
     def busy(self) -> bool:
-        """Whether answers of the NodeManager are outstanding that somebody needs."""
+        """Whether needed answers of the NodeManager are outstanding."""
         return bool(self._awaited)
 
     @property
@@ -87,7 +87,7 @@ class Gate:
         return self._calls.kept_bytes
 
     def handle(self, event: GateEvent) -> list[GateCommand]:
-        """Handle what happened; return what to do, in order."""
+        """Handle an event; return the commands to execute, in order."""
         self._out = []
         match event:
             case FromClient():
@@ -128,7 +128,7 @@ class Gate:
         try:
             for event in self._client.receive_data(data):
                 self._upstream_said(event)
-        except (HadoopRpcError, DecodeError, EncodeError) as error:  # also what can be read, and not be passed on
+        except (HadoopRpcError, DecodeError, EncodeError) as error:  # also a readable message that cannot be passed on
             self._broken("NodeManager", str(error))
 
     def _broken(self, side: str, text: str) -> None:
@@ -198,7 +198,7 @@ class Gate:
             self._out.append(ToClient(data))
 
     def emit(self, *commands: GateCommand) -> None:
-        """Tell the shell."""
+        """Emit commands."""
         self._out.extend(commands)
 
     # Calls to the NodeManager

@@ -1,4 +1,4 @@
-"""What a startContainers says and what its answers mean: tokens read, answers merged, failures told apart."""
+"""Reads startContainers requests and their answers: parses tokens, merges answers, classifies failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LOST = (
     "nmnotyetready",
     "process of shutting down",
 )
-"""Parts of the NodeManager's words that mean: not the application's fault, ask for another container."""
+"""Parts of NodeManager messages that mean: not the application's fault, ask for another container."""
 _EARLY = "allocated by a previous rm"
 _THERE = ("already is running on this node", "attempt to relaunch the same")
 """Parts that mean: an earlier try of this start went through."""
@@ -59,7 +59,7 @@ def container_id(container: ContainerIdProto) -> str:
 
 
 def container_proto(text: str) -> ContainerIdProto:
-    """Return the id of YARN's text form. Raises ValueError for anything else."""
+    """Parse the text form of a YARN container id. Raises ValueError for anything else."""
     match = CONTAINER_ID.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is no container id")
@@ -80,7 +80,7 @@ def attempt_of_nm_token(identifier: bytes) -> str:
 
 
 def read_start(request: StartContainerRequestProto, session_attempt: str) -> Start:
-    """Return what the request's container token says. Raises DecodeError or ValueError when it cannot be read."""
+    """Parse the request's container token. Raises DecodeError or ValueError when it cannot be read."""
     token = ContainerTokenIdentifierProto.FromString(request.container_token.identifier)
     if not token.containerId.app_attempt_id.HasField("application_id"):
         raise ValueError("the container token names no container")
@@ -115,7 +115,7 @@ def waiting_status(container: str, resources: Resources) -> ContainerStatusProto
 
 
 def outcome_in(answer: StartContainersResponseProto, container: str) -> tuple[Outcome, str]:
-    """Return what an answered start came to for one container, with the NodeManager's words."""
+    """Return the outcome of an answered start for one container, with the NodeManager's message."""
     for failed in answer.failed_requests:
         if container_id(failed.container_id) == container:
             return classify(exception_text(failed.exception))
@@ -123,19 +123,19 @@ def outcome_in(answer: StartContainersResponseProto, container: str) -> tuple[Ou
 
 
 def as_started(answer: StartContainersResponseProto, container: str) -> StartContainersResponseProto:
-    """Return an answer that says of one container that it started, in place of why it did not."""
-    told = StartContainersResponseProto()
-    told.CopyFrom(answer)
-    for at, failed in enumerate(told.failed_requests):
+    """Return an answer in which one container has started instead of failed."""
+    changed = StartContainersResponseProto()
+    changed.CopyFrom(answer)
+    for at, failed in enumerate(changed.failed_requests):
         if container_id(failed.container_id) == container:
-            del told.failed_requests[at]
-            told.succeeded_requests.append(container_proto(container))
+            del changed.failed_requests[at]
+            changed.succeeded_requests.append(container_proto(container))
             break
-    return told
+    return changed
 
 
 def outcome_of(answer: Response | Failure | None, container: str) -> tuple[Outcome, str]:
-    """Return what the only start of a call came to; None is a connection that was lost."""
+    """Return the outcome of the only start of a call; the answer None is a lost connection."""
     if answer is None:
         return Outcome.LOST, "the connection to the NodeManager was lost"
     if isinstance(answer, Failure):
@@ -144,7 +144,7 @@ def outcome_of(answer: Response | Failure | None, container: str) -> tuple[Outco
 
 
 def classify(text: str) -> tuple[Outcome, str]:
-    """Tell by the NodeManager's words: it is there already, it is not the application's fault, or it is refused."""
+    """Classify the NodeManager's message: it runs already, it is not the application's fault, or it is refused."""
     words = text.lower()
     if any(part in words for part in _THERE):
         return Outcome.STARTED, text
@@ -152,7 +152,7 @@ def classify(text: str) -> tuple[Outcome, str]:
 
 
 def is_early(text: str) -> bool:
-    """Return whether the NodeManager may take a start in a moment: so it refuses all before it has registered."""
+    """Return whether the NodeManager refuses a start only because it has not registered yet."""
     return _EARLY in text.lower()
 
 

@@ -34,7 +34,7 @@ class RmEnds(BaseModel):
 
 
 class TrackerSettings(BaseModel):
-    """What an admin may set; addresses have defaults from HADOOP_CONF_DIR, sizes do not change unless set."""
+    """Settings of an admin; addresses have defaults from HADOOP_CONF_DIR, sizes do not change unless set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -70,9 +70,9 @@ class TrackerSettings(BaseModel):
     """How long a worker may give no sign of life before it is replaced."""
 
     def place(self, conf: HadoopConf) -> TrackerPlace:
-        """Return where the relay stands and what it hides, with what is not set taken from Hadoop's configuration.
+        """Return the relay's addresses and the hidden size; missing settings come from Hadoop's configuration.
 
-        Raises SettingsError naming the setting or property that is missing, or with which it cannot work.
+        Raises SettingsError naming the setting or property that is missing or unusable.
         """
         extra = Size(
             _extra(conf, NM_MEMORY_MB, self.rm_memory_mb, self.extra_memory_mb, "memory_mb"),
@@ -118,7 +118,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True)
 class TrackerPlace:
-    """Where the relay of one node stands, and what the ResourceManager does not see of the node."""
+    """The addresses of one node's relay, and the part of the node that the ResourceManager does not see."""
 
     ends: tuple[Ends, ...]
     extra: Size
@@ -144,7 +144,7 @@ def _rm(conf: HadoopConf, name: str) -> Address:
 
 
 def _extra(conf: HadoopConf, name: str, seen: int | None, extra: int | None, setting: str) -> int:
-    """Return what is hidden of one resource."""
+    """Return the hidden amount of one resource."""
     if seen is not None and extra is not None:
         raise SettingsError(
             f"both rm_{setting} and extra_{setting} are set", place="tracker", remedy="take one of them away"
@@ -171,7 +171,7 @@ def _extra(conf: HadoopConf, name: str, seen: int | None, extra: int | None, set
 
 
 def _check_cgroups(conf: HadoopConf, extra: Size) -> None:
-    """Refuse what the NodeManager would compute from its own, larger size."""
+    """Refuse properties with which the NodeManager would compute from its own, larger size."""
     for hidden, name, why in (
         (extra.vcores, _STRICT, "each container would get less CPU than its vcores, by N / (N + Q)"),
         (extra.memory_mb, _ELASTIC, "all containers together would be let to more memory than the node has"),

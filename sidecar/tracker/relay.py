@@ -2,8 +2,8 @@
 
 The NodeManager believes in N + Q (Kairos thesis, ch. 4), the ResourceManager plans with N: what the NodeManager
 registers is made smaller by Q, what the ResourceManager answers about the node's size is made larger by it. Q comes
-from the settings and never from what passed before, so that another relay can take over between any two messages. What
-needs no change leaves as the bytes that came in.
+from the settings and never from earlier messages, so that another relay can take over between any two messages.
+Messages that need no change leave as the bytes that arrived.
 """
 
 from __future__ import annotations
@@ -111,10 +111,10 @@ TrackerCommand = ToNode | ToRm | Registered | Resized | PassesThrough | Garbage
 
 
 class RelayState(Enum):
-    """What a connection is in."""
+    """State of a connection."""
 
     LOGIN = "login"
-    """The handshake passes as it is."""
+    """The handshake passes unchanged."""
     REWRITING = "rewriting"
     """Sizes and types of containers are rewritten."""
     PASSING = "passing"
@@ -146,9 +146,9 @@ class TrackerRelay:
         self._server = ServerConnection(max_frame_bytes)
         self._client = ClientConnection(max_frame_bytes)
         self._asked: dict[int, tuple[str, Size]] = {}
-        """Calls whose answers may tell the node's size: their method, and what ran on the node."""
+        """Calls whose answers may contain the node's size: their method, and the resources in use on the node."""
         self._reported: Size | None = None
-        """The last size that was reported, so that a repeated one is not."""
+        """The last size that was reported; an equal one is not reported again."""
         self._out: list[TrackerCommand] = []
 
     @property
@@ -174,7 +174,7 @@ class TrackerRelay:
             self._out.append(Garbage(side, str(error)))
         return self._out
 
-    # What the NodeManager says
+    # Messages of the NodeManager
 
     def _node_said(self, event: ServerEvent) -> None:
         if isinstance(event, Opaque):
@@ -228,7 +228,7 @@ class TrackerRelay:
             raise RemoteProtocolError(f"more than {_CALLS_MAX} calls without an answer")
         self._asked[call.call_id] = (call.method, _running(statuses))
 
-    # What the ResourceManager answers
+    # Answers of the ResourceManager
 
     def _rm_said(self, event: ClientEvent) -> None:
         if isinstance(event, Opaque):
@@ -294,7 +294,7 @@ def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:
 
 
 def _running(statuses: Iterable[ContainerStatusProto]) -> Size:
-    """Return what the NodeManager has given to containers; those that wait in it hold nothing yet."""
+    """Return the resources that the NodeManager's containers hold; those that wait in it hold nothing yet."""
     total = Size()
     for status in statuses:
         if status.state == C_RUNNING and status.container_sub_state != CSS_SCHEDULED:

@@ -1,8 +1,8 @@
 """Keeps the relay's listening sockets and one worker process that serves them; a dead worker is replaced at once.
 
-The keeper does nothing else, so that nothing else can end it. Connections that come while there is no worker wait in
-the sockets' backlogs. Should the keeper die all the same, its worker ends too: the ports are free for the next keeper,
-and two settings never serve one node.
+The supervisor does nothing else, so that nothing else can end it. Connections that arrive while there is no worker wait
+in the sockets' backlogs. If the supervisor dies, its worker ends too: the ports are free for the next supervisor, and
+one node is never served with two versions of the settings.
 """
 
 from __future__ import annotations

@@ -23,22 +23,22 @@ _SIGN_S: Final = 1.0
 
 
 class TrackerWorker:
-    """Relays the NodeManager's connections until SIGTERM, or until the keeper is gone."""
+    """Relays the NodeManager's connections until SIGTERM, or until the supervisor is gone."""
 
     def __init__(self, settings: TrackerSettings, place: TrackerPlace) -> None:
         self.settings, self.place = settings, place
         self._open = BackgroundTasks("a connection's task failed")
         self._refused: set[Address] = set()
-        """ResourceManagers that did not answer when they were last tried."""
+        """ResourceManagers that did not answer the last try."""
         self._stop = asyncio.Event()
 
     async def run(self, sockets: Sequence[socket.socket], keeper: socket.socket) -> None:
-        """Serve the listening sockets, one for each of `place.ends`; `keeper`: where signs of life go."""
+        """Serve the listening sockets, one for each of `place.ends`; `keeper`: the socket for signs of life."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop.set)
         keeper.setblocking(False)
-        loop.add_reader(keeper, self._stop.set)  # it never sends anything: readable means that it has ended
+        loop.add_reader(keeper, self._stop.set)  # the supervisor sends nothing: readable means that it has ended
         jobs = [self._listen(ends, sock) for ends, sock in zip(self.place.ends, sockets, strict=True)]
         tasks = [asyncio.create_task(job) for job in (*jobs, _show_life(keeper))]
         await self._stop.wait()
@@ -92,7 +92,7 @@ class TrackerWorker:
 
 
 class TrackerConnection:
-    """One relayed connection: the machine with its two sockets. To be made in a running loop."""
+    """One relayed connection: the machine with its two sockets. Create it in a running loop."""
 
     def __init__(self, relay: TrackerRelay, peer: str, settings: TrackerSettings) -> None:
         ended = asyncio.get_running_loop().create_future()
@@ -180,6 +180,6 @@ class _Side(PairedSocket):
 
 async def _show_life(keeper: socket.socket) -> None:
     while True:
-        with suppress(BlockingIOError):  # a keeper that is stopped reads what is there when it goes on
+        with suppress(BlockingIOError):  # a stopped supervisor reads the socket when it is continued
             keeper.send(b".")
         await asyncio.sleep(_SIGN_S)
