@@ -20,14 +20,14 @@ _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
 
 
 class ProxySettings(BaseModel):
-    """What an admin may set; all of it has a default or comes from HADOOP_CONF_DIR, but `upstream` or `rm_conf_dir`."""
+    """The admin's settings; each has a default or comes from HADOOP_CONF_DIR, except `upstream` or `rm_conf_dir`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR."""
     upstream: AddressText | None = None
-    """Where the ResourceManager's scheduler listens now that it was moved; default: as `rm_conf_dir` says."""
+    """Where the ResourceManager's scheduler listens now that it was moved; default: from `rm_conf_dir`."""
     rm_conf_dir: Path | None = None
     """The ResourceManager's own configuration directory, where it differs from the clients' HADOOP_CONF_DIR."""
     rm_id: str | None = None
@@ -35,7 +35,8 @@ class ProxySettings(BaseModel):
     rm_web: str | None = None
     """URL of the ResourceManager's web server; default from HADOOP_CONF_DIR."""
     kerberos_principal: str | None = None
-    """Who logs in at the ResourceManager's web server where that wants Kerberos; `_HOST` is this host's name (own)."""
+    """Principal that logs in at the ResourceManager's web server if it requires Kerberos; `_HOST` is this host's name
+    (own)."""
     kerberos_keytab: Path | None = None
     """The file with that principal's key, which only this user may read (own)."""
     rest_listen: AddressText = Address("127.0.0.1", 8390)
@@ -56,7 +57,7 @@ class ProxySettings(BaseModel):
     rm_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the ResourceManager's REST may take."""
     report_fresh_s: float = Field(5.0, gt=0)
-    """A node whose sidecar has not reported for so long gets no queueable containers."""
+    """Time without a report of its sidecar after which a node gets no queueable containers."""
 
     announce_workers: int = Field(64, ge=1, le=4096)
     """Announcements of grants that are on their way to sidecars at once; one for each node at most."""
@@ -73,14 +74,14 @@ class ProxySettings(BaseModel):
     max_logins_per_host: int = Field(1_000, ge=1)
     """Connections of one host that have not logged in yet, at once; more are closed at once (own)."""
     max_unfinished_mb: int = Field(1024, ge=1)
-    """What is kept of all frames that are not there whole; who keeps a large one is closed beyond it (own)."""
+    """Memory for all incomplete frames together; beyond it connections with a large one are closed (own)."""
     max_frame_mb: int = Field(128, ge=1, le=1024)
     """The longest Hadoop RPC frame that is relayed (`ipc.maximum.data.length` is 128 MB by default)."""
     connect_timeout_s: float = Field(10.0, gt=0)
     """How long connecting to the ResourceManager may take."""
     rm_probe_s: float = Field(1.0, gt=0, le=60)
     """How often the proxy tries whether the ResourceManager's scheduler port accepts connections, and five times as
-    often while it does not; its own port is open just as long (own)."""
+    often while it does not; its own port is open while that one accepts them (own)."""
     handshake_timeout_s: float = Field(30.0, gt=0)
     """A connection that has not finished its handshake by then is closed."""
 
@@ -95,28 +96,28 @@ class ProxySettings(BaseModel):
     keep_days: float = Field(14.0, gt=0)
     """How long the store keeps its rows."""
     decisions_per_s: int = Field(200, ge=1, le=100_000)
-    """Decisions of one slot within a second that are all kept, those beside delivered containers (own)."""
+    """Decisions of one slot within a second that are all stored, those beside delivered containers (own)."""
     decisions_one_of: int = Field(100, ge=1, le=1_000_000)
-    """Of decisions beyond `decisions_per_s`, one of so many is kept and counts for all of them (own)."""
+    """Of decisions beyond `decisions_per_s`, one of this number is stored and counts for all of them (own)."""
     decisions_recent: int = Field(2000, ge=0, le=1_000_000)
-    """Decisions that are kept in memory, for REST without the store (own)."""
+    """Decisions that stay in memory, for REST without the store (own)."""
 
     budget_window_s: float = Field(60.0, ge=10, le=3600)
-    """Faults count for so long (own)."""
+    """Window in which faults count (own)."""
     budget_app_faults: int = Field(10, ge=1, le=10_000)
-    """So many faults of one application within the window, or one of the proxy's own code: it goes to bypass (own)."""
+    """Faults of one application in the window that put it into bypass; one of the proxy's own code suffices (own)."""
     budget_faults: int = Field(30, ge=1, le=100_000)
-    """So many faults of no application within the window: all go to bypass (own)."""
+    """Faults of no application within the window that put all applications into bypass (own)."""
     budget_apps: int = Field(3, ge=1, le=10_000)
-    """So many applications over `budget_app_faults` at once, and `budget_apps_ratio` of all: all go to bypass (own)."""
+    """Applications over `budget_app_faults` at once, and `budget_apps_ratio` of all, that put all into bypass (own)."""
     budget_apps_ratio: float = Field(0.25, gt=0, le=1)
-    """This part of the applications that live has to be over its budget too (own)."""
+    """Part of the living applications that has to be over its budget as well (own)."""
     budget_added_s: float = Field(1.0, ge=0.01, le=60)
-    """The proxy is late when its answers take so much longer; a healthy one adds a millisecond (own)."""
+    """Added delay of answers from which on the proxy is late; a healthy one adds a millisecond (own)."""
     budget_slow_ratio: float = Field(0.5, gt=0, le=1)
-    """Late for this part of the window: all go to bypass (own)."""
+    """Part of the window in which the proxy is late that puts all applications into bypass (own)."""
     budget_quiet_s: float = Field(300.0, ge=1, le=86_400)
-    """After so long without a fault bypass is given up on trial; a failed trial doubles it, to eight times (own)."""
+    """Time without faults after which bypass is given up on trial; a failed trial doubles it, to eight times (own)."""
     budget_trial_s: float = Field(120.0, ge=1, le=86_400)
     """How long a trial lasts (own)."""
     budget_trial_ratio: float = Field(0.1, gt=0, le=1)

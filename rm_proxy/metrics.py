@@ -1,4 +1,4 @@
-"""What the proxy measures, in a registry of its own; every name begins with `quicksilver_proxy_`."""
+"""Metrics of the proxy, in a registry of its own; every name begins with `quicksilver_proxy_`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ProxyMetrics:
         return generate_latest(self.registry)
 
     def set_targets(self, summary: Summary) -> None:
-        """Set the gauges of what the nodes are told."""
+        """Set the gauges of the nodes' targets."""
         self.shedding_nodes.set(summary.shedding)
         self.max_wait_s.set(math.nan if summary.min_wait_s is None else summary.min_wait_s)
         self.policed_nodes.set(summary.policed)
@@ -102,7 +102,7 @@ class ProxyMetrics:
             "moves", "Waiting containers that were to move, by cause (steal, correct) and outcome.", "cause", "outcome"
         )
         self.completions = self._counter(
-            "completions", "Completions told to application masters, by origin (rm, translated, own).", "origin"
+            "completions", "Completions delivered to application masters, by origin (rm, translated, own).", "origin"
         )
         self.container_events = self._counter("container_events", "Events that sidecars reported, by kind.", "kind")
 

@@ -1,4 +1,4 @@
-"""The proxy's REST API: what an admin asks, and where sidecars report.
+"""The proxy's REST API for admins, and the reports of sidecars.
 
 `create_app` gets the parts of the running proxy that the routes use (`ApiParts`).
 """
@@ -132,16 +132,16 @@ def _node_routes(
 
     @router.get("/nodes", summary="All nodes")
     async def nodes(limit: Limit = 1000, offset: Offset = 0) -> Page[NodeInfo]:
-        """What YARN says of each node, and what its sidecar reported last."""
+        """YARN's record of each node, and its sidecar's last report."""
         return _page(live.nodes(), limit, offset)
 
     @router.get("/nodes/{node_id}", summary="One node with its containers")
     async def node(node_id: NodeId) -> NodeDetail:
         """A node, and the containers that its sidecar knows, waiting ones with what they wait for."""
-        found = live.node(node_id)
-        if found is None:
+        detail = live.node(node_id)
+        if detail is None:
             raise ApiError(404, "unknown-node", f"there is no node {node_id}")
-        return found
+        return detail
 
     @router.post("/nodes/{node_id}/report", summary="A sidecar's report")
     async def report(node_id: NodeId, report: Report, request: Request) -> Ack:
@@ -176,10 +176,10 @@ def _live_routes(parts: ApiParts) -> APIRouter:
     @router.get("/queues/{name}", tags=["queues"], summary="One YARN queue with its users")
     async def queue(name: QueueName) -> QueueDetail:
         """Beside the figures of the list: what each user has and may still have, and the queues above it."""
-        found = live.queue(name)
-        if found is None:
+        detail = live.queue(name)
+        if detail is None:
             raise ApiError(404, "unknown-queue", f"there is no YARN queue {name}")
-        return found
+        return detail
 
     @router.get("/policies", tags=["operation"], summary="The policies in use")
     async def policies() -> PoliciesInfo:

@@ -1,4 +1,4 @@
-"""Routes of what the proxy keeps: decisions beside the delivered containers, an application's story, the ledger."""
+"""Routes of stored data: decisions beside the delivered containers, an application's story, the ledger."""
 
 from __future__ import annotations
 

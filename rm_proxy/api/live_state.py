@@ -1,4 +1,4 @@
-"""What the coordinator knows now, as models of the REST API."""
+"""The coordinator's current state, as models of the REST API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the routes of the REST API have in common: parameters, and how the store is asked."""
+"""Shared parts of the REST API's routes: parameters, and queries of the store."""
 
 from __future__ import annotations
 

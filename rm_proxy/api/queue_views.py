@@ -43,9 +43,9 @@ def _user(view: QueueView, user: str, policies: Policies) -> QueueUser:
 
 
 def _left(view: QueueView, policies: Policies, user: str | None = None) -> Resources | None:
-    """Return what the quotas by queue leave to queueable containers; None where there are none."""
+    """Return the resources that quotas by queue leave to queueable containers; None without such quotas."""
     shares = [b.cfg for b in policies.quotas_of(view.name) if isinstance(b.cfg, QueueShare)]
-    found = [cfg.left(view) if user is None else cfg.left_for(view, user) for cfg in shares]
-    if not found:
+    lefts = [cfg.left(view) if user is None else cfg.left_for(view, user) for cfg in shares]
+    if not lefts:
         return None
-    return Resources(min(each.memory_mb for each in found), min(each.vcores for each in found))
+    return Resources(min(each.memory_mb for each in lefts), min(each.vcores for each in lefts))

@@ -23,7 +23,7 @@ Command = Callable[..., None]
 
 
 def reading(command: Command) -> Command:
-    """Add what all reading commands take: --url, --token-file, --ca and --json."""
+    """Add the options of all reading commands: --url, --token-file, --ca and --json."""
     url = click.option(
         "--url",
         envvar="QUICKSILVER_URL",
@@ -121,8 +121,8 @@ def _drain(url: str, node_id: str, wanted: Draining, as_json: bool) -> None:
         client.post(f"/v1/nodes/{node_id}/drain", wanted)
     finally:
         client.close()
-    told = "holds nothing" if wanted.on else "takes queueable containers again"
-    show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {told}"))
+    state = "holds nothing" if wanted.on else "takes queueable containers again"
+    show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 
 @click.group()
@@ -162,9 +162,9 @@ def list_apps(url: str, as_json: bool) -> None:
 @reading
 def show_app(app_id: str, url: str, as_json: bool) -> None:
     """Show one application, live or finished, with counts and delays of its containers."""
-    found = get(url, f"/v1/applications/{app_id}")
-    found["summary"] = get(url, "/v1/summary", {"app": app_id})
-    show(found, as_json, tables.application)
+    answer = get(url, f"/v1/applications/{app_id}")
+    answer["summary"] = get(url, "/v1/summary", {"app": app_id})
+    show(answer, as_json, tables.application)
 
 
 @click.group()
@@ -186,7 +186,7 @@ def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> N
 @click.argument("name", metavar="CONTAINER|APP")
 @reading
 def explain(name: str, url: str, as_json: bool) -> None:
-    """Return why a container is guaranteed or queueable, why it is on its node, why it waited, what became of it.
+    """Show why a container is guaranteed or queueable, why it is on its node, why it waited, and how it ended.
 
     Of an application (application_...): how many containers went where and why, what they waited for, lost and saved.
     """
@@ -209,15 +209,15 @@ def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -
 @click.command()
 @reading
 def health(url: str, as_json: bool) -> None:
-    """Return whether the proxy does its work; exit code 1 when something is not well."""
-    found = get(url, "/v1/health")
-    show(found, as_json, tables.health)
-    if found.get("status") != "ok":
+    """Show whether the proxy works; exit code 1 when it has a problem."""
+    answer = get(url, "/v1/health")
+    show(answer, as_json, tables.health)
+    if answer.get("status") != "ok":
         raise click.exceptions.Exit(1)
 
 
 def get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
-    """Return what the proxy answers. Raises QuicksilverError when it does not, or refuses."""
+    """Return the proxy's answer. Raises QuicksilverError when it does not answer, or refuses."""
     client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
     try:
         return client.get(path, params)

@@ -1,4 +1,4 @@
-"""Commands that ask for what the proxy keeps: `quicksilver choice list`, `ledger show`."""
+"""Commands that show stored data of the proxy: `quicksilver choice list`, `ledger show`."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ def _unix_s(name: str, text: str, zone_min: int) -> float:
 
 def _zone_min(zone: str) -> int:
     """Return the minutes east of UTC."""
-    found = _ZONE.fullmatch(zone)
-    if found is None:
+    match = _ZONE.fullmatch(zone)
+    if match is None:
         raise click.BadParameter(f"{zone!r} is no offset; write +02:00, or UTC", param_hint="--zone")
-    if found[1] is None:
+    if match[1] is None:
         return 0
-    minutes = int(found[2]) * 60 + int(found[3])
-    if int(found[3]) > 59 or minutes > _MOST_ZONE_MIN:
+    minutes = int(match[2]) * 60 + int(match[3])
+    if int(match[3]) > 59 or minutes > _MOST_ZONE_MIN:
         raise click.BadParameter(f"{zone!r} is more than 18 hours, or has more than 59 minutes", param_hint="--zone")
-    return -minutes if found[1] == "-" else minutes
+    return -minutes if match[1] == "-" else minutes

@@ -28,7 +28,7 @@ def store() -> None:
 
 
 def _which(command: Command) -> Command:
-    """Add what names the store: --store, or --config."""
+    """Add the options that name the store: --store, or --config."""
     url = click.option("--store", "url", help="Its URL; default: proxy.store_url of the settings.")
     config = click.option(
         "--config",
@@ -109,16 +109,16 @@ def _within(opened: Store, do: Callable[[Connection], Any]) -> Any:
 
 
 def _status(connection: Connection) -> dict[str, Any]:
-    found = migrate.versions(connection)
-    if not found.found:
-        state = f"it has no tables yet; version {found.newest} would be made"
-    elif found.is_newer:
-        state = f"its tables are of version {found.found}, newer than this program's {found.newest}"
-    elif found.found != found.newest:
-        state = f"its tables are of version {found.found}; `quicksilver store migrate` makes {found.newest} of it"
+    versions = migrate.versions(connection)
+    if not versions.found:
+        state = f"it has no tables yet; version {versions.newest} would be made"
+    elif versions.is_newer:
+        state = f"its tables are of version {versions.found}, newer than this program's {versions.newest}"
+    elif versions.found != versions.newest:
+        state = f"its tables are of version {versions.found}; `quicksilver store migrate` makes {versions.newest} of it"
     else:
-        state = f"its tables are of version {found.found}, as this program wants them"
+        state = f"its tables are of version {versions.found}, as this program wants them"
     there = set(inspect(connection).get_table_names())
     tables = sorted(there & set(Base.metadata.tables))
     rows = {name: connection.scalar(select(func.count()).select_from(text(name))) for name in tables}
-    return {"version": found.found, "newest": found.newest, "state": state, "rows": rows}
+    return {"version": versions.found, "newest": versions.newest, "state": state, "rows": rows}

@@ -1,4 +1,4 @@
-"""How the reading commands print what the REST API answered."""
+"""Prints answers of the REST API for the reading commands."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def node(found: dict[str, Any]) -> None:
 
 
 def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what the sidecar is told, in words."""
+    """Return the targets of a sidecar in words."""
     facts = []
     limits = []
     if targets.get("max_wait_s") is not None:

@@ -29,14 +29,14 @@ def preempted_status(app_type: str) -> int:
 def by_the_system(exit_status: int) -> bool:
     """Return whether YARN ended the container for reasons of its own: released, lost, or its NodeManager made room.
 
-    A NodeManager that is stopped, or told to begin anew, ends what it runs with -107 or -106 while the application
+    A NodeManager that is stopped, or asked to resync, ends its containers with -107 or -106 while the application
     lives on (ContainerManagerImpl.cleanUpApplicationsOnNMShutDown, cleanupContainersOnNMResync).
     """
     return exit_status in _BY_SYSTEM
 
 
 def translate(app_type: str, exit_status: int, killed: bool, released_by_am: bool) -> int:
-    """Return what the application master is told for a queueable container that ended with `exit_status`.
+    """Return the exit status for the application master of a queueable container that ended with `exit_status`.
 
     killed: the sidecar stopped it; released_by_am: the application itself gave it back, its status then stays YARN's.
     """

@@ -1,4 +1,4 @@
-"""What the proxy remembers of its decisions: rows for the store, the REST API and `quicksilver explain`."""
+"""Records of the proxy's decisions: rows for the store, the REST API and `quicksilver explain`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from policies.model import Kind, Resources
 
 MAX_SCORES: Final = 100
-"""Candidates of one decision that are kept, the best of them."""
+"""Number of candidates that are stored of one decision, the best ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +34,20 @@ class GrantRecord:
     asked_s: float
     granted_s: float
     shadow: Kind | None = None
-    """In shadow mode: what the route policy would have made of it."""
+    """In shadow mode: the kind that the route policy would have chosen."""
     spread_s: float = 0.0
     """Standard deviation of `expected_s`; 0 when not known."""
     expected_by: str = ""
-    """What `expected_s` comes from: task, stage, name, tag, rule, default."""
+    """Source of `expected_s`: task, stage, name, tag, rule, default."""
     retries: int = 0
     """How often its task was shed or killed before."""
     follows: str = ""
-    """The container that was shed or killed before and for which this one was asked, as far as can be told: the next
+    """The container that was shed or killed before and for which this one was asked, as far as is known: the next
     ask of the same size counts as its retry."""
     version: str = ""
-    """Of the settings by which it became guaranteed or queueable; "" where no policy decided."""
+    """Version of the settings by which it became guaranteed or queueable; "" if no policy decided."""
     place_version: str = ""
-    """Of the settings by which its node was chosen; "" where none was."""
+    """Version of the settings by which its node was chosen; "" if none was chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +72,11 @@ class DecisionRecord:
     alternative: str = ""
     """Name of the alternative that decided in shadow; "" for the active policy's decision."""
     other: str = ""
-    """For an alternative: what it would have chosen in place of `chosen`; equal to it when they agree."""
+    """For an alternative: its own choice in place of `chosen`; equal to it when they agree."""
     weight: int = 1
     """How many decisions of its kind this one stands for, where they were sampled."""
     id: str = ""
-    """Unique for ever; given when it is kept (`rm_proxy.service.decision_sampling`)."""
+    """Unique for ever; assigned when the record is stored (`rm_proxy.service.decision_sampling`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class ChangeRecord:
 
 @dataclass(frozen=True, slots=True)
 class UseRecord:
-    """What guaranteed containers used of a node at a time of the week, of all weeks so far."""
+    """Use of a node by guaranteed containers at a time of the week, over all weeks so far."""
 
     node_id: str
     slot: int
@@ -127,13 +127,13 @@ class DurationRecord:
 
 @dataclass(frozen=True, slots=True)
 class CompletionRecord:
-    """One container's end as the application master was told."""
+    """One container's end as reported to the application master."""
 
     container_id: str
     app_id: str
     exit_status: int
     original_exit_status: int | None
-    """What the ResourceManager said, where it was translated; None when quicksilver made the status itself."""
+    """The ResourceManager's status, where it was translated; None when quicksilver made the status itself."""
     diagnostics: str
     at_s: float
     own: bool = False
@@ -141,7 +141,7 @@ class CompletionRecord:
 
     @property
     def translated(self) -> bool:
-        """Whether the application master was told another status than the ResourceManager gave."""
+        """Whether the application master received another status than the ResourceManager gave."""
         return self.original_exit_status is not None
 
 

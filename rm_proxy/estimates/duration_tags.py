@@ -14,7 +14,7 @@ MAX_S: Final = 1e7
 
 @dataclass(frozen=True, slots=True)
 class TagHints:
-    """What the tags of an application say, in seconds, and the tags that cannot be read."""
+    """Hints in the tags of an application, in seconds, and the tags that cannot be read."""
 
     any_s: float | None = None
     """Of all tasks."""
@@ -32,7 +32,7 @@ def tag_hints(tags: frozenset[str]) -> TagHints:
 
     YARN keeps tags in lower case. A tag with the prefix that has no duration > 0 behind it is `bad`, and no hint.
     """
-    found: dict[int | None, float] = {}
+    hints: dict[int | None, float] = {}
     bad = []
     for tag in sorted(tags):
         text = tag.strip().lower()
@@ -42,13 +42,13 @@ def tag_hints(tags: frozenset[str]) -> TagHints:
         if read is None:
             bad.append(tag)
         else:
-            found[read[0]] = max(read[1], found.get(read[0], 0.0))
-    of_all = found.pop(None, None)
-    return TagHints(of_all, {key: s for key, s in found.items() if key is not None}, tuple(bad))
+            hints[read[0]] = max(read[1], hints.get(read[0], 0.0))
+    of_all = hints.pop(None, None)
+    return TagHints(of_all, {key: s for key, s in hints.items() if key is not None}, tuple(bad))
 
 
 def bad_tags(tags: Iterable[str]) -> tuple[str, ...]:
-    """Return the tags that look like hints and are none."""
+    """Return the tags that look like hints but cannot be read."""
     return tag_hints(frozenset(tags)).bad
 
 

@@ -1,4 +1,4 @@
-"""How long tasks run: from completed siblings, earlier jobs of the same name, hints, and those that run now.
+"""Estimates how long tasks run: from completed siblings, earlier jobs of the same name, hints, and running tasks.
 
 Mercury §4.1: estimates come with the job and are refined at run time from containers that completed; Apollo §3.3: from
 tasks of the same stage. Times are the sidecars' (start to end), since YARN's history counts the wait in a node's queue
@@ -42,7 +42,7 @@ _RUNNING: Final = (ContainerState.RUNNING, ContainerState.SHRUNK)
 
 
 class Source(StrEnum):
-    """What an expectation comes from: the level that has the most to say."""
+    """Source of an estimate: the level with the most weight."""
 
     TASK = "task"
     """The stage, and how long the task ran before it was killed."""
@@ -107,13 +107,13 @@ class Durations:
 
 @dataclass(slots=True)
 class Stage:
-    """What is known of the tasks of one application and request priority."""
+    """Statistics of the tasks of one application and request priority."""
 
     earlier: Durations
-    """Of the job's name, as it was known when the stage's own tasks began to tell more."""
+    """Statistics of the job's name, from the time when the stage's own tasks began to outweigh them."""
     done: Durations = field(default_factory=Durations)
     young: int = 0
-    """Running ones that are younger than what is expected of the stage."""
+    """Running ones that are younger than the stage's estimate."""
     over: int = 0
     """Running ones that outlived it; their ages' sums in ms and ms²."""
     over_ms: int = 0
@@ -121,7 +121,7 @@ class Stage:
 
 
 def worked_s(event: ContainerEvent) -> float | None:
-    """Return how long a container ran, in seconds; None when that is not known.
+    """Return the run time of a container in seconds; None when it is not known.
 
     Of one that was shrunk meanwhile it is the CPU time that it was given, since it stood still for a part of the rest.
     """
@@ -138,7 +138,7 @@ def _worked_s(ran_s: float, attained_s: float | None, times_shrunk: int) -> floa
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What is expected of a stage without those that run, and how many tasks that counts as."""
+    """Estimate of a stage without its running tasks, and its weight in tasks."""
 
     stage: Stage | None
     """None before it began."""
@@ -158,14 +158,14 @@ class Estimator:
         self._running: dict[str, tuple[Sequence[Stage], Sequence[tuple[Stage, int]]]] = {}
         """By node: stages of running containers that are young, and of those that outlived it with ages (ms)."""
         self._known: dict[tuple[str, int], _Known] = {}
-        """What is expected without those that run, computed once a round where nothing new came."""
+        """Estimates without running tasks, computed once a round where nothing new came."""
         self._policies: Policies | None = None
         """Those that it was computed by."""
 
     # What happens
 
     def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
-        """Handle how long a container ran, in seconds."""
+        """Handle the run time of a container, in seconds."""
         if ran_s < 0 or not math.isfinite(ran_s):
             raise ValueError(f"a container cannot have run for {ran_s} s")
         stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
@@ -238,13 +238,13 @@ class Estimator:
             stage.over_ms2 -= ms * ms
 
     def round(self) -> None:
-        """Do what is due each second: take in what became known of job names, and new settings."""
+        """Do the work of each second: handle new durations of job names, and new settings."""
         self._known.clear()
 
     # What is expected
 
     def expected(self, app: AppView, priority: int, policies: Policies, follows: str = "") -> Expectation:
-        """Return what is expected of a task; follows: its container that was shed or killed before, "" for none."""
+        """Return the estimate of a task; follows: its container that was shed or killed before, "" for none."""
         known = self._weighed(app, priority, policies)
         expects = known.expects
         if known.stage is not None and known.stage.over:
@@ -255,7 +255,7 @@ class Estimator:
         return replace(expects, mean_s=ran_s + left_s(expects.mean_s, expects.spread_s, ran_s), source=Source.TASK)
 
     def _weighed(self, app: AppView, priority: int, policies: Policies) -> _Known:
-        """Return what is expected of a stage without those that run."""
+        """Return the estimate of a stage without its running tasks."""
         if policies is not self._policies:
             self._known.clear()
             self._policies = policies
@@ -318,7 +318,7 @@ class Estimator:
 
 
 def _guess(app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
-    """Return what tags, rules or the default say, and how many tasks that counts as."""
+    """Return the estimate of tags, rules or the default, and its weight in tasks."""
     if estimate.tags and app.tags:
         tagged_s = tag_hints(app.tags).of(priority)
         if tagged_s is not None:
@@ -330,7 +330,7 @@ def _guess(app: AppView, priority: int, policies: Policies, estimate: Estimate) 
 
 
 def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:
-    """Return what was measured and what was believed before as one, and how many tasks it counts as."""
+    """Blend the measured durations with the previous estimate; return the result and its weight in tasks."""
     total = known.count + weight
     mean_s = (known.count * known.mean_s + weight * prior.mean_s) / total
     within = known.count * known.spread_s**2 + weight * prior.spread_s**2
@@ -339,7 +339,7 @@ def _blend(known: Durations, prior: Expectation, weight: float, source: Source) 
 
 
 def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
-    """Return what is expected of a stage with those that run: as if those that outlived it ended now."""
+    """Return the estimate of a stage with its running tasks: as if those that outlived it ended now."""
     over = Durations(stage.over, stage.over_ms / stage.over / 1000)
     variance = stage.over_ms2 / 1e6 / stage.over - over.mean_s**2
     over.m2 = max(0.0, variance) * (stage.over - 1)
@@ -350,13 +350,13 @@ def _outlived(stage: Stage, base: Expectation, weight: float) -> Expectation:
 
 
 def _name(app: AppView, priority: int) -> Name:
-    """Return the key of a job name; what tells one day's run from another's (dates, long numbers) is left out."""
+    """Return the key of a job name, without parts that differ from day to day (dates, long numbers)."""
     return app.type, _DATED.sub("#", app.name[:_NAME_CHARS]), priority
 
 
 def _entry(known: OrderedDict[K, V], key: K, new: V, most: int | None = None) -> V:
-    found = known.setdefault(key, new)
+    entry = known.setdefault(key, new)
     known.move_to_end(key)
     if len(known) > (MAX_KEYS if most is None else most):
         known.popitem(last=False)
-    return found
+    return entry

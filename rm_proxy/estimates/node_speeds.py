@@ -1,9 +1,9 @@
-"""How fast nodes are: how much longer tasks take on one than their like take elsewhere (own; Mercury §7.2.3).
+"""Speeds of nodes: how much longer tasks take on one than similar tasks elsewhere (own; Mercury §7.2.3).
 
-Mercury's stragglers are nodes whose tasks outlast their estimates, so that queues there are longer than anybody
-believes. Here each task that ended tells the ratio of what it took to what was expected of its like; of a node the mean
-of their logarithms counts, as far as it stands out from chance, against the median of all nodes. An estimate that
-is wrong everywhere so tells nothing of a node.
+Mercury's stragglers are nodes whose tasks outlast their estimates, so that queues there are longer than
+expected. Here each ended task gives the ratio of its duration to the estimate of its kind; for a node the mean of
+their logarithms counts, as far as it stands out from chance, against the median of all nodes. So an estimate that is
+wrong everywhere says nothing about a node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 HALF_S: Final = 300.0
-"""After so long a node's tasks count half: it may have been mended meanwhile."""
+"""Time after which a node's tasks count half: it may have been repaired meanwhile."""
 FADE_S: Final = 10.0
 """Tasks fade in steps of this time."""
 LEAST_NODES: Final = 3
@@ -23,12 +23,12 @@ LEAST_NODES: Final = 3
 MOST_TIMES: Final = 10.0
 """No node counts as slower or faster than this; single tasks neither."""
 DEAD_BAND: Final = 0.1
-"""Of the logarithm: what differs by less counts as equal."""
+"""Of the logarithm: smaller differences count as none."""
 _PRIOR: Final = 1.0
 """As many tasks as this were as long as expected, before any came, with a spread of..."""
 _PRIOR_SD: Final = 0.5
 _REBASE: Final = 20.0
-"""After so many halves all is scaled anew: a task counts for a million times an old one then."""
+"""Number of half-lives after which everything is scaled anew: a task then counts a million times an old one."""
 
 
 @dataclass(slots=True)
@@ -39,8 +39,8 @@ class _Pace:
     sum: float = 0.0
     squares: float = 0.0
     outlived: tuple[float, ...] = ()
-    """Of those that run and outlived what was expected: as if they ended now. What is below the mean of those that
-    ended tells nothing yet."""
+    """Of running tasks that outlived their estimates: as if they ended now. One below the mean of ended tasks gives no
+    information yet."""
 
     def add(self, ratio_log: float, most: int, weight: float) -> None:
         """Handle a task that counts as `weight`; all together count as `most` such at most."""
@@ -51,14 +51,14 @@ class _Pace:
         self.squares += weight * ratio_log * ratio_log
 
     def keep(self, part: float) -> None:
-        """Have all count for only a part of it."""
+        """Reduce the weight of everything to a part of it."""
         self.count, self.sum, self.squares = self.count * part, self.sum * part, self.squares * part
 
     def mean_and_error(self, scale: float) -> tuple[float, float]:
         """Return the mean, the prior counted in, and its standard error."""
         count, total = self.count * scale, self.sum * scale
-        told = total / (count + _PRIOR)
-        more = [each for each in self.outlived if each > told]
+        mean_ended = total / (count + _PRIOR)
+        more = [each for each in self.outlived if each > mean_ended]
         weight = count + len(more) + _PRIOR
         mean = (total + sum(more)) / weight
         squares = self.squares * scale + sum(each * each for each in more) + _PRIOR * _PRIOR_SD**2
@@ -75,7 +75,7 @@ class Speeds:
     def __init__(self) -> None:
         self._paces: dict[str, _Pace] = {}
         self._ratios: dict[str, float] = {}
-        """Of the nodes that are not like the others."""
+        """Ratios of the nodes that differ from the others."""
         self._base_s = 0.0
         """A task of then counts as 1."""
         self._step = -1
@@ -86,7 +86,7 @@ class Speeds:
         self._news: dict[str, None] = {}
 
     def observe(self, node_id: str, took_s: float, expected_s: float, most: int, now_s: float) -> None:
-        """Handle what a task took, and what was expected of its like; seconds, both > 0.
+        """Handle the duration of a task and the estimate of its kind; seconds, both > 0.
 
         most: how many of a node's tasks count.
         """
@@ -102,7 +102,7 @@ class Speeds:
         return float(0.5 ** (max(0.0, now_s - self._base_s) / HALF_S))
 
     def running(self, node_id: str, outlived: Sequence[float], now_s: float) -> None:
-        """Handle the ages of those that run and outlived what was expected of their like, as parts of that (> 1)."""
+        """Handle the ages of running tasks that outlived their estimates, as parts of those (> 1)."""
         pace = self._paces.get(node_id)
         if pace is None and outlived:
             pace = self._paces[node_id] = _Pace()
@@ -158,7 +158,7 @@ class Speeds:
                 insort(self._means, (found[0], node_id))
 
     def of(self, node_id: str) -> float:
-        """Return how many times as long tasks take there as elsewhere; 1 for a node like the others."""
+        """Return how many times as long tasks take there as elsewhere; 1 for an ordinary node."""
         return self._ratios.get(node_id, 1.0)
 
 

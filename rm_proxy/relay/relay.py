@@ -1,7 +1,7 @@
 """One application master's connection to the ResourceManager as a machine: bytes of either side in, commands out.
 
 The handshake passes verbatim; its identifier names the application attempt, which is believed only after the
-ResourceManager said SUCCESS. What cannot or need not be read passes as it came.
+ResourceManager said SUCCESS. Bytes that cannot or need not be read pass unchanged.
 
 An empty heartbeat is the hot path (docs/benchmarks.md): its commands are named tuples, and of the counts there is one
 object for all.
@@ -72,21 +72,21 @@ class Identified:
 
 @dataclass(frozen=True, slots=True)
 class PassedThrough:
-    """From now on the connection is relayed unread; `encrypted` tells whether because of its protection."""
+    """From now on the connection is relayed unread; `encrypted`: whether its protection is the reason."""
 
     reason: str
     encrypted: bool
 
 
 class Called(NamedTuple):
-    """A request was relayed (for metrics); `rewritten` tells whether it changed."""
+    """A request was relayed (for metrics); `rewritten`: whether it changed."""
 
     method: str
     rewritten: bool
 
 
 class Noted(NamedTuple):
-    """Write this down before the commands that follow: another process may have to go on with it."""
+    """Journal this before the commands that follow: another process may have to continue from it."""
 
     attempt_id: str
     note: Note
@@ -129,7 +129,7 @@ class Relay:
 
     @property
     def kept_bytes(self) -> int:
-        """How many bytes are kept of frames that are not there whole."""
+        """Number of bytes stored of incomplete frames."""
         return self._am.unfinished_bytes + self._rm.unfinished_bytes
 
     @property
@@ -138,7 +138,7 @@ class Relay:
         return bool(self._calls)
 
     def from_am(self, data: bytes, now_s: float) -> list[Command]:
-        """Take bytes of the application master."""
+        """Handle bytes of the application master."""
         commands: list[Command] = []
         for event in self._am.receive_data(data):
             if type(event) is Call:
@@ -154,7 +154,7 @@ class Relay:
         return commands
 
     def from_rm(self, data: bytes, now_s: float) -> list[Command]:
-        """Take bytes of the ResourceManager."""
+        """Handle bytes of the ResourceManager."""
         commands: list[Command] = []
         for event in self._rm.receive_data(data):
             if type(event) is Response:
@@ -204,7 +204,7 @@ class Relay:
             return
         try:
             body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
-        except (DecodeError, EncodeError) as error:  # what lacks a required field can be read, and not be written
+        except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
             raise _no_message("allocate request", error) from error
         self._note(commands)
         commands += (ToRm(call.raw), _PASSED) if body is None else (ToRm(replace_body(call, body)), _REWRITTEN)

@@ -43,7 +43,7 @@ class AttemptJournal:
         """Why nothing can be written now."""
 
     def open(self) -> dict[str, Snapshot]:
-        """Return what the process before wrote of its attempts; attempts that are over are left out.
+        """Return the snapshots that the previous process journaled; attempts that are over are left out.
 
         A file that cannot be trusted is set aside; its applications then continue without quicksilver's state. Raises
         QuicksilverError when another process uses it, or the directory cannot be written.
@@ -98,7 +98,7 @@ class AttemptJournal:
         return self._file.size >= self._compact_at
 
     def compact(self, notes: Iterable[tuple[str, Note]], now_s: float) -> None:
-        """Rewrite the file with what is known of the living attempts."""
+        """Rewrite the file with the state of the living attempts."""
         self._retry_at_s = now_s + RETRY_S
         try:
             self._file.rewrite((_record(_MACHINE, {"boot": _boot()}), *(_record(*note) for note in notes)))

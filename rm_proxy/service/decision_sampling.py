@@ -1,4 +1,4 @@
-"""Which decisions are kept: all while they are few, one of many when they come in crowds; the last ones in memory.
+"""Samples decisions for the store: all while they are few, one of many when there are many; the last ones in memory.
 
 Decisions are counted by slot and alternative, each kind by itself, so that a crowd of one kind hides no other.
 """

@@ -21,7 +21,7 @@ _ENCRYPTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class HealthFacts:
-    """What health depends on; times are Unix seconds."""
+    """Facts on which health depends; times are Unix seconds."""
 
     now_s: float
     started_s: float
@@ -38,12 +38,12 @@ class HealthFacts:
     store_backlog: int
     store_outage: str | None
     rest_failures: Mapping[str, str]
-    """What cannot be read by the ResourceManager's REST, and why."""
+    """Resources of the ResourceManager's REST that cannot be read, and why."""
     upstream_down: str | None
     encrypted_s: float
     """When an encrypted connection last passed unread; 0 never."""
     bypass: Sequence[str]
-    """What bypass adds to the problems."""
+    """Problems that bypass adds."""
 
 
 def health(facts: HealthFacts) -> Health:

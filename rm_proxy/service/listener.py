@@ -100,7 +100,7 @@ class Listener:
         except ConnectionRefusedError:
             return False
         except OSError:
-            return None  # no answer in time, or no way there: nothing is known
+            return None  # no answer in time, or no route: the state is not known
         writer.close()
         return True
 

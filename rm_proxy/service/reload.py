@@ -52,7 +52,7 @@ class ProxyReloader:
         return str(self._settings.source or "")
 
     def begin(self, now_s: float) -> None:
-        """Record what the proxy starts with."""
+        """Record the settings with which the proxy starts."""
         self._settings.begin(now_s)
 
     def tick(self, now_s: float) -> None:

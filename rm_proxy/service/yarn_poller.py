@@ -43,7 +43,7 @@ class YarnPoller:
         on_round: Callable[[], None],
         on_fault: Callable[[], None],
     ) -> None:
-        """`on_fault` is called for a round that raised; the next one is tried as if nothing had been."""
+        """`on_fault` is called for a round that raised; the next one is tried as usual."""
         self._coordinator, self._writer, self._metrics = coordinator, writer, metrics
         self._settings, self._on_round, self._on_fault = settings, on_round, on_fault
         keytab = settings.keytab()
@@ -53,7 +53,7 @@ class YarnPoller:
         self._looking_up: dict[str, asyncio.Task[None]] = {}
         self._rereading: asyncio.Task[None] | None = None
         self._recorded: dict[str, tuple[object, float]] = {}
-        """By node: what was recorded of it, and when."""
+        """By node: its last record, and the time of it."""
         self._closed = False
         self._unknown_since_s: dict[str, float] = {}
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
@@ -213,5 +213,5 @@ class YarnPoller:
 
     @property
     def failures(self) -> dict[str, str]:
-        """What cannot be read now, and why."""
+        """Resources that cannot be read now, and why."""
         return dict(self._down)

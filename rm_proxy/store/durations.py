@@ -1,4 +1,4 @@
-"""What job names took, as the store keeps it between runs of the proxy."""
+"""Task durations by job name, stored between runs of the proxy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rm_proxy.store.tables import Duration
 
 
 def stored_durations(store: Store) -> list[DurationRecord]:
-    """Return what is kept, the latest first, MAX_KEYS at most. Raises StoreUnavailableError."""
+    """Return the stored rows, the latest first, MAX_KEYS at most. Raises StoreUnavailableError."""
     columns = [getattr(Duration, name) for name in DurationRecord.__slots__]
     query = select(*columns).order_by(Duration.at_s.desc()).limit(MAX_KEYS)
     try:

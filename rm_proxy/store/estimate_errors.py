@@ -1,4 +1,4 @@
-"""How good the estimates were, over time: what was expected of delivered containers against how long they ran."""
+"""Errors of the estimates over time: expected against measured run times of delivered containers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rm_proxy.store.tables import Event, Grant
 
 MAX_BUCKETS: Final = 1_000
 _LEAST_S: Final = 0.01
-"""What ran shorter counts as this long, so that an error is finite."""
+"""Shorter run times count as this long, so that an error is finite."""
 
 
 class EstimateErrors(BaseModel):
@@ -45,7 +45,7 @@ class Estimates(BaseModel):
 
 
 def estimates(store: Store, *, since_s: float, bucket_s: float, app_id: str | None = None) -> Estimates:
-    """Return how good the estimates were since `since_s` (Unix time), by spans of `bucket_s` seconds.
+    """Return the errors of the estimates since `since_s` (Unix time), by spans of `bucket_s` seconds.
 
     The newest MAX_BUCKETS spans are answered at most. The database sorts, so that memory stays bounded.
     Raises StoreUnavailableError.

@@ -1,7 +1,7 @@
-"""What parts of the proxy learnt, stored between its runs: read once in a thread, written when it changed.
+"""Stores learned state of the proxy's parts between its runs: read once in a thread, written when it changed.
 
-Nothing is written before what was kept is read, since rows are absolute and would replace it. While the store is out
-the machine goes without; reading is tried again.
+Nothing is written before the stored rows are read, since rows are absolute and would replace them. While the store is
+out the machine works without them; reading is tried again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class LearnedState(Generic[K]):
         self._next_s = 0.0
 
     def round(self, now_s: float) -> None:
-        """Do what is due: apply what was read, read again, or write what changed."""
+        """Do due work: apply rows that were read, read again, or write changes."""
         if self._loaded:
             if now_s >= self._next_s:
                 self._next_s = now_s + WRITE_EVERY_S
@@ -70,7 +70,7 @@ class LearnedState(Generic[K]):
             self._reading = self._thread.submit(self._read)
 
     def close(self, now_s: float, most: int = 20_000) -> None:
-        """Write all that changed, but no more than `most` rows."""
+        """Write all changes, but no more than `most` rows."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         if self._loaded:
             self._write(most, now_s)

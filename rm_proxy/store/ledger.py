@@ -43,12 +43,12 @@ _BY_YARN: Final = (exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULE
 _SUMS: Final = tuple(name for name in LedgerRow.model_fields if name not in ("key", "name", "queue", "user"))
 _WHOLE: Final = frozenset(name for name in _SUMS if not name.endswith("_s"))
 _FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
-"""What makes a spreadsheet take a text for a formula, at its beginning."""
+"""First characters that make a spreadsheet take a text for a formula."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a ledger is asked about; times are Unix seconds."""
+    """Scope of a ledger query; times are Unix seconds."""
 
     by: By
     since_s: float = 0.0
@@ -142,7 +142,7 @@ _KINDS: Final = tuple(kind.value for kind in (EventKind.STARTED, EventKind.ENDED
 
 
 def _event_sums() -> dict[str, ColumnElement[Any]]:
-    """Return what is added up of container events, see `LedgerRow`."""
+    """Return the sums over container events, see `LedgerRow`."""
     is_kind = {kind: Event.kind == kind.value for kind in EventKind}
     ended = is_kind[EventKind.ENDED]
     status = func.coalesce(Completion.original_exit_status, Completion.exit_status)

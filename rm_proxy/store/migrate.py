@@ -24,12 +24,12 @@ class NoSuchVersionError(QuicksilverError):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Which version of the tables is there."""
+    """Versions of a database's tables."""
 
     found: str
     """"" when there are no tables yet."""
     known: tuple[str, ...]
-    """What this program knows, the first one first."""
+    """Versions that this program knows, the oldest first."""
 
     @property
     def newest(self) -> str:
@@ -60,7 +60,7 @@ def upgrade(connection: Connection) -> None:
 def downgrade(connection: Connection, to: str) -> Versions:
     """Go down to the tables of version `to`, in the transaction of `connection`; returns the versions before.
 
-    What earlier versions do not keep is deleted. Raises NewerTablesError, NoSuchVersionError.
+    Data that earlier versions do not store is deleted. Raises NewerTablesError, NoSuchVersionError.
     """
     now = versions(connection)
     if now.is_newer:

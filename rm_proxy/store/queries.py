@@ -1,4 +1,4 @@
-"""What the store remembers, as the REST API answers it. Every method raises StoreUnavailableError."""
+"""Queries of the store for the REST API. Every method raises StoreUnavailableError."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _REASONS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which decisions are asked for; None: whatever it is. Times are Unix seconds."""
+    """Filter of decisions; None: any value. Times are Unix seconds."""
 
     app_id: str | None = None
     node_id: str | None = None
@@ -54,7 +54,7 @@ class Wanted:
     """Exclusive."""
 
     def has(self, made: DecisionRecord) -> bool:
-        """Return whether a decision is one of them."""
+        """Return whether a decision passes the filter."""
         names = ("app_id", "node_id", "container_id", "slot", "alternative")
         equal = all(getattr(self, name) in (None, getattr(made, name)) for name in names)
         return equal and self.since_s <= made.at_s and (self.until_s is None or made.at_s < self.until_s)
@@ -115,7 +115,7 @@ class History:
         return Page(items=found[:limit], offset=offset, more=len(found) > limit)
 
     def explanation(self, container_id: str) -> Explanation:
-        """Return what is known of a container; all fields empty when nothing is."""
+        """Return the history of a container; all fields are empty when it is not known."""
         events = select(Event).where(Event.container_id == container_id).order_by(Event.at_s, Event.seq)
         choices = select(Choice).where(Choice.container_id == container_id).order_by(Choice.at_s, Choice.id)
         later = select(Grant.container_id).where(Grant.follows == container_id, Grant.follows != "")
@@ -135,7 +135,7 @@ class History:
             )
 
     def story(self, app_id: str) -> AppStory:
-        """Return what is known of an application's containers; all fields empty when nothing is."""
+        """Return the history of an application's containers; all fields are empty when it is not known."""
         summary = self.summary(app_id=app_id)
         retried = select(func.count()).where(Grant.app_id == app_id, Grant.follows != "")
         with self._session() as session:
@@ -159,7 +159,7 @@ class History:
             return _application(found) if found else None
 
     def summary(self, *, since_s: float = 0.0, app_id: str | None = None) -> Summary:
-        """Return counts and delays of what was delivered since `since_s` (Unix seconds), of one application or all."""
+        """Return counts and delays of containers delivered since `since_s` (Unix seconds), of `app_id` or of all."""
         with self._session() as session:
             nodes = self._nodes(session, since_s, app_id)
             return Summary(
@@ -194,7 +194,7 @@ class History:
         return {row[0]: row[1] for row in session.execute(query.order_by(Event.kind))}
 
     def estimates(self, *, since_s: float, bucket_s: float, app_id: str | None = None) -> Estimates:
-        """Return how good the estimates were since `since_s` (Unix seconds), by spans of `bucket_s` seconds."""
+        """Return the errors of the estimates since `since_s` (Unix seconds), by spans of `bucket_s` seconds."""
         return estimates(self._store, since_s=since_s, bucket_s=bucket_s, app_id=app_id)
 
     @contextmanager
@@ -220,7 +220,7 @@ def _queueing(since_s: float, app_id: str | None) -> Select[float]:
 
 
 def _routes(session: Session, app_id: str) -> list[Counted]:
-    """Return the delivered containers by kind and reason; what goes beyond _REASONS as one line for each kind."""
+    """Return the delivered containers by kind and reason; further ones than _REASONS as one line for each kind."""
     query = select(Grant.kind, Grant.route_reason, func.count().label("count")).where(Grant.app_id == app_id)
     query = query.group_by(Grant.kind, Grant.route_reason).order_by(desc("count"), Grant.kind, Grant.route_reason)
     found = _counted(session, query.limit(_REASONS))

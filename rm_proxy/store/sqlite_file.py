@@ -34,16 +34,16 @@ class StoreFile:
         self._known = None
         if not self.path.exists():
             for side in self._beside():
-                side.unlink(missing_ok=True)  # what is left of a deleted one would be taken for its own
+                side.unlink(missing_ok=True)  # SQLite would take leftovers of a deleted store for its own
         with suppress(FileExistsError):
             os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def opened(self) -> None:
-        """Remember which file it is that was opened. Raises OSError."""
+        """Remember the identity of the opened file. Raises OSError."""
         self._known = self._identity()
 
     def check(self) -> None:
-        """Raise OSError when the opened file is there no longer: what is written to it would be lost."""
+        """Raise OSError when the opened file was deleted or replaced: rows written to it would be lost."""
         if self._known is not None and self._identity() != self._known:
             raise FileNotFoundError("the file was replaced by another one")
 
@@ -65,5 +65,5 @@ class StoreFile:
             for side in self._beside():
                 side.unlink(missing_ok=True)
         except OSError:
-            return None  # the error that was met first is told
+            return None  # the first error is the one to report
         return aside

@@ -1,4 +1,4 @@
-"""The store: what was decided and what became of it, in SQLite (WAL) or PostgreSQL, by SQLAlchemy.
+"""The store: decisions and their outcomes, in SQLite (WAL) or PostgreSQL, by SQLAlchemy.
 
 `Store` opens, migrates, writes and prunes; `rm_proxy.store.queries` reads. Writing the same rows again changes nothing,
 so that a batch whose commit was lost can be repeated.
@@ -65,7 +65,7 @@ _PATIENCE: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 15_000,
 }
-"""So that a PostgreSQL which is silent, or a lock that somebody holds, is an outage and not the end of all writing."""
+"""With it a silent PostgreSQL, or a lock held elsewhere, counts as an outage and does not block writing for ever."""
 _UNFINISHED_S: Final = 90 * 86400.0
 _TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
 _KEYS: Final = {name: tuple(column.name for column in table.primary_key) for name, table in _TABLES.items()}
@@ -105,7 +105,7 @@ class Store:
         """
         try:
             if self._file is not None:
-                self.engine.dispose()  # of a file that was deleted nothing is to be kept open
+                self.engine.dispose()  # close connections to a deleted file
                 self._file.create()
             with self.engine.begin() as connection:
                 migrate.upgrade(connection)

@@ -71,7 +71,7 @@ class Grant(Base):
 
 
 class Completion(Base):
-    """A container's end as its application master was told."""
+    """A container's end as reported to its application master."""
 
     __tablename__ = "completions"
 
@@ -85,7 +85,7 @@ class Completion(Base):
 
 
 class Event(Base):
-    """What a sidecar reported of a container."""
+    """An event that a sidecar reported of a container."""
 
     __tablename__ = "container_events"
 
@@ -157,7 +157,7 @@ class Change(Base):
 
 
 class NodeUse(Base):
-    """What guaranteed containers used of a node at a time of the week, see `records.UseRecord`."""
+    """Use of a node by guaranteed containers at a time of the week, see `records.UseRecord`."""
 
     __tablename__ = "node_use"
 

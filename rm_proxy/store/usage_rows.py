@@ -1,4 +1,4 @@
-"""What guaranteed containers used of the nodes, as the store keeps it between runs of the proxy."""
+"""Use of the nodes by guaranteed containers, stored between runs of the proxy."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class BadRowError(QuicksilverError):
 
 
 class RowStore(Protocol):
-    """Where the writer writes to."""
+    """The writer's target."""
 
     def open(self) -> None:
         """Make the store ready (create and migrate its tables). Raises StoreUnavailableError."""
@@ -80,7 +80,7 @@ class Writer:
         self._out_since = 0.0
         self._next_prune_s = 0.0
         self.outage: str | None = None
-        """Why the store takes nothing now; None while it does."""
+        """Why the store accepts no rows now; None while it accepts them."""
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     def start(self) -> None:
@@ -88,39 +88,39 @@ class Writer:
         self._thread.start()
 
     def grant(self, record: GrantRecord) -> None:
-        """Keep a delivered container."""
+        """Store a delivered container."""
         self._put(record)
 
     def completion(self, record: CompletionRecord) -> None:
-        """Keep a container's end."""
+        """Store a container's end."""
         if len(record.diagnostics) > MAX_TEXT:
             record = replace(record, diagnostics=record.diagnostics[:MAX_TEXT])
         self._put(record)
 
     def application(self, record: AppRecord) -> None:
-        """Keep an application, or what changed of it."""
+        """Store an application, or its changes."""
         self._put(record)
 
     def decision(self, record: DecisionRecord) -> None:
-        """Keep a decision."""
+        """Store a decision."""
         self._put(record)
 
     def change(self, record: ChangeRecord) -> None:
-        """Keep a change of the settings."""
+        """Store a change of the settings."""
         self._put(record)
 
     def keep(self, row: Row) -> None:
-        """Keep any other row."""
+        """Store any other row."""
         self._put(row)
 
     def event(self, node_id: str, boot: str, event: ContainerEvent) -> None:
-        """Keep what a sidecar reported; the same (node, boot, seq) twice is kept once."""
+        """Store a sidecar's event; the same (node, boot, seq) is stored once."""
         if len(event.reason) > MAX_TEXT:
             event = event.model_copy(update={"reason": event.reason[:MAX_TEXT]})
         self._put(NodeEvent(node_id, boot, event))
 
     def node(self, view: NodeView, at_s: float) -> None:
-        """Keep that a node was there."""
+        """Store that a node was there."""
         self._put(NodeSeen(view.id, view.host, view.rack, view.label, view.capacity, at_s))
 
     @property

@@ -1,1 +1,1 @@
-"""What REST and commands show, as pydantic models."""
+"""Answers of REST and commands, as pydantic models."""

@@ -61,7 +61,7 @@ _SHOWN: Final = 5
 
 
 def tell(known: Explanation) -> list[str]:
-    """Return sentences in order: why this kind, why this node, what happened there, what the application was told."""
+    """Return sentences in order: why this kind, why this node, the events there, the application's exit status."""
     story: list[str] = []
     if known.decision:
         story += _decision(known.decision)
@@ -86,9 +86,9 @@ def tell(known: Explanation) -> list[str]:
 
 def _completion(end: CompletionInfo) -> str:
     was = end.original_exit_status
-    translated = f" (the ResourceManager said {was})" if was is not None and was != end.exit_status else ""
+    translated = f" (the ResourceManager gave {was})" if was is not None and was != end.exit_status else ""
     said = f": {end.diagnostics.strip()}" if end.diagnostics.strip() else ""
-    return f"Its application master was told exit status {end.exit_status}{translated}{said}"
+    return f"Its application master received exit status {end.exit_status}{translated}{said}"
 
 
 def _decision(made: Decision) -> list[str]:
@@ -125,18 +125,18 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _choice(made: ChoiceInfo) -> str:
-    """Tell a decision about a container after its delivery."""
+    """Return a sentence on a decision about a container after its delivery."""
     policy = f"{made.slot}: {made.policy}" if made.policy else made.slot
     where = f" at {made.node_id}" if made.node_id else ""
     scores = f"; candidates ({made.unit}): {_candidates(made.scores)}" if made.scores else ""
     if made.alternative:
-        told = "would have decided the same" if made.other == made.chosen else f"would have decided {made.other}"
-        return f"In shadow, {made.alternative} ({policy}){where} {told}: {made.reason}{scores}."
+        verdict = "would have decided the same" if made.other == made.chosen else f"would have decided {made.other}"
+        return f"In shadow, {made.alternative} ({policy}){where} {verdict}: {made.reason}{scores}."
     return f"Decided ({policy}){where}: {made.chosen}: {made.reason}{scores}."
 
 
 def tell_application(known: AppStory) -> list[str]:
-    """Return sentences on an application: what its containers became and why, what they waited for, lost and saved."""
+    """Return sentences on an application: the kinds of its containers and why, their waits, losses and savings."""
     story = _now(known.live) if known.live else []
     for kind, name in _KINDS.items():
         routes = [one for one in known.routes if one.what == kind]

@@ -1,4 +1,4 @@
-"""What the REST API answers of what the proxy keeps, summed up. Durations are seconds, as the names say."""
+"""Answers of the REST API on stored data, summed up. Durations are seconds, as the names say."""
 
 from __future__ import annotations
 

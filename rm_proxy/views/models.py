@@ -1,4 +1,4 @@
-"""What the proxy's REST API answers. Times are Unix seconds, durations seconds, memory MB, as the names say."""
+"""Answers of the proxy's REST API. Times are Unix seconds, durations seconds, memory MB, as the names say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Page(BaseModel, Generic[T]):
 
 
 class NodeInfo(BaseModel):
-    """A node: what YARN says of it, and what its sidecar reported last."""
+    """A node: YARN's record of it, and its sidecar's last report."""
 
     id: str
     host: str
@@ -59,7 +59,7 @@ class NodeInfo(BaseModel):
     limits: list[str] = []
     """What the sidecar cannot do there, and why."""
     targets: Targets | None = None
-    """What its sidecar is told: what is shed, and what queueables may use; null before the first round."""
+    """Limits sent to its sidecar: for shedding, and for the use by queueables; null before the first round."""
 
     @classmethod
     def of(cls, view: NodeView, **more: Any) -> NodeInfo:
@@ -247,7 +247,7 @@ class EventInfo(BaseModel):
 
 
 class CompletionInfo(BaseModel):
-    """A container's end as its application master was told."""
+    """A container's end as reported to its application master."""
 
     exit_status: int
     original_exit_status: int | None
@@ -280,7 +280,7 @@ class LiveContainer(BaseModel):
 
 
 class Explanation(BaseModel):
-    """All that is known of one container."""
+    """The known history of one container."""
 
     container_id: str
     story: list[str] = []
@@ -403,10 +403,10 @@ class Comparison(BaseModel):
 
 
 class BypassInfo(BaseModel):
-    """Who is in bypass by the error budget or by order, and why."""
+    """Applications in bypass because of the error budget or an order, with the reasons."""
 
     order: Literal["on", "off", "auto"]
-    """What an admin ordered; auto: by the error budget."""
+    """The admin's order; auto: the error budget decides."""
     phase: Literal["active", "bypass", "trial"]
     """Of all applications; trial: a part of them is active again."""
     why: str
@@ -425,7 +425,7 @@ class BypassOrder(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the proxy does its work; `problems` has a sentence with a remedy for each thing that is not well."""
+    """Whether the proxy works; `problems` has a sentence with a remedy for each problem."""
 
     status: Literal["ok", "degraded"]
     version: str

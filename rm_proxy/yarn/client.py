@@ -42,7 +42,7 @@ ALIVE_STATES: Final = ("SUBMITTED", "ACCEPTED", "RUNNING")
 _APP_DESELECTS: Final = "resourceRequests,timeouts,appNodeLabelExpression,amNodeLabelExpression,resourceInfo"
 _ROOT: Final = "/ws/v1/cluster"
 AUTO_UPDATE: Final = "yarn.resourcemanager.auto-update.containers"
-"""With it the ResourceManager tells the NodeManager of a promotion; without, only application masters would."""
+"""With it the ResourceManager informs the NodeManager of a promotion; without, only application masters would."""
 _REMEDY: Final = "is the ResourceManager up, and is proxy.rm_web its web address?"
 MAX_ANSWER: Final = 1 << 30
 """Bytes of an answer; lists of a large cluster have hundreds of megabytes at most."""
@@ -51,7 +51,7 @@ V = TypeVar("V")
 
 
 class YarnRestError(QuicksilverError):
-    """The ResourceManager's answer has not the form that we know."""
+    """The ResourceManager's answer has an unknown form."""
 
 
 class YarnRest:
@@ -96,14 +96,14 @@ class YarnRest:
 
     async def queues(self) -> list[YarnQueue]:
         """Return all queues, parents before their children."""
-        found = await self._get(SchedulerAnswer, _queues, "/scheduler")
-        if isinstance(found, list):
-            return found
-        if found == "fifoScheduler":
+        answer = await self._get(SchedulerAnswer, _queues, "/scheduler")
+        if isinstance(answer, list):
+            return answer
+        if answer == "fifoScheduler":
             total = await self.metrics()
             return [YarnQueue("root.default", True, "RUNNING", total.total, total.allocated, frozenset("*"), "")]
         raise YarnRestError(
-            f"unknown scheduler {found!r}",
+            f"unknown scheduler {answer!r}",
             place=f"{self._base_url}{_ROOT}/scheduler",
             remedy="use the Capacity, Fair or FIFO scheduler",
         )
@@ -175,17 +175,17 @@ def _queues(answer: SchedulerAnswer) -> list[YarnQueue] | str:
 
 
 def _capacity_queues(root: CapacityQueueJson) -> list[YarnQueue]:
-    """Flatten the Capacity Scheduler's tree; the root tells no use of its own, so its children's are added up."""
-    found: list[YarnQueue] = []
+    """Flatten the Capacity Scheduler's tree; the root reports no use of its own, so its children's are added up."""
+    flat: list[YarnQueue] = []
     stack = [(root.queuePath or root.queueName, root)]
     while stack:
         path, queue = stack.pop()
         children = queue.queues.queue if queue.queues else []
-        found.append(_capacity_queue(path, queue, not children))
+        flat.append(_capacity_queue(path, queue, not children))
         stack.extend((child.queuePath or f"{path}.{child.queueName}", child) for child in reversed(children))
     tops = root.queues.queue if root.queues else []
-    found[0] = replace(found[0], used=sum((top.resourcesUsed.value() for top in tops), Resources()))
-    return found
+    flat[0] = replace(flat[0], used=sum((top.resourcesUsed.value() for top in tops), Resources()))
+    return flat
 
 
 def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueue:
@@ -209,7 +209,7 @@ def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueu
 
 
 def _user_limit(queue: CapacityQueueJson, partition: PartitionJson | None) -> Resources | None:
-    """Return what one user may have, as the Capacity Scheduler's UsersManager caps it; a negative factor is no cap.
+    """Return one user's limit as the Capacity Scheduler's UsersManager computes it; a negative factor is no limit.
 
     The answer has whole vcores, so that a small share may read 0: one vcore is granted in any case.
     """
@@ -222,13 +222,13 @@ def _user_limit(queue: CapacityQueueJson, partition: PartitionJson | None) -> Re
 
 def _fair_queues(root: FairQueueJson) -> list[YarnQueue]:
     """Flatten the Fair Scheduler's tree; its queues know no labels, and their names are full paths already."""
-    found: list[YarnQueue] = []
+    flat: list[YarnQueue] = []
     stack = [root]
     while stack:
         queue = stack.pop()
         children = queue.childQueues.queue if queue.childQueues else []
         used = queue.usedResources.value()
         most = queue.maxResources.value()
-        found.append(YarnQueue(queue.queueName, not children, "RUNNING", most, used, frozenset(), ""))
+        flat.append(YarnQueue(queue.queueName, not children, "RUNNING", most, used, frozenset(), ""))
         stack.extend(reversed(children))
-    return found
+    return flat

@@ -1,4 +1,4 @@
-"""The answers of the ResourceManager's REST API: what we read of them, and the values made of them."""
+"""The answers of the ResourceManager's REST API: the fields that we read, and the values made of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class YarnQueue:
     user_used: dict[str, Resources] = field(default_factory=dict)
     """By guaranteed containers, application masters included."""
     user_limit: Resources | None = None
-    """What one user may have: capacity times user-limit-factor; None for no limit."""
+    """One user's limit: capacity times user-limit-factor; None for no limit."""
     priority: int = 0
     capacity: Resources = field(default_factory=Resources)
     """Guaranteed to it by the Capacity Scheduler."""

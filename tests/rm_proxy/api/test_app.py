@@ -307,7 +307,7 @@ def test_explaining_a_finished_container(client: TestClient) -> None:
         "At n1:1 its start was answered and waits at the node.",
         "At n1:1 the NodeManager started it after 2.0 s of waiting.",
         "At n1:1 it was stopped to make room after 6.9 s (room for G).",
-        "Its application master was told exit status -102 (the ResourceManager said -105): made room",
+        "Its application master received exit status -102 (the ResourceManager gave -105): made room",
     ]
     assert known["application"]["name"] == "wordcount" and known["live"] is None
 

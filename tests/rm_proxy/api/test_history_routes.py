@@ -105,7 +105,7 @@ def test_the_story_of_a_chain_of_containers(client: TestClient) -> None:
     assert first["story"][-4:] == [
         "At n1:1 it was given back before it started (the shed policy: starts in 9 s, later than 4 s).",
         "In shadow, calm (shed: mean_sigma) at n1:1 would have decided nothing: c is 3.",
-        "Its application master was told exit status -102: Not started by quicksilver: shed",
+        "Its application master received exit status -102: Not started by quicksilver: shed",
         f"Asked for in its place: {SECOND}.",
     ]
     assert "It was expected to run for 10.0 s: policies.estimate has no better than its default." in first["story"]
