@@ -36,25 +36,25 @@ class OomScoreRefusedError(QuicksilverError):
 
 @dataclass(frozen=True, slots=True)
 class FenceLimits:
-    """What containers may use together; None leaves it as it is."""
+    """Limits of all containers together; None leaves a limit as it is."""
 
     daemon_cores: float | None = None
-    """Cores that daemons outside can have at least when all are busy."""
+    """Minimum cores for daemons outside when all are busy."""
     cpus: int = 1
     """Cores of the machine."""
     memory_mb: int | None = None
     """Beyond it the kernel kills inside the fence."""
     high_mb: int | None = None
-    """Beyond it the kernel takes memory back and slows down who wants more (cgroup v2)."""
+    """Beyond it the kernel reclaims memory and throttles allocations (cgroup v2)."""
     cores: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What came of a look at the fence."""
+    """Result of a check of the fence."""
 
     changed: bool
-    """Whether something was written: `undo` says more than before."""
+    """Whether a limit was written: `undo` has more than before."""
     refused: tuple[str, ...]
 
 
@@ -64,12 +64,12 @@ def default_daemon_cores(cpus: int) -> float:
 
 
 def fence_mb(free_mb: int, inside_mb: int, keep_mb: int) -> int:
-    """Return the bound of memory that leaves `keep_mb` beyond what is used outside of the fence now."""
+    """Return the bound of memory that leaves `keep_mb` beyond the present use outside of the fence."""
     return max(0, free_mb + inside_mb - keep_mb)
 
 
 class Fence:
-    """Keeps limits on parent groups; groups themselves are made and removed by the resizers."""
+    """Keeps limits on parent groups; the resizers create and remove the groups themselves."""
 
     def __init__(self, limits: FenceLimits) -> None:
         self.limits = limits
@@ -78,7 +78,7 @@ class Fence:
         self._set: dict[Path, str] = {}
 
     def keep(self, groups: Iterable[Path]) -> Kept:
-        """Write what is looser than the limits in these groups, of whatever controller and version."""
+        """Tighten the limits of these groups, of any controller and version."""
         changed, refused = False, []
         for group in groups:
             for name, text in _wanted(group, self.limits).items():
@@ -90,7 +90,7 @@ class Fence:
         return Kept(changed, tuple(refused))
 
     def lift(self) -> None:
-        """Write back what was there before, unless somebody else has written meanwhile.
+        """Restore the original values, unless another program has changed them.
 
         Raises the first ResizeRefusedError at the end.
         """
@@ -159,7 +159,7 @@ def prefer_for_oom(pids: Iterable[int], score: int, proc: Path = Path("/proc")) 
 
 
 def _wanted(group: Path, limits: FenceLimits) -> dict[str, str]:
-    """Return control file names that this group has, with what to write there."""
+    """Return the control files that this group has, with the values to write."""
     texts: dict[str, str] = {}
     if limits.daemon_cores is not None:
         ratio = (limits.cpus - limits.daemon_cores) / limits.daemon_cores
@@ -183,7 +183,7 @@ def _within(amount: float, bounds: tuple[int, int]) -> str:
 
 
 def _amount(text: str) -> float:
-    """Return what a limit allows; a quota of cpu.max as a part of its period."""
+    """Return the amount that a limit allows; a quota of cpu.max as a part of its period."""
     words = text.split()
     if words[0] in ("max", "-1"):
         return math.inf

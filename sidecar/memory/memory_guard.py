@@ -1,10 +1,11 @@
 """Guards a node's physical memory as a machine: CPU can be shrunk, memory cannot.
 
-Two levels beyond `ok`. Squeezed: nothing new starts and nothing is resumed beside others. Critical: the last resort, a
-queueable container goes, one at a time. Guaranteed ones are left to YARN's own monitor, application masters to nobody.
+Two levels beyond `ok`. Squeezed: nothing new starts and nothing is resumed beside others. Critical: the last resort,
+queueable containers are killed, one at a time. Guaranteed ones are left to YARN's own monitor; application masters
+are never killed here.
 
-A stall (PSI, `full`) counts only while memory is low too: with plenty of it free, somebody presses against a limit of
-his own, and neither waiting nor killing others helps him.
+A stall (PSI, `full`) counts only while memory is low too: with plenty of it free, a process is at a limit of its own,
+and neither waiting nor killing others helps it.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from typing import Final
 from sidecar.node.container import QUEUEABLE
 
 _CALM: Final = 1.25
-"""A squeeze ends at so many times the reserve."""
+"""A squeeze ends when free memory exceeds the reserve by this factor."""
 _STALL_RANGE: Final = 2.0
-"""A stall squeezes below so many times the reserve."""
+"""A stall squeezes only while free memory is below the reserve times this factor."""
 _EXCESS: Final = 0.05
-"""So much above its allocation a container is not held to have taken too much: shared pages count in each process."""
+"""Tolerated excess over the allocation, as a part of it: shared pages count in each process."""
 _ALARM_S: Final = 60.0
 
 
@@ -41,16 +42,16 @@ class GuardRules:
     last_resort_mb: int = 128
     """Less of it kills; at most `reserve_mb`."""
     squeeze_stall_ratio: float = 0.1
-    """Part of the time in which everything stood still for want of memory (PSI memory, full, avg10)."""
+    """Part of the time in which all tasks waited for memory (PSI memory, full, avg10)."""
     last_resort_stall_ratio: float = 0.4
     stall_wait_s: float = 5.0
-    """A stall has to last so long to kill."""
+    """Duration of a stall from which on the guard kills."""
     calm_s: float = 5.0
-    """Memory has to be back for so long before the squeeze ends."""
+    """Time for which memory must be sufficient again before the squeeze ends."""
     settle_s: float = 3.0
     """Time between two kills, for the memory to come back."""
     kill_wait_s: float = 10.0
-    """A killed container that is still there holds up the next kill until then."""
+    """Longest time for which a killed container that is still there delays the next kill."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.last_resort_mb <= self.reserve_mb:
@@ -68,34 +69,34 @@ class Held:
     """G, Q or O, as in `sidecar.node.container`."""
     allocated_mb: int
     used_mb: int | None = None
-    """Resident; None when nobody measures, then the allocation counts."""
+    """Resident memory; None when it is not measured, then the allocation counts."""
     attained_s: float = 0.0
     """CPU seconds."""
     shrunk: bool = False
     killable: bool = False
-    """Whether it runs, nobody kills it yet, and there is a session to stop it on."""
+    """Whether it runs, is not being killed yet, and there is a session to stop it on."""
     am: bool = False
     started_s: float = 0.0
 
     @property
     def holds_mb(self) -> int:
-        """What comes free when it goes."""
+        """Memory that is freed when it ends."""
         return self.allocated_mb if self.used_mb is None else self.used_mb
 
     @property
     def excess_mb(self) -> int:
-        """What it uses beyond what it asked for; 0 within the tolerance."""
+        """Memory beyond its allocation; 0 within the tolerance."""
         excess = self.holds_mb - self.allocated_mb
         return excess if excess > self.allocated_mb * _EXCESS else 0
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What was measured: once a second."""
+    """One measurement, taken each second."""
 
     now_s: float
     free_mb: int
-    """Physical memory that can be had, or what is left of the containers' own fence if that is less."""
+    """Available physical memory, or the memory left in the containers' own fence if that is less."""
     stall_ratio: float | None
     """PSI memory, full, avg10; None without PSI."""
     containers: tuple[Held, ...]
@@ -113,7 +114,7 @@ GuardEvent = Memory | GuardRuled
 
 @dataclass(frozen=True, slots=True)
 class Squeeze:
-    """Start nothing new, resume nothing beside others; or do so again. `las_events.Squeezed` tells the machine."""
+    """Begin or end a squeeze: start nothing new, resume nothing beside others. `Squeezed` informs the machine."""
 
     on: bool
     why: str
@@ -129,7 +130,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Say loudly that the guard can do no more."""
+    """Log an error: the guard can do no more."""
 
     why: str
 
@@ -138,17 +139,17 @@ GuardCommand = Squeeze | Kill | Alarm
 
 
 def rules_for(total_mb: int, reserve_mb: int) -> GuardRules:
-    """Return rules that fit a machine of `total_mb`.
+    """Return rules for a machine of `total_mb`.
 
-    A reserve beyond an eighth of a small machine would squeeze it for ever. A large one fills faster than it is looked
-    at, so its last resort comes at 0.5 % of it, though never before half of the reserve.
+    A reserve beyond an eighth of a small machine would squeeze it for ever. A large one fills faster than it is
+    measured, so its last resort comes at 0.5 % of it, though never before half of the reserve.
     """
     reserve_mb = min(reserve_mb, total_mb // 8)
     return GuardRules(reserve_mb, min(reserve_mb // 2, max(reserve_mb // 4, total_mb // 200)))
 
 
 class MemoryGuard:
-    """Watches one node. `handle(event)` is the only way in; `level` and `why` are there to be read."""
+    """Watches one node. `handle(event)` is the only way in; `level` and `why` may be read."""
 
     def __init__(self, rules: GuardRules) -> None:
         self.rules = rules
@@ -156,7 +157,7 @@ class MemoryGuard:
         self.why = ""
         """Why it is not ok, with figures."""
         self._clock_s = 0.0
-        """Grows with `now_s`, stands still when that is set back."""
+        """Monotonic time: grows with `now_s`, and stops while that is set back."""
         self._now_s: float | None = None
         self._calm_since_s: float | None = None
         self._stall_since_s: float | None = None
@@ -171,7 +172,7 @@ class MemoryGuard:
         return self.level is not Level.OK
 
     def handle(self, event: GuardEvent) -> list[GuardCommand]:
-        """Handle a measurement; return what to do, in order."""
+        """Handle a measurement; return the commands to execute, in order."""
         if isinstance(event, GuardRuled):
             self.rules = event.rules
             return []
@@ -216,7 +217,7 @@ class MemoryGuard:
         return ""
 
     def _critical(self, event: Memory) -> str:
-        """Return why somebody has to go; "" when nobody has."""
+        """Return why a container must be killed; "" when none must."""
         rules = self.rules
         stall = event.stall_ratio or 0.0
         if stall <= rules.last_resort_stall_ratio or event.free_mb >= rules.reserve_mb:
@@ -257,7 +258,7 @@ class MemoryGuard:
         return [Kill(victim.container_id, f"last resort, {why}: {_reason(victim, may_go, short_mb)}")]
 
     def _short_mb(self, event: Memory) -> int:
-        """Return what one victim should give back at least: 1 MB, or up to the limit that was passed."""
+        """Return the least memory that one victim should free: 1 MB, or up to the limit that was passed."""
         rules = self.rules
         limit_mb = rules.last_resort_mb if event.free_mb < rules.last_resort_mb else rules.reserve_mb
         return max(1, limit_mb - event.free_mb)
@@ -266,7 +267,7 @@ class MemoryGuard:
         return container.container_id in self._killed
 
     def _waits(self) -> bool:
-        """Return whether the last kill has still to show."""
+        """Return whether the last kill has not taken effect yet."""
         rules = self.rules
         if self._last_kill_s is not None and self._clock_s - self._last_kill_s < rules.settle_s:
             return True
@@ -283,10 +284,10 @@ class MemoryGuard:
 
 
 def _cost(container: Held, short_mb: int) -> tuple[float, ...]:
-    """Return what losing a container costs; the least goes first.
+    """Return the cost of losing a container; the lowest is killed first.
 
-    Who took more than he asked for, the most first; then who gives back what is short, so that none dies for nothing;
-    of those the least attained service, at equal service the shrunk one, then the newest.
+    Containers above their allocation, the highest excess first; then those that free enough, so that no kill is in
+    vain; of those the least attained service, at equal service the shrunk one, then the newest.
     """
     if container.excess_mb:
         return (0, -container.excess_mb, container.attained_s, 0, -container.started_s)

@@ -1,6 +1,7 @@
-"""Reads how short a node is: free memory, stalls (PSI), and what the containers' own group holds.
+"""Reads a node's memory pressure: free memory, stalls (PSI), and the use of the containers' own group.
 
-One reading takes some tens of microseconds. What cannot be read is None; why, is in `blind`, and logged once.
+One reading takes some tens of microseconds. A figure that cannot be read is None; the reason is in `blind`, and is
+logged once.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ class Pressure:
 
     total_mb: int
     free_mb: int
-    """MemAvailable: free, and what the kernel gives up for the asking."""
+    """MemAvailable: free memory, and memory that the kernel can reclaim at once."""
     swap_free_mb: int
     memory_stall_ratio: float | None
-    """Part of the last 10 s in which all that would run waited for memory; None where the kernel does not say."""
+    """Part of the last 10 s in which all runnable tasks waited for memory; None if the kernel does not report it."""
     cpu_stall_ratio: float | None
-    """Part of the last 10 s in which somebody waited for a CPU."""
+    """Part of the last 10 s in which some task waited for a CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupMemory:
-    """What a memory group and those inside it hold."""
+    """Memory of a group and of the groups inside it."""
 
     used_mb: int
     limit_mb: int | None
     """None without a limit."""
     room_mb: int | None
-    """What may still be taken; page cache that lies idle counts as free."""
+    """Memory that is still available; idle page cache counts as free."""
 
 
 class Gauge:
@@ -103,7 +104,7 @@ def stall_ratio(text: str, line: str) -> float:
 
 
 def group_memory(group: Path) -> GroupMemory | None:
-    """Return what a memory group holds, cgroup v1 or v2; None when it is gone or is no memory group.
+    """Return the memory of a group, cgroup v1 or v2; None when it is gone or is no memory group.
 
     Raises ResizeRefusedError where its files cannot be read.
     """

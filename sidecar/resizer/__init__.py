@@ -1,1 +1,1 @@
-"""What makes a running container smaller and gives it its full limits back; one module per mechanism."""
+"""Resizers shrink running containers and restore their full limits; one module per mechanism."""

@@ -1,4 +1,4 @@
-"""What resizers share that keep a record of each attached container."""
+"""The attached containers of a resizer, each with its record."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AttachedTable(Generic[R]):
 
 
 def detach_all(resizer: Resizer, attached: Iterable[str]) -> None:
-    """Detach all containers, the others too when one is refused. Raises the last ResizeRefusedError."""
+    """Detach all containers, and continue after a refusal. Raises the last ResizeRefusedError."""
     last: ResizeRefusedError | None = None
     for container_id in attached:
         try:

@@ -1,7 +1,7 @@
-"""What every resizer does, and how it refuses.
+"""The interface of all resizers, and the error with which they refuse.
 
-A resizer attaches a container, limits it, restores its limits and detaches it. All
-calls are synchronous; the shell runs those of a `slow` resizer in a thread, one at a time per container.
+A resizer attaches a container, limits it, restores its limits and detaches it. All calls are synchronous; calls of a
+`slow` resizer run in a thread, one at a time per container.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a container has used since it was attached; None where the mechanism does not measure it."""
+    """Use of a container since it was attached; None where the mechanism does not measure it."""
 
     cpu_s: float | None
     memory_mb: int | None
@@ -53,17 +53,17 @@ class Usage:
 
 
 class Resizer(Protocol):
-    """One mechanism."""
+    """One mechanism that limits containers."""
 
     name: str
-    """As in settings and metrics: cgroup1, cgroup2, docker, signals."""
+    """Name in settings and metrics: cgroup1, cgroup2, docker, signals."""
     slow: bool
-    """Whether calls take milliseconds, and are better made in a thread."""
+    """Whether calls take milliseconds, and should run in a thread."""
     pauses_only: bool
-    """Whether it knows only all or nothing: a shrunk container stands still."""
+    """Whether it can only freeze: a shrunk container does not run at all."""
 
     def attach(self, container_id: str, leader: Leader) -> None:
-        """Attach all processes of a container, those that are forked meanwhile too.
+        """Attach all processes of a container, including those that are forked meanwhile.
 
         Raises ResizeRefusedError; then nothing is left behind. Attaching twice is harmless.
         """
@@ -72,7 +72,7 @@ class Resizer(Protocol):
         """Bound the container's CPU to `cores` (more than 0). Raises ResizeRefusedError."""
 
     def freeze(self, container_id: str) -> None:
-        """Stop all processes of the container where they are. Raises ResizeRefusedError."""
+        """Freeze all processes of the container. Raises ResizeRefusedError."""
 
     def restore(self, container_id: str) -> None:
         """Give the container back the limits that it had when it was attached, and let it go on.
@@ -81,28 +81,28 @@ class Resizer(Protocol):
         """
 
     def holds(self, container_id: str) -> bool:
-        """Return whether the limits are still those that were set here last: somebody else may have rewritten them."""
+        """Return whether the last limits set here are still in force: another program may have changed them."""
 
     def reassert(self, container_id: str) -> None:
-        """Write the limits that were set here last again, and catch what escaped. Raises ResizeRefusedError."""
+        """Write the last limits again, and attach escaped processes. Raises ResizeRefusedError."""
 
     def usage(self, container_id: str) -> Usage:
-        """Return what the container has used; Usage(None, None) when it is gone."""
+        """Return the container's use; Usage(None, None) when it is gone."""
 
     def detach(self, container_id: str) -> None:
-        """Let go: full limits, processes back where they came from, nothing left behind. Never raises for what is gone.
+        """Restore full limits, move processes back, leave nothing behind. A missing container is no error.
 
         Raises ResizeRefusedError when something that exists could not be given back.
         """
 
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
-        """Return what somebody else needs to know to give the full limits back when this process dies.
+        """Return the record from which the guardian restores the full limits if this process dies.
 
         JSON, with `resizer` (its name); see `sidecar.service.guardian`, which hands it to `undo_<name>`.
         """
 
     def parents(self) -> list[str]:
-        """Return the parent groups that were made, the innermost first; the last sidecar removes them."""
+        """Return the parent groups that were created, the innermost first; the last sidecar removes them."""
 
     def close(self) -> None:
-        """Let go of everything, the others too when one is refused. Raises the last ResizeRefusedError."""
+        """Detach everything, and continue after a refusal. Raises the last ResizeRefusedError."""

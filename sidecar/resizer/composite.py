@@ -1,4 +1,4 @@
-"""Resizes Docker containers by their Engine, and all others by another resizer: which it is shows at each container.
+"""Resizes Docker containers through their Engine, and all others with another resizer; chosen for each container.
 
 A YARN container whose command is `docker run` has its pid file before it has its Docker container. While the client is
 among its processes, attaching is refused retriably; a Docker container that appears even later is taken over.
@@ -17,12 +17,12 @@ from sidecar.resizer.docker.resizer import DockerResizer
 from sidecar.resizer.processes import PROC, family, scan
 
 _LATE_S: Final = 60.0
-"""So long after it was attached elsewhere, a container's Docker container may still appear."""
+"""Time after attaching to the other resizer within which a container's Docker container may still appear."""
 
 
 @runtime_checkable
 class _Ending(Protocol):
-    """What resizers have besides the contract when they keep something of their own."""
+    """Resizers with state of their own to close, besides the interface."""
 
     def parents(self) -> list[str]: ...
 
@@ -35,11 +35,11 @@ class _Place:
     leader: Leader
     attached_s: float
     last: Callable[[Resizer], None] | None = None
-    """What was asked for last, to be done again where the container is taken over."""
+    """The last request, repeated at the resizer that takes the container over."""
 
 
 class DockerOr:
-    """A Docker resizer, and the one for containers that are none."""
+    """A Docker resizer, and one for all other containers."""
 
     slow = True
 
@@ -61,7 +61,7 @@ class DockerOr:
         return self._place(container_id).resizer
 
     def attach(self, container_id: str, leader: Leader) -> None:
-        """Take a container into hand where it belongs."""
+        """Attach a container to the resizer that it belongs to."""
         place = self._places.get(container_id)
         if place is not None:
             if place.leader == leader:
@@ -81,11 +81,11 @@ class DockerOr:
         self._do(container_id, lambda resizer: resizer.freeze(container_id))
 
     def restore(self, container_id: str) -> None:
-        """Give the container its own limits back."""
+        """Restore the container's own limits."""
         self._do(container_id, lambda resizer: resizer.restore(container_id))
 
     def holds(self, container_id: str) -> bool:
-        """Return whether the limits are in force, and the container still belongs where it is."""
+        """Return whether the limits are in force, and the container is at the right resizer."""
         place = self._places.get(container_id)
         return place is not None and place.resizer.holds(container_id) and not self._is_late(container_id, place)
 
@@ -102,27 +102,27 @@ class DockerOr:
         before.detach(container_id)
 
     def usage(self, container_id: str) -> Usage:
-        """Return what the container has used."""
+        """Return the container's use."""
         place = self._places.get(container_id)
         return place.resizer.usage(container_id) if place else Usage(None, None)
 
     def detach(self, container_id: str) -> None:
-        """Let go of the container."""
+        """Detach the container."""
         place = self._places.get(container_id)
         if place is not None:
             place.resizer.detach(container_id)
             del self._places[container_id]
 
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
-        """Return what gives the limits back; its `resizer` is that of the one which has the container."""
+        """Return the record to restore the limits; its `resizer` is the one that has the container."""
         return self.of(container_id).undo(container_id)
 
     def parents(self) -> list[str]:
-        """Return the parent groups that the other resizer made."""
+        """Return the parent groups that the other resizer created."""
         return self.other.parents() if isinstance(self.other, _Ending) else []
 
     def close(self) -> None:
-        """Let go of everything. Raises the last ResizeRefusedError."""
+        """Detach everything. Raises the last ResizeRefusedError."""
         try:
             if isinstance(self.other, _Ending):
                 self.other.close()

@@ -1,4 +1,4 @@
-"""A resizer in memory, for tests: it remembers what it was told, and refuses what it is told to refuse."""
+"""A resizer in memory, for tests: it records its calls, and refuses the calls that a test names."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Fake(Resizer):
         """By attached container: None with full limits, 0 while it is frozen."""
         self.used: dict[str, Usage] = {}
         self.rewritten: set[str] = set()
-        """Containers whose limits somebody else has changed."""
+        """Containers whose limits another program has changed."""
         self.calls: list[tuple[str, str]] = []
         self.refusals: dict[tuple[str, str], list[str]] = {}
-        """Why the next calls are refused; "gone" tells that the container is."""
+        """Why the next calls are refused; "gone" means that the container is gone."""
 
     def refuse(self, call: str, container_id: str, *why: str) -> None:
         """Refuse the next `call`s of a container, one for each `why`."""
@@ -67,7 +67,7 @@ class Fake(Resizer):
         return []
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Detach everything."""
         for container_id in list(self.leaders):
             self.detach(container_id)
 

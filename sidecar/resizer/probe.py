@@ -1,4 +1,4 @@
-"""Finds out what can resize here: each mechanism is really tried, and says why not when it is not taken."""
+"""Finds the resizer for this node: each mechanism is tried, and one that fails reports the reason."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _STRICT: Final = f"{_LCE}.cgroups.strict-resource-usage"
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What resizes on this node, if anything does."""
+    """The resizer of this node, if any."""
 
     resizer: Resizer | None
     why_not: dict[str, str] = field(default_factory=dict)
-    """By name, why others that come before it were not taken."""
+    """Why each mechanism before it was not chosen, by name."""
     warnings: tuple[str, ...] = ()
 
     @property
     def limits(self) -> list[str]:
-        """Say what cannot be done here, for reports."""
+        """Return the limitations of this node, for reports."""
         lines = [f"resizer {name}: {why}" for name, why in self.why_not.items()]
         return [*lines, *self.warnings]
 
@@ -47,8 +47,8 @@ def choose(
 ) -> Chosen:
     """Return the first mechanism that works: `wanted`, or with "auto" cgroup v2, cgroup v1, signals.
 
-    "docker" takes Docker for the containers that are Docker's, and what "auto" finds for the others. `conf` tells
-    whether the NodeManager keeps cgroups itself. Raises ValueError when `wanted` is none of WANTED.
+    "docker" uses Docker for Docker's containers, and the choice of "auto" for the others. `conf` says whether
+    the NodeManager manages cgroups itself. Raises ValueError when `wanted` is none of WANTED.
     """
     if wanted not in WANTED:
         raise ValueError(f"{wanted!r} is no resizer; take one of {', '.join(WANTED)}")
@@ -70,7 +70,7 @@ def choose(
 
 
 def nm_groups(conf: HadoopConf | None) -> tuple[str | None, tuple[str, ...]]:
-    """Return the NodeManager's own cgroup hierarchy, None when it keeps no cpu groups; and what does not go with it."""
+    """Return the NodeManager's own cgroup hierarchy, None without cpu groups; and warnings about its settings."""
     if conf is None or not (conf.text("yarn.nodemanager.container-executor.class") or "").endswith(
         "LinuxContainerExecutor"
     ):
@@ -106,7 +106,7 @@ def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) ->
 
 
 def _with_docker(wanted: str, chosen: Chosen, url: str | None) -> Chosen:
-    """Put Docker before what was chosen; its daemon may be away for now, so it is not asked."""
+    """Put Docker before the chosen resizer; its daemon may be down for now, so it is not asked."""
     if wanted != "docker" or chosen.resizer is None:
         return chosen
     from sidecar.resizer.composite import DockerOr

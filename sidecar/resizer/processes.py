@@ -1,6 +1,7 @@
 """A container's processes: everything below its session leader, and everything in its session, read from /proc.
 
-Reads the files itself, because the guardian must stay small. Times are clock ticks since boot, as in /proc/PID/stat.
+It reads the files itself, because the guardian must stay small. Times are clock ticks since boot, as in
+/proc/PID/stat.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Process:
 
     @property
     def stopped(self) -> bool:
-        """Whether it stands still by SIGSTOP or by a debugger."""
+        """Whether SIGSTOP or a debugger has stopped it."""
         return self.state in "Tt"
 
 
@@ -123,7 +124,7 @@ def being_killed(pid: int, proc: Path = PROC) -> bool:
 
 
 def anonymous_mb(pid: int, proc: Path = PROC) -> float:
-    """Return what a process keeps in memory that no file backs, in MB; 0 when it is gone."""
+    """Return the anonymous memory of a process in MB; 0 when it is gone."""
     try:
         words = _bytes(f"{proc}/{pid}/statm").split()
     except (FileNotFoundError, ProcessLookupError):

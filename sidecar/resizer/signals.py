@@ -1,7 +1,7 @@
 """Pauses by SIGSTOP and SIGCONT, where there are no cgroups: all or nothing.
 
-A bound in cores cannot be had: a shrunk container stands still, and its heartbeats with it. (Switching it on and off
-many times a second would keep them going, but each switch reads all of /proc.) SIGKILL ends a stopped process.
+Signals cannot bound cores: a shrunk container stops, and its heartbeats with it. (Switching it on and off
+many times a second would keep them alive, but each switch reads all of /proc.) SIGKILL ends a stopped process.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class _Held:
     used_s: float = 0.0
     still: bool = False
     stopped: set[tuple[int, int]] = field(default_factory=set)
-    """Number and begin of processes that stood still already: somebody else's, and never sent SIGCONT."""
+    """Pid and start time of processes that another program had stopped; they are never sent SIGCONT."""
 
 
 class Signals(Resizer):
-    """SIGSTOP and SIGCONT to a container's whole family."""
+    """Sends SIGSTOP and SIGCONT to all processes of a container."""
 
     name = "signals"
     slow = True
@@ -61,7 +61,7 @@ class Signals(Resizer):
         self._held[container_id] = _Held(leader, _cpu_s(members), stopped=others)
 
     def shrink(self, container_id: str, cores: float) -> None:
-        """Stop all processes: `cores` cannot be had."""
+        """Stop all processes: signals cannot bound `cores`."""
         self.freeze(container_id)
 
     def freeze(self, container_id: str) -> None:  # noqa: D102
@@ -122,7 +122,7 @@ class Signals(Resizer):
         return []
 
     def close(self) -> None:
-        """Let everything go on. Raises the last ResizeRefusedError."""
+        """Resume everything. Raises the last ResizeRefusedError."""
         detach_all(self, self._held)
 
     def _living(self, leader: Leader) -> dict[int, Process]:
@@ -134,7 +134,7 @@ class Signals(Resizer):
 
 
 def undo_signals(record: Mapping[str, object], proc: Path = PROC) -> None:
-    """Let a container go on. Raises ResizeRefusedError."""
+    """Resume a container. Raises ResizeRefusedError."""
     leader = Leader(int(str(record["pid"])), float(str(record["began_s"])))
     numbers = record["stopped"]
     if not isinstance(numbers, list):
@@ -143,7 +143,7 @@ def undo_signals(record: Mapping[str, object], proc: Path = PROC) -> None:
 
 
 def go_on(container_id: str, leader: Leader, but: set[tuple[int, int]], proc: Path = PROC) -> None:
-    """Send SIGCONT until all of a family moves, `but` those that others stopped. Raises ResizeRefusedError."""
+    """Send SIGCONT until all processes run, `but` those that others stopped. Raises ResizeRefusedError."""
     until = time.monotonic() + _WITHIN_S
     while True:
         members = family(leader, scan(proc), proc).values()
@@ -158,7 +158,7 @@ def go_on(container_id: str, leader: Leader, but: set[tuple[int, int]], proc: Pa
 
 
 def _send(container_id: str, process: Process, number: int, proc: Path) -> None:
-    """Send a signal to this very process, not to another one that got its number. Raises ResizeRefusedError."""
+    """Send a signal to this process, never to another one that reuses its pid. Raises ResizeRefusedError."""
     try:
         pidfd = os.pidfd_open(process.pid)
     except ProcessLookupError:

@@ -21,7 +21,7 @@ _BODY_BYTES = 8 * 2**20
 
 
 class Health(Message):
-    """Whether the sidecar does its work, and what is missing."""
+    """Health of the sidecar, and its limitations."""
 
     status: str
     """ok, or degraded."""
@@ -29,7 +29,7 @@ class Health(Message):
     """Of quicksilver."""
     node_id: str
     nodemanager: bool | None
-    """Whether the NodeManager is there and its REST answered last time; None before the first time."""
+    """Whether the NodeManager is up and its REST answered the last call; None before the first one."""
     proxy: bool | None
     """Whether the proxy took the last report; None before the first."""
     settings_version: str = ""
@@ -65,17 +65,17 @@ def make_api(dispatcher: Dispatcher, report: Callable[[], Report], health: Calla
 def _grant_routes(app: FastAPI, dispatcher: Dispatcher) -> None:
     @app.post("/v1/grants", status_code=204)
     async def grants(body: Grants) -> Response:
-        """Take announcements of queueable containers, and forget those whose starts are not wanted any more."""
+        """Store announcements of queueable containers, and drop those whose starts are not wanted any more."""
         now_s = time.time()
         if body.grants:
             dispatcher.put(Granted(tuple(body.grants), now_s))
-        if body.drop:  # of what was announced just now, maybe
+        if body.drop:  # possibly just announced
             dispatcher.put(Dropped(tuple(body.drop), body.drop_reason, now_s))
         return Response(status_code=204)
 
     @app.post("/v1/drain", status_code=204)
     async def drain(body: Draining) -> Response:
-        """Shed what waits and hold nothing new, or end that."""
+        """Begin or end a drain: shed waiting containers and hold no new ones."""
         dispatcher.put(Drain(body.on, body.reason or "draining", time.time()))
         return Response(status_code=204)
 
@@ -88,12 +88,12 @@ def _node_routes(app: FastAPI, node: Node, report: Callable[[], Report]) -> None
 
     @app.get("/v1/containers", response_model=list[ContainerReport])
     async def all_containers() -> list[ContainerReport]:
-        """Return all containers; waiting ones in the order in which they will start, with what they wait for."""
+        """Return all containers; waiting ones in the order in which they will start, with the reason why they wait."""
         return containers(node, time.time())
 
     @app.get("/v1/containers/{container_id}", response_model=ContainerReport, responses={404: {"model": ErrorEnvelope}})
     async def one_container(container_id: Annotated[str, Path(max_length=200)]) -> ContainerReport:
-        """Return one container with what it waits for; 404 when it is not here."""
+        """Return one container with the reason why it waits; 404 when it is not here."""
         found = container(node, container_id, time.time())
         if found is None:
             raise ApiError(404, "unknown-container", f"{container_id} neither waits nor runs on this node")

@@ -19,7 +19,7 @@ from sidecar.service.resize_executor import ResizeExecutor
 class Dispatcher:
     """Handles the events of one queue until it is closed.
 
-    resizing: executes resizes; None where nothing is ever resized. journal: None where there is no place for it.
+    resizing: executes resizes; None where nothing is ever resized. journal: None without a directory for it.
     """
 
     def __init__(

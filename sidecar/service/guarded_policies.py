@@ -1,4 +1,4 @@
-"""The policies in use, as the node machine calls them: a policy that fails has a default answer, and is counted."""
+"""The node machine's policy calls: a failed policy is counted, and a default answer is used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GuardedPolicies:
             return ()
 
     def order_steady(self) -> object:
-        """Return what changes whenever keys of waiting containers may have changed."""
+        """Return a token that changes whenever keys of waiting containers may have changed."""
         return self.current.node.order_steady()
 
     def bypass_limit_s(self, waiting: ContainerView) -> float | None:

@@ -1,10 +1,10 @@
-"""Gives containers their full limits back when the sidecar is gone: `python -m sidecar.service.guardian LABEL`.
+"""Restores containers' full limits when the sidecar is gone: `python -m sidecar.service.guardian LABEL`.
 
 The sidecar starts it with a pipe as its stdin (`sidecar.service.guardian_client`), and writes JSON lines: {"put": ID,
-"undo": ..} before a container is shrunk for the first time, {"del": ID} when it was let go, {"clean": [GROUP, ..]} for
-its parent groups. The end of the pipe means that the sidecar is gone, however it died: every undo that is left is done,
-and the guardian ends. Imports little, because it stands by on every node. LABEL names the parent group, by which the
-next sidecar finds it.
+"undo": ..} before a container is shrunk for the first time, {"del": ID} when it was detached, {"clean": [GROUP, ..]}
+for its parent groups. The end of the pipe means that the sidecar is gone, however it died: the guardian executes every
+undo that is left, and ends. It imports little, because it runs on every node. LABEL names the parent group, by which
+the next sidecar finds it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _MODULES: Final = {
     "docker": "sidecar.resizer.docker.resizer",
     "fence": "sidecar.memory.cgroup_fence",
 }
-"""Where `undo_<resizer>` is; it raises OSError or QuicksilverError for what cannot be given back."""
+"""Module of `undo_<resizer>`, which raises OSError or QuicksilverError for limits that it cannot restore."""
 
 
 class Records:
-    """What has to be undone."""
+    """The undos that are left."""
 
     def __init__(self, label: str = "") -> None:
         """Prepare. label: the parent group, as the last folders of those in `clean`."""
@@ -57,12 +57,12 @@ class Records:
             log_line(f"line not understood ({error!r}): {line.strip()[:200]}")
 
     def finish(self) -> int:
-        """Undo everything, the others too when one fails. Returns how many failed."""
+        """Undo everything, and continue after a failure. Returns the number of failures."""
         failed = 0
         for container_id, record in self.undo.items():
             try:
                 undoing(str(record["resizer"]))(record)
-            except Exception as error:  # noqa: BLE001  whatever it is, the others are to get their limits back
+            except Exception as error:  # noqa: BLE001  whatever it is, the others must get their limits back
                 failed += 1
                 log_line(f"{container_id}: its limits are not given back: {error}")
             else:
@@ -100,7 +100,7 @@ def undoing(resizer: str) -> Undoing:
 
 
 def log_line(text: str) -> None:
-    """Write a line to stderr, unless nobody reads it any more."""
+    """Write a line to stderr, unless its reader is gone."""
     try:
         print(f"sidecar.service.guardian: {text}", file=sys.stderr, flush=True)
     except OSError:

@@ -1,7 +1,7 @@
-"""The sidecar's end of the guardian: starts it, feeds it, and starts it again when it dies.
+"""The sidecar's side of the guardian: starts it, sends it undo records, and restarts it when it dies.
 
-Never waits: what the pipe does not take at once is kept and written later, up to a bound; a guardian that does not read
-is replaced by another one.
+It never waits: lines that the pipe does not take at once are written later, up to a bound; a guardian that does not
+read is replaced by another one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Guardian:
         self._pipe = self._pidfd = -1
         self._began_s = 0.0
         self._ended: asyncio.Event | None = None
-        """Set when the guardian has ended; there is one when this end is closing."""
+        """Set when the guardian has ended; None unless this side is closing."""
         self._kept = bytearray()
         self._writing = False
         self._again_s = _AGAIN_S
@@ -58,7 +58,9 @@ class Guardian:
         """Start the guardian and send it everything. Raises OSError."""
         inherited = os.environ.get("PYTHONPATH")
         env = os.environ | {"PYTHONPATH": os.pathsep.join([str(_HERE), *([inherited] if inherited else [])])}
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, DEAF_TO)  # inherited: it is deaf from its first moment
+        blocked = signal.pthread_sigmask(
+            signal.SIG_BLOCK, DEAF_TO
+        )  # inherited: it ignores these signals from its start
         try:
             self._process = process = subprocess.Popen(
                 [sys.executable, "-m", "sidecar.service.guardian", self.label],
@@ -85,24 +87,24 @@ class Guardian:
             self._send({"clean": self._clean})
 
     def put(self, container_id: str, undo: Mapping[str, object]) -> bool:
-        """Say how a container gets its full limits back, before it loses them. Returns whether the guardian has it."""
+        """Send a container's undo record, before its limits change. Returns whether the guardian has it."""
         self._undo[container_id] = undo
         self._send({"put": container_id, "undo": undo})
         return self.is_current
 
     def drop(self, container_id: str) -> None:
-        """Say that a container has its full limits, and is let go."""
+        """Send that a container has its full limits and is detached."""
         if self._undo.pop(container_id, None) is not None:
             self._send({"del": container_id})
 
     def clean(self, groups: Sequence[str]) -> None:
-        """Say which groups are to be removed at the end, when they are empty, in this order."""
+        """Send the groups to remove at the end, when they are empty, in this order."""
         if list(groups) != self._clean:
             self._clean = list(groups)
             self._send({"clean": self._clean})
 
     async def close(self, wait_s: float = 5.0) -> None:
-        """Close the pipe: the guardian undoes what is left, and ends. It is waited for, but not ended by force."""
+        """Close the pipe: the guardian executes the undos that are left, and ends. It is never killed here."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,7 +1,7 @@
-"""The sidecar's journal on disk: written before anything leaves that rests on it, read by the next process.
+"""The sidecar's journal on disk: written before any dependent message leaves, read by the next process.
 
 Without fsync: a process that is killed loses nothing, because the kernel has the lines; a machine that loses power has
-lost its containers as well. A disk that takes nothing stops nobody: the journal is written anew when it takes again.
+lost its containers as well. A full disk stops nothing: the journal is rewritten when the disk has space again.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ _LEAST_BYTES: Final = 256 * 1024
 
 
 def default_state_dir() -> Path | None:
-    """Return the system's directory where it is there and writable; None: nothing is kept."""
+    """Return the system's directory if it exists and is writable; None: there is no journal."""
     return SYSTEM_DIR if SYSTEM_DIR.is_dir() and os.access(SYSTEM_DIR, os.W_OK) else None
 
 
 class Journal:
-    """One file of mode 0600; `anew` yields all lines that say how things stand now."""
+    """One file of mode 0600; `anew` yields all lines of the present state."""
 
     def __init__(self, path: Path, anew: Callable[[], Iterable[str]]) -> None:
         self.path = path
         self._file = JournalFile(path, form=_FORM, setting="sidecar.state_dir")
         self.failures = 0
-        """Writes that failed."""
+        """Number of failed writes."""
         self.why = ""
-        """Why nothing is kept now; "" while all is."""
+        """Why nothing is stored now; "" while everything is."""
         self._anew = anew
         self._limit_bytes = _LEAST_BYTES
 
     def recall(self, node: str) -> Memory | None:
-        """Return what the previous process left; None when there is nothing of this node.
+        """Return the state that the previous process left; None when there is none of this node.
 
-        A file that cannot be understood is set aside. Raises JournalInUseError when another process uses it.
+        A file that cannot be parsed is set aside. Raises JournalInUseError when another process uses it.
         """
         try:
             self._file.lock()
@@ -63,7 +63,7 @@ class Journal:
         return memory
 
     def write(self, lines: Sequence[str]) -> None:
-        """Append lines; in time everything is written anew first, so that the file stays small."""
+        """Append lines; regularly the file is rewritten first, so that it stays small."""
         if not lines:
             return
         if self.why or not self._file.is_open or self._file.size > self._limit_bytes:
@@ -76,7 +76,7 @@ class Journal:
             self._failed(error)
 
     def renew(self) -> None:
-        """Write everything anew, in the place of the old file."""
+        """Rewrite the whole file."""
         try:
             self._file.rewrite(line.encode() for line in self._anew())
         except (OSError, JournalInUseError) as error:

@@ -22,11 +22,11 @@ from sidecar.service.resize_executor import ResizeExecutor, Undoes
 
 log = get_logger(__name__)
 _MOMENTS: Final = 5
-"""Measurements in one quantum, at least."""
+"""Minimum number of measurements in one quantum."""
 
 
 class Monitor:
-    """Watches the containers of one dispatcher; memory is guarded also where nothing is resized."""
+    """Watches the containers of one dispatcher; memory is also guarded where nothing is resized."""
 
     def __init__(self, dispatcher: Dispatcher, guard: MemoryGuard, gauge: Gauge, guardian: Undoes) -> None:
         self.dispatcher, self.resizing, self.guard = dispatcher, dispatcher.resizing, guard
@@ -37,7 +37,7 @@ class Monitor:
         self._refused: set[str] = set()
 
     async def measure(self) -> None:
-        """Measure what containers are given, regularly, until cancelled."""
+        """Measure the use of containers regularly, until cancelled."""
         while True:
             if self.resizing is not None:
                 self._measure(self.resizing)
@@ -64,13 +64,13 @@ class Monitor:
         return free_mb
 
     def _room_mb(self) -> list[int]:
-        """Return what is left of the bounds of memory around the containers."""
+        """Return the memory left within the bounds around the containers."""
         parents = self.resizing.resizer.parents() if self.resizing is not None else []
         found = map(group_memory, map(Path, parents))
         return [memory.room_mb for memory in found if memory is not None and memory.room_mb is not None]
 
     def lift_fence(self) -> None:
-        """Take the fence away."""
+        """Remove the fence."""
         try:
             self._fence.lift()
         except ResizeRefusedError as error:

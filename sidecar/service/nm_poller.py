@@ -64,7 +64,7 @@ class NodeManagerPoller:
             return  # a second has passed
 
     def _report_state(self) -> None:
-        """Tell the node machine, and the proxy at once, whether the NodeManager accepts starts."""
+        """Report to the node machine, and at once to the proxy, whether the NodeManager accepts starts."""
         why = self._liveness.why or (self._rest.why if self._rest.stalled else "")
         if why == self._node.state.nm_down:
             return

@@ -17,7 +17,7 @@ from sidecar.node.nm_reconcile import NOT_LAUNCHED, QUEUED_PATH, NmList, read_li
 
 log = get_logger(__name__)
 _STALLED_AFTER: Final = 3
-"""Failed calls in a row, after one that did not fail: the NodeManager stands still."""
+"""Consecutive failed calls, after a successful one, from which on the NodeManager counts as hung."""
 
 
 class NodeManagerRest:

@@ -1,4 +1,4 @@
-"""What a node must know after a restart, kept in a journal: containers, their CPU time, unacknowledged events."""
+"""The journal of a node's state for a restart: containers, their CPU time, unacknowledged events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Identity:
     """How reports name this sidecar."""
 
     node_id: str
-    """As the NodeManager names the node, once it has answered."""
+    """The NodeManager's name of the node, once it has answered."""
     boot: str = field(default_factory=lambda: secrets.token_hex(8))
     """Names the sequence of events; a restart that finds its journal continues it."""
 
@@ -41,27 +41,27 @@ class NodeJournal:
 
     @property
     def failures(self) -> int:
-        """How many writes failed."""
+        """Number of failed writes."""
         return self._file.failures
 
     @property
     def why(self) -> str:
-        """Why nothing is written now; "" while all is well."""
+        """Why the journal is not written now; "" while it is."""
         return self._file.why
 
     def recall(self) -> Memory | None:
-        """Return what the process before left and continue its sequence of events; None when there is nothing."""
+        """Return the previous process's state and continue its sequence of events; None if there is none."""
         memory = self._file.recall(self._node_name)
         if memory is not None:
             self._identity.boot = memory.boot
         return memory
 
     def renew(self) -> None:
-        """Write everything anew."""
+        """Rewrite the whole journal."""
         self._file.renew()
 
     def write_changes(self, changed: Iterable[str], commands: Sequence[Command]) -> None:
-        """Write what changed, before anything leaves that rests on it."""
+        """Write the changes, before any dependent message leaves."""
         lines = [line_of(self._node.state, container_id) for container_id in changed]
         lines += [event_line(command.event) for command in commands if isinstance(command, Tell)]
         self._file.write(lines)
@@ -76,7 +76,7 @@ class NodeJournal:
             self._file.write([served_line(changed)])
 
     def write_acknowledged(self, seq: int) -> None:
-        """Write that the proxy has the events up to a number."""
+        """Write that the proxy has acknowledged the events up to a number."""
         self._file.write([acked_line(seq)])
 
     def close(self) -> None:

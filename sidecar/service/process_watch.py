@@ -1,7 +1,7 @@
-"""Sees containers end: a pidfd on each container's session leader, found by the pid file that the NodeManager writes.
+"""Watches for ends of containers: a pidfd on each session leader, found through the NodeManager's pid file.
 
 The file is `nmPrivate/APP/CONTAINER/CONTAINER.pid` in any of the NodeManager's local directories; only root and the
-NodeManager's own user can read it. Where that fails, `blind` says so, and the NodeManager's list has to do.
+NodeManager's own user can read it. Where that fails, `blind` says so, and the NodeManager's list is used instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
 _BEFORE_S: Final = 2.0
-"""A process that began so much later than its pid file was written is another one, with a recycled number."""
+"""A process that began this many seconds after its pid file was written is another one, with a reused pid."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""What the active proxy answers to a report becomes events for the node machine."""
+"""Converts the active proxy's answer to a report into events for the node machine."""
 
 from __future__ import annotations
 

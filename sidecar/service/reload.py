@@ -1,4 +1,4 @@
-"""What of new policies a running sidecar can take over."""
+"""Selects the new policies that a running sidecar can apply."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from sidecar.node.sharing import Sharing
 
 
 def takeable(new: Policies, old: Policies, sharing: Sharing) -> tuple[Policies, list[str]]:
-    """Return the policies that can hold from now on, and what of `new` cannot, with the reason.
+    """Return the policies that apply from now on, and the parts of `new` that cannot apply, with the reason.
 
-    Whether containers are shrunk at all is settled when the sidecar starts: what resizes them is found out then.
+    Whether containers are shrunk at all is fixed when the sidecar starts, because the resizer is chosen then.
     """
     shrinks, before = new.node.shrinking() is not None, old.node.shrinking() is not None
     if shrinks == before or (sharing.las is None and not shrinks):

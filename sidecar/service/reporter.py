@@ -1,7 +1,7 @@
-"""Reports to the proxies: each second and on change; events stay until the proxy that serves acknowledged them.
+"""Reports to the proxies: each second and on change; events are sent until the active proxy acknowledges them.
 
 With high availability each ResourceManager has a proxy, and all get every report: a standby knows the nodes when it
-becomes active. Only the active one's answers count, so that it finds every event of which the earlier one did nothing.
+becomes active. Only the active one's answers count, so that it gets every event that the earlier one did not handle.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REMEDY: Final = "start the proxy there, or correct sidecar.proxy_url; schedulin
 
 
 class Line(ABC):
-    """The way to one proxy; its calls wait for nobody else's."""
+    """The connection to one proxy; its calls do not wait for those of others."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -47,7 +47,7 @@ class Line(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Give back what the line holds."""
+        """Release the resources of the line."""
 
 
 class RestLine(Line):
@@ -68,7 +68,7 @@ class RestLine(Line):
 
 
 def report_path(node_id: str) -> str:
-    """Return where a proxy takes a node's reports."""
+    """Return the URL of a proxy for a node's reports."""
     return f"/v1/nodes/{quote(node_id, safe=':')}/report"
 
 
@@ -102,7 +102,7 @@ class Reporter:
         return any(known) if known else None
 
     def add(self, event: ContainerEvent) -> None:
-        """Keep an event and report soon."""
+        """Store an event and report soon."""
         if len(self._events) >= self.settings.events_max:
             self._events.popleft()
             self.metrics.events_dropped.inc()
@@ -129,7 +129,7 @@ class Reporter:
                 async with asyncio.timeout(self.settings.report_s):
                     await line.changed.wait()
                 if line.reachable is False or line.active is False:
-                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to who makes use of it
+                    await asyncio.sleep(self.settings.report_s)  # on change at once, but only to the active proxy
                 else:
                     await asyncio.sleep(self.settings.coalesce_s)
             except TimeoutError:

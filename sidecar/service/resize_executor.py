@@ -1,7 +1,7 @@
-"""Executes on real containers what the machine of shared cores decides; measures them; undoes it all at the end.
+"""Executes the resizes of the machine of shared cores; measures containers; undoes all resizes at the end.
 
-Calls for one container never overtake each other. What a fast resizer does is done at once, in the loop; attaching,
-letting go, and all calls of a slow resizer run in threads.
+Calls for one container never overtake each other. Calls of a fast resizer run at once, in the loop; attaching,
+detaching, and all calls of a slow resizer run in threads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _THREADS: Final = 4
 _ATTACH_RETRY_S: Final = 0.2
 _ATTACH_S: Final = 60.0
 _SLOW_ROUND: Final = 5
-"""Rounds of measurement between two of memory, and of containers that stand still."""
+"""Rounds of measurement between two of memory, and of shrunk or frozen containers."""
 _HOLD_ROUNDS: Final = 2
 """Rounds between two checks of one container's limits."""
 _STOP_S: Final = 5.0
@@ -77,7 +77,7 @@ class ResizeExecutor:
         self._round = 0
 
     def attach(self, container_id: str, leader: Leader) -> None:
-        """Attach a container, whose processes are known from now on."""
+        """Attach a container as soon as its processes are known."""
         held = self._held.setdefault(container_id, _Held())
         self._spawn(self._attach(container_id, held, leader))
 
@@ -98,7 +98,7 @@ class ResizeExecutor:
             self._spawn(self._let_go(container_id, held, over=over))
 
     def measure(self) -> None:
-        """Measure what runs, each time; memory and what stands still, sometimes; write rewritten limits again."""
+        """Measure running containers each time, memory and shrunk containers sometimes; write changed limits again."""
         self._round += 1
         everything = self._round % _SLOW_ROUND == 1
         served: dict[str, float] = {}
@@ -182,7 +182,7 @@ class ResizeExecutor:
         return None
 
     def _remember(self, container_id: str) -> bool:
-        """Send the guardian the undo before anything is done; return whether the container still exists."""
+        """Send the undo record to the guardian before any change; return whether the container still exists."""
         try:
             self._guardian.put(container_id, self.resizer.undo(container_id))
         except ResizeRefusedError as error:
@@ -237,7 +237,7 @@ class ResizeExecutor:
             self.usages.pop(container_id, None)
 
     def _let_go_now(self, container_id: str, over: bool) -> bool:
-        """Return whether it has its full limits; else the guardian keeps it in mind."""
+        """Return whether it has its full limits; else the guardian keeps its record."""
         try:
             if over:
                 self.resizer.detach(container_id)
@@ -250,7 +250,7 @@ class ResizeExecutor:
         return True
 
     def _usage(self, container_id: str, *, memory: bool) -> Usage:
-        """Measure a container; not its memory, where that can be left out and was measured before."""
+        """Measure a container; its memory only if wanted, or not measured before."""
         before, cpu_s = self.usages.get(container_id), getattr(self.resizer, "cpu_s", None)
         if memory or before is None or cpu_s is None:
             usage = self.resizer.usage(container_id)
@@ -265,7 +265,7 @@ class ResizeExecutor:
                 self._remember(container_id)
 
     def _hold(self, container_id: str) -> bool:
-        """Write limits again that somebody else has changed; return whether there were any."""
+        """Write limits again that another program has changed; return whether there were any."""
         if self.resizer.holds(container_id):
             return False
         self._metrics.reasserts.labels(self.resizer.name).inc()

@@ -1,4 +1,4 @@
-"""Before a sidecar begins: limits of an earlier one are restored, and the resizer for this node is chosen."""
+"""Prepares a sidecar's start: restores limits of an earlier one, and chooses the resizer of this node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
 
 
 def clean_up(settings: SidecarSettings, place: Place, conf: HadoopConf) -> list[str]:
-    """Give back what an earlier sidecar of this node left; return the containers. Raises SidecarAliveError."""
+    """Restore limits that an earlier sidecar of this node left; return the containers. Raises SidecarAliveError."""
     group = place.group(settings.cgroup)
     await_guardians(group)
     hierarchy, _ = nm_groups(conf)

@@ -63,9 +63,9 @@ from sidecar.service.status import NO_JOURNAL, Limitations, Status
 
 log = get_logger(__name__)
 NOT_SHARED: Final = Chosen(None)
-"""Nothing is ever resized."""
+"""Stands in where nothing is ever resized."""
 _MAX_ANSWER: Final = 64 << 20
-"""Bytes of an answer of the NodeManager."""
+"""Maximum bytes of an answer of the NodeManager."""
 _GUARDIAN_S: Final = 3.0
 _STOP_S: Final = 1.5
 _TICK_S: Final = 1.0
@@ -87,7 +87,7 @@ class Sidecar:
         source: Path | None = None,
         security: Security = OPEN,
     ) -> None:
-        """Prepare. `chosen` is what resizes containers, where the preempt policy is one that shrinks them.
+        """Prepare. `chosen` holds the resizer, where the preempt policy is one that shrinks containers.
 
         source: the file that the settings were read from.
         """
@@ -214,7 +214,7 @@ class Sidecar:
         return await self._reloader.reload(who, how, request.file if request is not None else "")
 
     def health(self) -> Health:
-        """Return whether all is well."""
+        """Return the health of the sidecar."""
         return self.status.health(self.nm_rest.answers, self.dispatcher.reporter.reachable)
 
     # Settings
@@ -255,7 +255,7 @@ class Sidecar:
         on_hangup(loop, self.reload)
 
     def _recover(self) -> None:
-        """Recover from the journal of the process before, and keep one for the next."""
+        """Recover from the journal of the previous process, and begin one for the next."""
         journal = self.dispatcher.journal
         if journal is None:
             log.warning(NO_JOURNAL)

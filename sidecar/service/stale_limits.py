@@ -1,6 +1,6 @@
-"""Gives back what an earlier sidecar process left behind: at the start, and for `quicksilver sidecar restore`.
+"""Restores limits that an earlier sidecar process left: at the start, and for `quicksilver sidecar restore`.
 
-Harmless when there is nothing, and when it is done twice. Only groups below the parent group of this sidecar are
+It may run twice, or with nothing to restore. Only groups below the parent group of this sidecar are
 touched, and in them only those that are named like containers.
 """
 
@@ -34,14 +34,14 @@ class SidecarAliveError(QuicksilverError):
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was given back."""
+    """Restored containers, and refusals."""
 
     containers: tuple[str, ...]
     refused: tuple[str, ...]
 
 
 def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None:
-    """Wait until the guardian of an earlier process is through. Raises SidecarAliveError when it stays.
+    """Wait until the guardian of an earlier process has ended. Raises SidecarAliveError when it stays.
 
     A guardian stays while its sidecar lives: then two sidecars would have one parent group.
     """
@@ -75,7 +75,8 @@ def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cl
 
     With `nm_hierarchy` the NodeManager's own groups lose their quotas: it sets none itself unless
     yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage is on, which does not go with shrinking.
-    Docker containers get back what their records say. What signals stopped leaves no trace: only the guardian knows.
+    Docker containers get back the limits in their records. Processes stopped by signals leave no trace: only the
+    guardian knows them.
     """
     done, refused = _clean_cgroup1(parent, nm_hierarchy, proc)
     more, more_refused = clean_cgroup2(parent, nm_hierarchy, proc)
@@ -108,7 +109,7 @@ def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[l
 
 
 def _ours(mount: Hierarchy, group: Path, levels: int) -> Taken:
-    """Return how a group of ours is undone: its processes came from the group that our parent group is in."""
+    """Return the undo of a group of ours: its processes came from the group that contains our parent group."""
     groups = {controller: group for controller in mount.controllers if controller in CONTROLLERS}
     return Taken(group.name, groups, {group: group.parents[levels]}, "-1", "1024", levels)
 

@@ -1,4 +1,4 @@
-"""What the sidecar says of itself: reports for the proxy, limitations of this node, health."""
+"""Status of the sidecar: reports for the proxy, limitations of this node, health."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NO_JOURNAL: Final = "a restart forgets what it held: there is no place for a jou
 
 
 class Limitations:
-    """What this sidecar cannot do on its node."""
+    """Limitations of this sidecar on its node."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Limitations:
         self._watcher, self._journal, self._nm_rest = watcher, journal, nm_rest
 
     def texts(self) -> list[str]:
-        """Return what cannot be done, and why."""
+        """Return the limitations, with their reasons."""
         blind = self._watcher.blind
         texts = [f"ends are noticed each second only: {blind}"] if blind else []
         texts += self._chosen.limits
@@ -86,7 +86,7 @@ class Status:
         return fill_report(report, self._node, time.time())
 
     def health(self, nm_answers: bool | None, proxy_answers: bool | None) -> Health:
-        """Return whether all is well. nm_answers: of the NodeManager's REST; None: nobody was asked yet."""
+        """Return the health. nm_answers: whether the NodeManager's REST answers; None: not asked yet."""
         nodemanager = False if self._node.state.nm_down else nm_answers
         fine = nodemanager is not False and proxy_answers is not False
         return Health(

@@ -25,7 +25,7 @@ _REMEDIES: Final = {
 
 
 def refused(container_id: str, path: Path, error: OSError) -> ResizeRefusedError:
-    """Return what to raise for an error at a control file; a missing group or process means `gone`."""
+    """Return the exception for an error at a control file; a missing group or process means `gone`."""
     why = error.strerror or str(error)
     gone = error.errno in _GONE
     return ResizeRefusedError(container_id, str(path), why, remedy=_REMEDIES.get(error.errno or 0, ""), gone=gone)
@@ -86,7 +86,7 @@ def move(group: Path, pid: int, container_id: str) -> bool:
 
 
 def make(group: Path, container_id: str) -> bool:
-    """Make a group, and its parents; False when it was there. Raises ResizeRefusedError."""
+    """Create a group and its parents; False if it existed. Raises ResizeRefusedError."""
     try:
         group.mkdir(parents=True)
     except FileExistsError:
@@ -99,7 +99,7 @@ def make(group: Path, container_id: str) -> bool:
 def remove(group: Path, container_id: str, wait_s: float = 0.0) -> None:
     """Remove a group, again for `wait_s` while it is busy: a process that ends is in it a moment longer.
 
-    What is gone is fine. Raises ResizeRefusedError.
+    A missing group is no error. Raises ResizeRefusedError.
     """
     until = time.monotonic() + wait_s
     while True:
@@ -115,7 +115,7 @@ def remove(group: Path, container_id: str, wait_s: float = 0.0) -> None:
 
 
 def remove_empty(groups: Iterable[Path]) -> None:
-    """Remove groups that hold nothing; leave the others to whoever else uses them."""
+    """Remove empty groups; leave the others to their other users."""
     for group in groups:
         try:
             group.rmdir()

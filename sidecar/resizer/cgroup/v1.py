@@ -111,10 +111,10 @@ class Cgroup1(Resizer):
         )
 
     def reassert(self, container_id: str) -> None:
-        """Write the limits that were set here last again, and catch what escaped.
+        """Write the last limits again, and attach escaped processes.
 
         A frozen container that is being killed is thawed instead, because it could not die otherwise, and refused as
-        gone. What the NodeManager wrote into its own group is what the container gets back later.
+        gone. Values that the NodeManager wrote into its own group are the ones to restore later.
         """
         held = self._held[container_id]
         if self._members.being_killed(held, set(held.pids())):
@@ -124,7 +124,7 @@ class Cgroup1(Resizer):
         if not held.own:
             held.taken = _renewed(held, quota, shares)
         for group in held.taken.back:
-            self._groups.make(group, container_id)  # somebody may have removed it
+            self._groups.make(group, container_id)  # it may have been removed
         self._members.catch(container_id, held)
         held.set_limits(held.quota, held.shares)
         if held.frozen:
@@ -152,11 +152,11 @@ class Cgroup1(Resizer):
         return self._held[container_id].taken.undo()
 
     def parents(self) -> list[str]:
-        """Return the parent groups that were made, the innermost first; `sidecar.service.guardian` removes them too."""
+        """Return the created parent groups, the innermost first; `sidecar.service.guardian` removes them too."""
         return self._groups.parents()
 
     def close(self) -> None:
-        """Let go of everything; parent groups go when they are empty. Raises the last ResizeRefusedError."""
+        """Detach everything; empty parent groups are removed. Raises the last ResizeRefusedError."""
         try:
             detach_all(self, self._held)
         finally:
@@ -180,7 +180,7 @@ class Cgroup1(Resizer):
 
 
 def _renewed(held: Attached, quota: str | None, shares: str | None) -> Taken:
-    """Return what is to be given back when somebody else has written `quota` and `shares` meanwhile."""
+    """Return the changes to undo after another program has written `quota` and `shares`."""
     was = held.taken
     return replace(
         was,

@@ -1,4 +1,4 @@
-"""The groups of a container under cgroup v1: the NodeManager's, or groups of our own; and what they have used."""
+"""The groups of a container under cgroup v1 (the NodeManager's, or groups of our own) and their use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL_QUOTA: Final = "-1"
 
 @dataclass(slots=True)
 class Attached:
-    """A container that is attached, with what was taken from it."""
+    """An attached container, with the changes to undo."""
 
     leader: Leader
     taken: Taken
@@ -147,12 +147,12 @@ class Groups:
         return held
 
     def _before(self, group: Path, container_id: str) -> Path:
-        """Return where a container was before an earlier sidecar process took it."""
+        """Return the groups of a container before an earlier sidecar process moved it."""
         ours = (*self.parent.parts, container_id)
         return Path(*group.parts[: -len(ours)]) if group.parts[-len(ours) :] == ours else group
 
     def cpu_s(self, was: Taken, leader: Leader) -> float | None:
-        """Return the CPU time that a container's groups, or else its processes, have used."""
+        """Return the CPU time of a container's groups, or else of its processes."""
         group = was.groups.get("cpuacct")
         if group is not None:
             text = files.read_or_none(group / "cpuacct.usage")

@@ -1,4 +1,4 @@
-"""The processes of a container under cgroup v1: all of its family are moved into its groups, and kept there."""
+"""The processes of a container under cgroup v1: all of them are moved into its groups, and kept there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidecar.resizer.processes import being_killed, family, groups_of, look, sca
 
 _ROUNDS: Final = 100
 _SURE_AFTER: Final = 5
-"""Looks at a process that is in a group of its own before it is taken for one that stays there."""
+"""Checks of a process in a group of its own before it is assumed to stay there."""
 _ENDING_S: Final = 0.002
 ALONE: Final = "containers that run a container engine or systemd-run inside are to be left out (by_type: none)"
 
@@ -29,7 +29,7 @@ class Members:
         self._mounts, self._proc = mounts, proc
 
     def catch(self, container_id: str, held: Attached) -> None:
-        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
+        """Move all processes in, until a check finds none outside. Raises ResizeRefusedError."""
         if not held.own:
             held.known.update(held.pids())
             return
@@ -47,7 +47,7 @@ class Members:
                 held.known = set(held.pids())
                 return
             if outside & looks.keys():
-                time.sleep(_ENDING_S)  # what ends is between its group and its end for as long as it is not scheduled
+                time.sleep(_ENDING_S)  # an ending process leaves its group before it is gone
             for pid in sorted(outside):
                 self._move(container_id, held, pid, sure=looks[pid] >= _SURE_AFTER)
             looks.update(outside)
@@ -72,7 +72,7 @@ class Members:
                 return
 
     def escaped(self, held: Attached, inside: set[int]) -> bool:
-        """Return whether somebody moved a process out; stores which processes are inside."""
+        """Return whether a process was moved out; stores which processes are inside."""
         missing, held.known = held.known - inside, held.known | inside
         for pid in missing:
             process = look(pid, self._proc)
@@ -82,5 +82,5 @@ class Members:
         return False
 
     def being_killed(self, held: Attached, inside: set[int]) -> bool:
-        """Return whether a frozen container is being killed: it could not die."""
+        """Return whether a frozen container is being killed: it could not die while frozen."""
         return held.frozen and any(being_killed(pid, self._proc) for pid in inside)

@@ -1,4 +1,4 @@
-"""Where cgroup hierarchies are mounted, and the folder of a group in them: /proc/self/mountinfo (proc(5))."""
+"""Finds the mounts of cgroup hierarchies, and a group's folder in them: /proc/self/mountinfo (proc(5))."""
 
 from __future__ import annotations
 

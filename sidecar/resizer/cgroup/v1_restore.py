@@ -1,4 +1,4 @@
-"""Gives a container back what the cgroup v1 resizer took: used when it lets go, by the guardian, and for leftovers."""
+"""Undoes the cgroup v1 resizer's changes to a container: for detaching, for the guardian and for leftovers."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from sidecar.resizer.cgroup import files
 
 CONTROLLERS: Final[tuple[str, ...]] = ("cpu", "cpuacct", "freezer", "memory")
 ATTEMPT: Final = "attempt-"
-"""What the names of groups begin with that are made to see whether it works."""
+"""Prefix of the names of groups that only test whether cgroup v1 works."""
 _EMPTY_WITHIN_S: Final = 1.0
 _REMOVED_WITHIN_S: Final = 0.3
 
 Undo = dict[str, str | float | int | list[int]]
-"""JSON that says how to give the full limits back."""
+"""JSON record from which the full limits are restored."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What there is to give back; paths as they are on this machine."""
+    """Changes to undo; paths as they are on this machine."""
 
     container_id: str
     groups: Mapping[str, Path]
-    """By controller; co-mounted ones share one."""
+    """Groups by controller; co-mounted controllers share one."""
     back: Mapping[Path, Path]
     """Group of our own to the group that its processes came from; {} when the groups are the NodeManager's."""
     quota: str
     shares: str
     parents: int
-    """How many levels above each group are ours too, and go when they are empty."""
+    """Number of levels above each group that are ours too, and are removed when empty."""
 
     def undo(self) -> Undo:
         """Return the record for the guardian."""
@@ -47,7 +47,7 @@ class Taken:
 
 
 def taken(record: Mapping[str, object]) -> Taken:
-    """Return what a record of `Taken.undo` says."""
+    """Parse a record of `Taken.undo`."""
     groups = {name: Path(str(record[name])) for name in CONTROLLERS if name in record}
     back = {group: Path(str(record[f"{name}_back"])) for name, group in groups.items() if f"{name}_back" in record}
     return Taken(
@@ -61,7 +61,7 @@ def taken(record: Mapping[str, object]) -> Taken:
 
 
 def undo_cgroup1(record: Mapping[str, object]) -> None:
-    """Give everything back, and remove parent groups that are empty then. Raises ResizeRefusedError at the end."""
+    """Undo everything, and remove parent groups that are empty then. Raises ResizeRefusedError at the end."""
     was = taken(record)
     try:
         give_back(was)
@@ -70,9 +70,9 @@ def undo_cgroup1(record: Mapping[str, object]) -> None:
 
 
 def give_back(was: Taken) -> None:
-    """Let the processes go on with full limits, where they came from, and remove our groups.
+    """Resume the processes with full limits in their original groups, and remove our groups.
 
-    What is gone is fine, and nothing stops at the first refusal. Raises the first ResizeRefusedError at the end.
+    Missing files and processes are no error. All is tried; raises the first ResizeRefusedError at the end.
     """
     refusals: list[ResizeRefusedError] = []
 
@@ -104,15 +104,15 @@ def remove_parents(back: Mapping[Path, Path], levels: int) -> None:
 
 
 def remove_group(group: Path, origin: Path, container_id: str) -> None:
-    """Move the processes of a group to where they came from, and remove it. Raises ResizeRefusedError."""
+    """Move the processes of a group to their original group, and remove it. Raises ResizeRefusedError."""
     _empty(group, origin, container_id)
     files.remove(group, container_id, _REMOVED_WITHIN_S)
 
 
 def _empty(group: Path, origin: Path, container_id: str) -> None:
-    """Move the processes of a group to where they came from, those too that are forked meanwhile.
+    """Move the processes of a group to their original group, including those that are forked meanwhile.
 
-    An origin that is gone has its nearest ancestor stand in. Raises ResizeRefusedError.
+    If that is gone, its nearest ancestor is used. Raises ResizeRefusedError.
     """
     while not origin.is_dir() and origin != origin.parent:
         origin = origin.parent

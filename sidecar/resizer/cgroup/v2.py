@@ -138,9 +138,9 @@ class Cgroup2(Resizer):
         return now == held.limits and frozen == held.frozen and not self._members.escaped(held)
 
     def reassert(self, container_id: str) -> None:
-        """Write the limits that were set here last again, and catch what escaped.
+        """Write the last limits again, and attach escaped processes.
 
-        What the NodeManager wrote into its own group is what the container gets back later.
+        Values that the NodeManager wrote into its own group are the ones to restore later.
         """
         held = self._held[container_id]
         if held.taken.origin is None:
@@ -167,7 +167,7 @@ class Cgroup2(Resizer):
     def pressure(self, container_id: str) -> dict[str, float]:
         """Return which part of the last 10 s was lost waiting: cpu_some, memory_some, memory_full (PSI).
 
-        What the kernel does not report is left out.
+        Figures that the kernel does not report are left out.
         """
         held = self._held.get(container_id)
         lost: dict[str, float] = {}
@@ -192,7 +192,7 @@ class Cgroup2(Resizer):
         return [] if self.nm_hierarchy else [str(level) for level in self._ours]
 
     def close(self) -> None:
-        """Let go of everything; parent groups go when they are empty. Raises the last ResizeRefusedError."""
+        """Detach everything; empty parent groups are removed. Raises the last ResizeRefusedError."""
         try:
             detach_all(self, self._held)
         finally:
@@ -267,7 +267,7 @@ class Cgroup2(Resizer):
 
     @staticmethod
     def _reclaim(container_id: str, held: Attached, wanted: int) -> None:
-        """Ask the kernel for memory back; that it finds less, or is older than 5.19 and has no such file, is fine."""
+        """Ask the kernel to reclaim memory; finding less, or a kernel before 5.19 without this file, is no error."""
         try:
             files.write(held.group / "memory.reclaim", str(wanted), container_id)
         except ResizeRefusedError as error:

@@ -1,4 +1,4 @@
-"""Gives back what an earlier process left behind."""
+"""Removes the limits and groups that an earlier process of the cgroup v2 resizer left behind."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sidecar.resizer.processes import PROC
 def clean_cgroup2(
     parent: str = "quicksilver", nm_hierarchy: str | None = None, proc: Path = PROC
 ) -> tuple[list[str], list[str]]:
-    """Give back what an earlier process left: return the containers that were, and what was refused.
+    """Undo what an earlier process left; return the restored containers and the refusals.
 
-    `parent` is what `Cgroup2` was given. Its processes go to the group of whoever started them, the NodeManager; to
+    `parent` is that of `Cgroup2`. Its processes move to the group of the NodeManager, which started them; to
     the root when that is not known. The NodeManager's own groups that have a quota lose it: it sets none itself unless
-    strict-resource-usage is on. Where cgroup v2 cannot be used there is nothing to give back.
+    strict-resource-usage is on. Where cgroup v2 cannot be used there is nothing to undo.
     """
     try:
         where = unified(proc)

@@ -1,4 +1,4 @@
-"""The processes of a container under cgroup v2: all of its family are moved into its group, and kept there."""
+"""The processes of a container under cgroup v2: all of them are moved into its group, and kept there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUNDS: Final = 100
 
 @dataclass(slots=True)
 class Attached:
-    """A container that is attached, with what was taken from it."""
+    """An attached container, with the changes to undo."""
 
     leader: Leader
     taken: Taken
@@ -43,7 +43,7 @@ class Members:
         self._where, self._parent, self._proc = where, parent, proc
 
     def origin(self, container_id: str, pid: int) -> Path:
-        """Return the group of a container, or the NodeManager's when an earlier sidecar process took it."""
+        """Return the group of a container, or the NodeManager's when an earlier sidecar process moved it."""
         at = self._at(container_id, pid)
         if at is None:
             raise ResizeRefusedError(container_id, f"pid {pid}", "the process is gone", gone=True)
@@ -52,7 +52,7 @@ class Members:
         return origin_of(pid, self._where, self._parent, self._proc) or self._where.mount
 
     def _at(self, container_id: str, pid: int) -> Path | None:
-        """Return the group of a process, None when it is gone. Raises ResizeRefusedError when it cannot be seen."""
+        """Return the group of a process, None when it is gone. Raises ResizeRefusedError when it is not visible."""
         groups = groups_of(pid, self._proc)
         if groups is None:
             return None
@@ -64,7 +64,7 @@ class Members:
         return at
 
     def catch(self, container_id: str, held: Attached) -> None:
-        """Move the whole family in, until a look finds nobody outside. Raises ResizeRefusedError."""
+        """Move all processes in, until a check finds none outside. Raises ResizeRefusedError."""
         if held.taken.origin is None:
             return
         tried: set[int] = set()
@@ -100,7 +100,7 @@ class Members:
         files.move(held.group, pid, container_id)
 
     def escaped(self, held: Attached) -> bool:
-        """Return whether somebody moved a process out; stores which processes are inside."""
+        """Return whether a process was moved out; stores which processes are inside."""
         if held.taken.origin is None:
             return False
         inside = set(files.pids(held.group))

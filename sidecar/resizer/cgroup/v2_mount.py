@@ -1,4 +1,4 @@
-"""Where cgroup v2 is mounted, and its controllers switched on from there down to a group (Linux, cgroup-v2.rst)."""
+"""Finds the mount of cgroup v2, and enables controllers from there down to a group (Linux, cgroup-v2.rst)."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def unified(proc: Path = PROC) -> Hierarchy:
 
 
 def make_parent(mount: Path, parent: Path, memory: bool, container_id: str) -> str:
-    """Make `parent` below `mount`, and switch on cpu (and memory) for the groups in it.
+    """Create `parent` below `mount`, and enable cpu (and memory) for the groups in it.
 
-    A level that is made here weighs as much as one busy thread on each core would outside of it. Returns why memory
-    could not be switched on, "" when it was or is not wanted. Raises ResizeRefusedError.
+    A level that is created here weighs as much as one busy thread on each core would outside of it. Returns why memory
+    could not be enabled, "" when it was or is not wanted. Raises ResizeRefusedError.
     """
     why = ""
     for level in (*reversed(parent.parents), parent):
@@ -71,7 +71,7 @@ def _try_memory(level: Path, mount: Path, container_id: str) -> str:
 
 
 def enable(group: Path, controller: str, mount: Path, container_id: str) -> None:
-    """Switch a controller on for the groups below `group`. Raises ResizeRefusedError.
+    """Enable a controller for the groups below `group`. Raises ResizeRefusedError.
 
     Not where processes are, but for the root: the kernel may allow it, and groups inside then take no process.
     """

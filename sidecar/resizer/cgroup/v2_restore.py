@@ -1,4 +1,4 @@
-"""Gives a container back what the cgroup v2 resizer took: used when it lets go, by the guardian, and for leftovers."""
+"""Undoes the cgroup v2 resizer's changes to a container: for detaching, for the guardian and for leftovers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_HERE: Final = (errno.EBUSY, errno.EOPNOTSUPP, errno.ENOENT, errno.ENODEV)
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What there is to give back; paths as they are on this machine."""
+    """Changes to undo; paths as they are on this machine."""
 
     container_id: str
     mount: Path
@@ -33,9 +33,9 @@ class Taken:
     origin: Path | None
     """Where the processes came from; None when the group is the NodeManager's."""
     limits: Mapping[str, str]
-    """Control file to the value that was there before."""
+    """Control file to its original value."""
     parents: int
-    """How many levels above the group are ours too, and go when they are empty."""
+    """Number of levels above the group that are ours too, and are removed when empty."""
 
     def undo(self) -> Undo:
         """Return the record for the guardian."""
@@ -48,7 +48,7 @@ class Taken:
 
 
 def taken(record: Mapping[str, object]) -> Taken:
-    """Return what a record of `Taken.undo` says."""
+    """Parse a record of `Taken.undo`."""
     return Taken(
         container_id=str(record["container"]),
         mount=Path(str(record["mount"])),
@@ -60,7 +60,7 @@ def taken(record: Mapping[str, object]) -> Taken:
 
 
 def undo_cgroup2(record: Mapping[str, object]) -> None:
-    """Give everything back, and remove parent groups that are empty then. Raises ResizeRefusedError at the end."""
+    """Undo everything, and remove parent groups that are empty then. Raises ResizeRefusedError at the end."""
     was = taken(record)
     try:
         give_back(was)
@@ -69,9 +69,9 @@ def undo_cgroup2(record: Mapping[str, object]) -> None:
 
 
 def give_back(was: Taken) -> None:
-    """Let the processes go on with full limits, where they came from, and remove our group.
+    """Resume the processes with full limits in their original group, and remove our group.
 
-    What is gone is fine, and nothing stops at the first refusal. Raises the first ResizeRefusedError at the end.
+    Missing files and processes are no error. All is tried; raises the first ResizeRefusedError at the end.
     """
     refusals: list[ResizeRefusedError] = []
     for name, text in {**was.limits, "cgroup.freeze": "0"}.items():
@@ -103,9 +103,9 @@ def origin_of(pid: int, where: Hierarchy, parent: Path, proc: Path = PROC) -> Pa
 
 
 def _empty(was: Taken, origin: Path) -> None:
-    """Move the processes of a group to where they came from, those too that are forked meanwhile.
+    """Move the processes of a group to their original group, including those that are forked meanwhile.
 
-    Where that is gone or takes none any more, the nearest group above that does stands in: the root takes all.
+    If that is gone or accepts none any more, the nearest group above that accepts them is used: the root accepts all.
     """
     above = [path for path in (origin, *origin.parents) if path == was.mount or was.mount in path.parents]
     until = time.monotonic() + _EMPTY_WITHIN_S

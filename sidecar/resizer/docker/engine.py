@@ -1,6 +1,6 @@
-"""The Docker Engine, as far as resizing needs it; every fault is a ResizeRefusedError.
+"""The Docker Engine's API for resizing; every fault is a ResizeRefusedError.
 
-The SDK costs memory, so it is imported with the first call. Requests go out by its `post`, because its own
+The SDK costs memory, so it is imported with the first call. Requests are sent by its `post`, because its own
 `update_container` does not know NanoCpus.
 """
 
@@ -27,7 +27,7 @@ _CONNECTIONS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What HostConfig says of the CPU; 0 means that it was never set."""
+    """CPU limits in HostConfig; 0 means that a limit was never set."""
 
     nano_cpus: int
     cpu_quota: int
@@ -51,7 +51,7 @@ class Found:
 
     @property
     def paused(self) -> bool:
-        """Whether somebody paused it."""
+        """Whether it is paused."""
         return self.status == "paused"
 
     @property
@@ -61,7 +61,7 @@ class Found:
 
 
 class Engine:
-    """One daemon; threads may share it. A lost connection is made again with the next call."""
+    """One daemon; threads may share it. The next call opens a lost connection again."""
 
     def __init__(self, url: str = DEFAULT_URL, timeout_s: float = _TIMEOUT_S) -> None:
         self.url, self.timeout_s = url, timeout_s
@@ -146,7 +146,7 @@ class Engine:
             raise self._silent(setting, container_id, str(error)) from error
 
     def _knock(self) -> None:
-        """Raise OSError when nobody listens: the SDK would be loaded for nothing, and would leave a socket open."""
+        """Raise OSError when nothing listens: the SDK would be loaded in vain, and would leave a socket open."""
         if self.url.startswith(_UNIX):
             with socket.socket(socket.AF_UNIX) as knocking:
                 knocking.settimeout(self.timeout_s)
@@ -174,7 +174,7 @@ def _found(answer: Mapping[str, Any]) -> Found:
 
 
 def _message(response: Any) -> str:
-    """Return what the daemon says, which is JSON but for proxies in between."""
+    """Return the daemon's error message: JSON, unless a proxy in between answered."""
     try:
         return str(response.json()["message"])
     except (ValueError, KeyError, TypeError):

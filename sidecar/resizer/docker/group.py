@@ -37,7 +37,7 @@ class Group:
         return int(text) if text else None
 
     def frozen(self) -> bool | None:
-        """Return whether the group is to stand still; None when it is gone or has no freezer."""
+        """Return whether the group is set to be frozen; None when it is gone or has no freezer."""
         if self.freezer is None:
             return None
         text = read_or_none(self.freezer / ("cgroup.freeze" if self.v2 else "freezer.state"))
@@ -60,7 +60,7 @@ class Group:
 
 
 def group_of(pid: int, proc: Path = PROC) -> Group | None:
-    """Return the group of a container's first process; None when it is gone, or not to be seen from here."""
+    """Return the group of a container's first process; None when it is gone or not visible from here."""
     groups = groups_of(pid, proc)
     if not groups:
         return None

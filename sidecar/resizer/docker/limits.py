@@ -1,7 +1,7 @@
-"""What the Engine API has to be told to shrink a Docker container, and to give it back what it had.
+"""Limits for the Engine API: they shrink a Docker container, and restore its own limits.
 
-The API cannot unset a limit: 0 means "as it is". So the period is never touched, a quota that was not there is given
-back as -1 (no limit), and shares that were not there as 1024, which is the same on cgroup v1. On cgroup v2 no number of
+The API cannot unset a limit: 0 means "as it is". So the period is never changed, a missing quota is restored
+as -1 (no limit), and missing shares as 1024, which is the same on cgroup v1. On cgroup v2 no number of
 shares stands for the default weight, so there they are left alone unless they had been set.
 """
 
@@ -17,13 +17,13 @@ DEFAULT_SHARES: Final = 1024
 LEAST_SHARES: Final = 2
 LEAST_QUOTA_US: Final = 1000
 LEAST_NANO_CPUS: Final = 10_000_000
-"""What the daemon takes: 0.01 cores."""
+"""The smallest quota that the daemon accepts: 0.01 cores."""
 
 
 def shrunk(was: Limits, cores: float, shares: bool) -> dict[str, int]:
     """Return the limits of a container that is bounded to `cores`; never more than it had.
 
-    shares: whether they can be given back. NanoCpus and CpuQuota exclude each other: what was set stays in use.
+    shares: whether they can be restored. NanoCpus and CpuQuota exclude each other: the one that was set stays in use.
     """
     if was.nano_cpus > 0:
         limits = {"NanoCpus": min(was.nano_cpus, max(LEAST_NANO_CPUS, round(cores * 1e9)))}

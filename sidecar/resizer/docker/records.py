@@ -1,7 +1,7 @@
-"""What Docker containers had before they were resized, on disk: an Engine keeps only the limits that were set last.
+"""Original limits of resized Docker containers, on disk: an Engine stores only the limits that were set last.
 
-A record is a file named by the Docker id, locked by the sidecar that has the container in hand. So two sidecars never
-resize one container, and whoever finds an unlocked record knows what to give back: the guardian, or the next sidecar.
+A record is a file named by the Docker id, locked by the sidecar that attached the container. So two sidecars never
+resize one container, and the guardian or the next sidecar restores the limits in an unlocked record.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _POLL_S: Final = 0.02
 
 
 class Record:
-    """A locked record; `drop` it, or close it for somebody else to find."""
+    """A locked record; `drop` it, or close it to leave it for another process."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path, self._descriptor = path, descriptor
@@ -66,7 +66,7 @@ class Record:
 
     @classmethod
     def open(cls, path: Path, *, make: bool = False, wait_s: float = 0.0) -> Self | None:
-        """Lock a record; None when somebody else has it (for all of `wait_s`), or it is not there. Raises OSError."""
+        """Lock a record; None if another process holds it for all of `wait_s`, or it does not exist. Raises OSError."""
         until_s = time.monotonic() + wait_s
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Resizes YARN containers that are Docker containers, by the Engine that runs them.
+"""Resizes YARN containers that are Docker containers through the Engine that runs them.
 
 A container's Docker container is found by its name, the YARN container id: so LinuxContainerExecutor's Docker runtime
 names it, and `docker run --name $CONTAINER_ID` under DefaultContainerExecutor. Limits are set through the Engine, which
@@ -54,7 +54,7 @@ class DockerResizer:
         return self.engine.find(container_id, container_id) is not None
 
     def attach(self, container_id: str, leader: Leader) -> None:
-        """Take a Docker container into hand, retriably refused while it is still beginning."""
+        """Attach a Docker container; while it is still starting, the refusal is retriable."""
         held = self._held.get(container_id)
         if held is not None:
             if held.leader == leader:
@@ -81,7 +81,7 @@ class DockerResizer:
         self._held[container_id] = _Held(leader, found, record, group, used_s, full(record.limits, record.shares))
 
     def shrink(self, container_id: str, cores: float) -> None:
-        """Bound the container's CPU; a paused one goes on, within the bound."""
+        """Bound the container's CPU; a paused one is resumed within the bound."""
         held = self._of(container_id, "shrink")
         self._set(container_id, held, shrunk(held.record.limits, cores, held.record.shares))
         self._unpause(container_id, held)
@@ -104,13 +104,13 @@ class DockerResizer:
         held.paused = True
 
     def restore(self, container_id: str) -> None:
-        """Give the container its own limits back, and let it go on if it was paused here."""
+        """Restore the container's own limits, and resume it if it was paused here."""
         held = self._of(container_id, "restore")
         self._set(container_id, held, full(held.record.limits, held.record.shares))
         self._unpause(container_id, held)
 
     def holds(self, container_id: str) -> bool:
-        """Return whether the cgroup still has the limits that were set last; what is gone has them."""
+        """Return whether the cgroup still has the limits that were set last; True if it is gone."""
         held = self._held.get(container_id)
         if held is None:
             return False
@@ -131,7 +131,7 @@ class DockerResizer:
             self._pause(container_id, held)
 
     def usage(self, container_id: str) -> Usage:
-        """Return what the container's cgroup has used since it was attached, all its processes together."""
+        """Return the use of the container's cgroup since it was attached, all its processes together."""
         held = self._held.get(container_id)
         if held is None or held.group is None:
             return Usage(None, None)
@@ -139,7 +139,7 @@ class DockerResizer:
         return Usage(None if cpu_s is None else cpu_s - held.attached_cpu_s, held.group.memory_mb())
 
     def detach(self, container_id: str) -> None:
-        """Give everything back and forget the container."""
+        """Restore the container's limits and forget it."""
         held = self._held.get(container_id)
         if held is None:
             return
@@ -152,11 +152,11 @@ class DockerResizer:
         del self._held[container_id]
 
     def undo(self, container_id: str) -> dict[str, str | float | int | list[int]]:
-        """Return where the record lies that says what to give back."""
+        """Return the path of the record with the original limits."""
         return {"resizer": self.name, "record": str(self._of(container_id, "undo").record.path)}
 
     def close(self) -> None:
-        """Let go of everything. Raises the last ResizeRefusedError; those records stay for the guardian."""
+        """Detach everything. Raises the last ResizeRefusedError; those records stay for the guardian."""
         last: ResizeRefusedError | None = None
         for container_id, held in list(self._held.items()):
             try:
@@ -170,7 +170,7 @@ class DockerResizer:
             raise last
 
     def parents(self) -> list[str]:
-        """Return no parent groups: the Engine makes its own."""
+        """Return no parent groups: the Engine creates its own."""
         return []
 
     def _running(self, container_id: str) -> Found:
@@ -199,7 +199,7 @@ class DockerResizer:
             raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
 
     def _pause(self, container_id: str, held: _Held) -> None:
-        """Pause, for a while in vain: the kernel freezes tasks when they run next, and the Engine gives up before.
+        """Pause, with retries: the kernel freezes tasks when they run next, and the Engine gives up before.
 
         What its bound has stopped is given its own limits for that time.
         """
@@ -242,7 +242,7 @@ class DockerResizer:
 
 
 def give_back(engine: Engine, record: Record) -> None:
-    """Give a container what its record says that it had. Raises ResizeRefusedError; `gone` when there is nothing."""
+    """Restore a container's limits from its record. Raises ResizeRefusedError; `gone` when it does not exist."""
     engine.update(record.docker_id, full(record.limits, record.shares), record.container_id)
     if record.paused:
         _let_go_on(engine, record.docker_id, record.container_id)
@@ -251,7 +251,7 @@ def give_back(engine: Engine, record: Record) -> None:
 
 
 def undo_docker(undo: Mapping[str, object], wait_s: float = _LOCK_WAIT_S) -> None:
-    """Give back what a dead sidecar limited; nothing when another has the container in hand, or it has its limits.
+    """Restore limits that a dead sidecar set; ignored if another sidecar has the container, or it has its limits.
 
     Raises ResizeRefusedError, also when Docker does not answer; the record then stays for the next sidecar.
     """
@@ -272,7 +272,7 @@ def undo_docker(undo: Mapping[str, object], wait_s: float = _LOCK_WAIT_S) -> Non
 
 
 def undo_all(folder: Path = DEFAULT_FOLDER) -> list[ResizeRefusedError]:
-    """Undo every record that no living sidecar holds, and return what was refused."""
+    """Undo every record that no living sidecar holds, and return the refusals."""
     refused = []
     for path in sorted(folder.glob("*.json")):
         try:
@@ -283,7 +283,7 @@ def undo_all(folder: Path = DEFAULT_FOLDER) -> list[ResizeRefusedError]:
 
 
 def _let_go_on(engine: Engine, docker_id: str, container_id: str) -> None:
-    """Unpause; that somebody else did so already is fine."""
+    """Unpause; it is no error if another program did so already."""
     try:
         engine.unpause(docker_id, container_id)
     except ResizeRefusedError:
