@@ -162,7 +162,7 @@ class NodeView:
     limit_q: Resources | None = None
     """What queueable containers may use here by the `police` policy; None: all that guaranteed ones leave."""
     slow_ratio: float = 1.0
-    """How many times as long tasks take here as on other nodes; what is told of waits has it counted in."""
+    """Factor by which tasks take longer here than on other nodes; reported waits include it."""
 
     @property
     def wait_s(self) -> float:
@@ -265,11 +265,11 @@ class ContainerView:
     started_s: float | None = None
     expected_s: float = 10.0
     attained_s: float | None = None
-    """CPU seconds that it was given; None when nobody measures."""
+    """CPU seconds that it was given; None when not measured."""
     memory_used_mb: int | None = None
-    """Resident memory; None when nobody measures."""
+    """Resident memory; None when not measured."""
     precedence: int = 0
-    """What the application needs first has the lower number (see `rm_proxy.attempt.frameworks`)."""
+    """Precedence: a lower number is needed first (see `rm_proxy.attempt.frameworks`)."""
     queue: str = ""
     user: str = ""
     spread_s: float = 0.0
@@ -279,7 +279,7 @@ class ContainerView:
     bypassed_s: float = 0.0
     """Expected work of those that came later and were started before it (Eagle §3.4: bypass)."""
     starts_in_s: float | None = None
-    """For a waiting one: when it will start, by estimates, from now; None when nobody estimated."""
+    """For a waiting one: the estimated time until its start; None without an estimate."""
     sheds: int = 0
     """How often its task was shed or killed before."""
     placed_wait_s: float | None = None
@@ -308,17 +308,17 @@ class NodeQueue:
 
 @dataclass(frozen=True, slots=True)
 class ShedTarget:
-    """How much may wait at a node; what exceeds it is shed from the end of its queue. None: no limit."""
+    """Limits of a node's queue; containers beyond them are shed from the end. None: no limit."""
 
     max_wait_s: float | None = None
     max_queue: int | None = None
     reason: str = ""
     max_sheds: int = 2
-    """A task that was shed or killed so often stays."""
+    """A task that was shed or killed this many times is not shed again."""
     max_share_ratio: float = 1.0
     """At most this share of the queue is shed within a second, but always one container."""
     settle_s: float = 0.0
-    """What has waited for less than this stays: the figures behind the target may be older than it."""
+    """Containers that have waited less than this stay: the figures behind the target may be older."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class PreemptFunction(Protocol[C]):
 
 
 class HeadroomFunction(Protocol[C]):
-    """Return the headroom that the application is told, never negative."""
+    """Return the headroom to report to the application, never negative."""
 
     def __call__(self, limit: Resources, app: AppView, cfg: C) -> Resources: ...  # noqa: D102
 

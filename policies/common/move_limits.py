@@ -11,7 +11,7 @@ class Moving(PolicyConfig):
     """Bounds that the proxy keeps, whatever the policy chooses; a policy of another package may have them too."""
 
     max_moves: int = Field(2, ge=1, json_schema_extra={"unit": "times", "source": "own; below retries_to_g"})
-    """A task that was shed or killed so often is not moved any more."""
+    """A task that was shed or killed this many times is not moved any more."""
     max_per_round: int = Field(50, ge=1, json_schema_extra={"unit": "containers", "source": "own"})
     """Containers that are moved in one round of the coordinator, which comes each second."""
     max_per_node: int = Field(8, ge=1, json_schema_extra={"unit": "containers", "source": "own"})

@@ -1,4 +1,4 @@
-"""How much may overtake a waiting container: what the `order` policies that reorder have in common.
+"""Limits how much may overtake a waiting container; shared by the `order` policies that reorder.
 
 Eagle (thesis §3.4.3): each start of a later one adds its expected duration to a counter of those that it overtakes, and
 nothing may overtake whose duration would take a counter beyond the limit. So nobody starves.
@@ -15,7 +15,7 @@ from policies.base import PolicyConfig
 from policies.model import ContainerView
 
 LEAST_S = 0.1
-"""What a start counts at least, so that tasks of no expected duration cannot overtake for ever."""
+"""Minimum that a start counts, so that tasks without an expected duration cannot overtake for ever."""
 
 
 class Bypassing(PolicyConfig):

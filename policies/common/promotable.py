@@ -1,4 +1,4 @@
-"""What the policies that promote have in common: which running containers are worth it."""
+"""Shared by the policies that promote: the running containers that are worth it."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ class Shrinking(PolicyConfig):
     extra: float = Field(4.0, ge=0, json_schema_extra={"unit": "vcores", "source": "Kairos thesis §4.5.2, Q"})
     """Q: queueable containers are started until the node's vcores and this many more are taken."""
     starve_quanta: int = Field(3, ge=1, json_schema_extra={"unit": "quanta", "source": "Kairos thesis §4.6, k"})
-    """k: a container that did not run for so many quanta is run next."""
+    """k: a container that did not run for this many quanta runs next."""
     protect_quanta: int = Field(1, ge=1, json_schema_extra={"unit": "quanta", "source": "own; m in Kairos §4.3.2"})
-    """m: so many quanta it then runs without giving way."""
+    """m: number of quanta that it then runs without giving way."""
     min_cores: float = Field(0.05, gt=0, le=1, json_schema_extra={"source": "own"})
     """What a shrunk container keeps, so that its own heartbeats go on; never 0."""
     by_type: dict[str, Way] = Field(
@@ -33,7 +33,7 @@ class Shrinking(PolicyConfig):
     """How containers of an application type are preempted, where it is not the policy's own way; upper case."""
 
     victims: Victims = Field(Victims.LEAST_WORK, json_schema_extra={"source": "own"})
-    """Who is killed first when memory is needed, which shrinking does not free."""
+    """Order of kills when memory is needed, which shrinking does not free."""
 
     def own_way(self) -> Way:
         """Return how this policy preempts."""

@@ -1,4 +1,4 @@
-"""Who is killed to make room, in which order, and no more than needed: what the `preempt` policies have in common."""
+"""Chooses the containers to kill for room, in order and no more than needed; shared by the `preempt` policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Killing(PolicyConfig):
     """Settings of a policy that makes room by killing."""
 
     grace_s: float = Field(0.0, ge=0, le=60, json_schema_extra={"source": "own; 0 is Mercury §3: killed at once"})
-    """So long a guaranteed container waits for queueable ones that are expected to end within that time, and none of
+    """Time that a guaranteed container waits for queueable ones that are expected to end within it, so that none of
     their work is lost. Those that do not end are killed then; all others at once."""
 
 

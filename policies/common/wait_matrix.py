@@ -1,4 +1,4 @@
-"""How long a task of any size would wait at a node, told in advance for some sizes (Apollo, OSDI '14, §3.2, §3.4)."""
+"""How long a task of any size would wait at a node, from waits reported by size (Apollo, OSDI '14, §3.2, §3.4)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class WaitMatrix:
     def wait(self, size: Resources, now_s: float) -> float:
         """Return how long a task of this size would wait from `now_s` on.
 
-        That is the wait of the smallest size told of which it fits into, less the time that went by since; infinity
+        That is the wait of the smallest reported size that it fits into, less the time since the report; infinity
         when it fits into none.
         """
-        waits = (seconds for told, seconds in self.wait_s.items() if size.fits(told))
+        waits = (seconds for reported, seconds in self.wait_s.items() if size.fits(reported))
         return max(0.0, min(waits, default=inf) - max(0.0, now_s - self.at_s))

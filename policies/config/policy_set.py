@@ -243,7 +243,7 @@ class Policies:
         return answer
 
     def headroom(self, limit: Resources, app: AppView) -> Resources:
-        """Return the headroom that the application is told, never negative."""
+        """Return the headroom to report to the application, never negative."""
         bound = self.for_app(app).choices["headroom"]
         answer = call(bound, Resources, limit, app, bound.cfg)
         return Resources(max(0, answer.memory_mb), max(0, answer.vcores))

@@ -16,7 +16,7 @@ from policies.model import AppView
 
 Mode = Literal["active", "shadow", "bypass"]
 Test = Callable[[AppView, int], bool]
-"""Tells whether an application and a request priority match."""
+"""Returns whether an application and a request priority match."""
 
 
 class Section(BaseModel):
@@ -205,8 +205,8 @@ class Estimate(Section):
     history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
     """What is remembered of a job name counts as this many tasks at most, so that old ones fade (own)."""
     node_tasks: int = Field(32, ge=0, le=10_000, json_schema_extra={"unit": "tasks"})
-    """How many ended tasks tell how slow a node is compared with the others, which its waits and run times are
-    multiplied by; 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
+    """Number of ended tasks from which a node's slowness relative to the others is estimated; its waits and run times
+    are multiplied by it. 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
 
 
 class PolicySet(Section):
@@ -227,11 +227,11 @@ class PolicySet(Section):
     preempt: Choice = Choice(policy="kill_newest")
     """Which queueable containers make room for a guaranteed one."""
     headroom: Choice = Choice(policy="by_framework")
-    """The headroom that applications are told."""
+    """The headroom that is reported to applications."""
     quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)
     """How many queueable containers there may be: one policy or a list of them, of which each has to allow it."""
     shed: Choice = Choice(policy="none")
-    """How much may wait at a node; what exceeds it is asked for again."""
+    """How much may wait at a node; containers beyond it are shed and asked for again."""
     steal: Choice = Choice(policy="none")
     """What an idle node takes over from the queues of others."""
     correct: Choice = Choice(policy="none")
@@ -283,7 +283,7 @@ class Window(Section):
     length_s: float = Field(gt=0, le=366 * 86400.0)
     """How long it lasts; a begin within it prolongs it."""
     drain_s: float = Field(0.0, ge=0, le=86400.0)
-    """So long ahead of its begin and of its end, nothing becomes queueable that what follows would not allow."""
+    """Time before its begin and its end in which only containers that the next settings allow become queueable."""
     queue: Globs = ("*",)
     """YARN queues, as globs; choices that concern a node as a whole change only in a window of all queues (`*`)."""
     use: str

@@ -2,7 +2,7 @@
 
 The thesis fills the nodes in rounds: all nodes with i containers get one each, i = 0, 1, ... up to N + Q - 1. Asks come
 one by one here, and own placements count, so a round is the least number of containers first. A node is full at its
-slots; what no node takes waits at the proxy, as in the central queue of Kairos.
+slots; asks that no node takes wait at the proxy, as in the central queue of Kairos.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def spread_s(node: NodeView) -> float:
 def admits(node: NodeView, resources: Resources) -> bool:
     """Return whether the node takes one more: below its slots and within its memory, which a shrunk container keeps.
 
-    A node whose sidecar tells no slots takes what starts at once.
+    A node whose sidecar reports no slots takes only containers that start at once.
     """
     return node.has_room(resources) and (node.slots > 0 or node.queue_length == 0)
 

@@ -16,7 +16,7 @@ class Relative(PolicyConfig):
     )
     """Queueable containers that an application may have for each guaranteed one that it holds."""
     min_q: int = Field(10, ge=0, json_schema_extra={"unit": "containers", "source": "own"})
-    """So many it may have in any case; 0: none before the first guaranteed one is there."""
+    """Queueable containers that it may have in any case; 0: none before its first guaranteed one."""
 
 
 def quota(ask: Ask, queue: QueueView, cfg: Relative) -> str | None:

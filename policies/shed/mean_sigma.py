@@ -27,11 +27,11 @@ class MeanSigma(PolicyConfig):
     min_wait_s: float = Field(5.0, ge=0, allow_inf_nan=False, json_schema_extra={"source": "own"})
     """Waits up to this are never shed, so that a nearly idle cluster leaves its short queues alone."""
     max_sheds: int = Field(2, ge=0, json_schema_extra={"unit": "times", "source": "own; below `retries_to_g`"})
-    """A task that was shed or killed so often is not shed again."""
+    """A task that was shed or killed this many times is not shed again."""
     max_share_ratio: float = Field(0.25, gt=0, le=1, json_schema_extra=_PACE)
     """At most this share of a node's queue is shed within a second, but always one container."""
     settle_s: float = Field(3.0, ge=0, json_schema_extra={"source": "own; two rounds of the coordinator, and a report"})
-    """What has waited for less than this is not shed: the mean may be older than it."""
+    """Containers that have waited less than this are not shed: the mean may be older."""
     damping: Damping = Field(
         Damping(round_to=1.0, round_up=True, fall_beyond_ratio=0.1, fall_part_ratio=0.5, fall_every_s=2.0),
         json_schema_extra={"source": "own"},

@@ -26,7 +26,7 @@ class Hawk(Moving):
     max_taken: int = Field(10, ge=1, json_schema_extra={"unit": "containers", "source": "own; no limit in Hawk"})
     """Containers that are taken at once; never more than the idle node has room for."""
     min_wait_s: float = Field(5.0, ge=0, json_schema_extra={"source": "own: what it takes to move one"})
-    """What is expected to start sooner where it is stays there."""
+    """Containers that are expected to start sooner than this stay where they are."""
     idle_s: float = Field(1.0, ge=0, json_schema_extra={"source": "own"})
     """How long a node must have had room, and nothing waiting, before it takes over."""
 

@@ -1,1 +1,1 @@
-"""What the shells share: messages between proxy and sidecars, Hadoop's configuration, settings, logs, REST."""
+"""Parts that all daemons share: messages between proxy and sidecars, Hadoop's configuration, settings, logs, REST."""

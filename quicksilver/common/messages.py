@@ -1,4 +1,4 @@
-"""What proxy and sidecars tell each other over REST, as pydantic models; JSON on the wire.
+"""REST messages between proxy and sidecars, as pydantic models; JSON on the wire.
 
 The sidecar posts a `Report` to the proxy's `/v1/nodes/{node_id}/report` each second and on change, and gets an `Ack`.
 The proxy posts `Grants` to the sidecar's `/v1/grants` before the application master hears of them.
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Message(BaseModel):
-    """Base of what the two tell each other; keys of a newer one are passed over: they are upgraded one by one."""
+    """Base of the messages; unknown keys of a newer version are ignored: daemons are upgraded one by one."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -55,7 +55,7 @@ class Grants(Message):
 
 
 class EventKind(StrEnum):
-    """What happened to a container at its node."""
+    """Kind of an event of a container at its node."""
 
     HELD = "held"
     """The start was answered and waits."""
@@ -87,7 +87,7 @@ class ContainerEvent(Message):
     am: bool = False
     """Whether it is an application master."""
     cause: str = ""
-    """Who wanted it, in one word.
+    """The cause in one word.
 
     For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, proxy; for KILLED: room, memory, proxy;
     for ENDED: the container for which it was shrunk last.
@@ -96,7 +96,7 @@ class ContainerEvent(Message):
     ran_s: float | None = None
     """Wall time from start to end, for ENDED and KILLED."""
     attained_s: float | None = None
-    """CPU seconds that it was given by then; None when nobody measured."""
+    """CPU seconds that it was given by then; None when not measured."""
     times_shrunk: int = Field(0, ge=0)
     saved_s: float = Field(0.0, ge=0)
     """CPU seconds that kills in place of its shrinks would have lost, for ENDED."""
@@ -129,9 +129,9 @@ class ContainerReport(Message):
     starts_in_s: float | None = None
     """For a waiting one: when it will start, by estimates, from now."""
     bypassed_s: float = 0.0
-    """Expected work of later ones that were started before it."""
+    """Expected work of later containers that were started before it."""
     why: str = ""
-    """For a waiting one: what it waits for; for a shrunk one: why."""
+    """For a waiting one: the reason why it waits; for a shrunk one: why it was shrunk."""
     attained_s: float | None = None
     """CPU seconds that it was given; None when nobody measures."""
     cores: float | None = None
@@ -187,7 +187,7 @@ class Report(Message):
     settings_version: str = ""
     """Number and digest of the settings that the sidecar uses, and the windows that are open."""
     limits: list[str] = []
-    """What this sidecar cannot do here and why (not root, no pid files ...)."""
+    """Limitations of this sidecar and their reasons (not root, no pid files ...)."""
 
 
 class Expected(Message):
@@ -201,25 +201,25 @@ class Expected(Message):
 
 
 class Targets(Message):
-    """What the coordinator wants of a node until the next answer; None: no limit (Mercury §3, the Coordinator)."""
+    """The coordinator's limits for a node until the next answer; None: no limit (Mercury §3, the Coordinator)."""
 
     max_wait_s: float | None = Field(None, ge=0)
-    """What would start later than this, by estimates, is shed from the end of the queue."""
+    """Containers that are estimated to start later than this are shed from the end of the queue."""
     max_queue: int | None = Field(None, ge=0)
-    """What waits beyond this number is shed from the end of the queue."""
+    """Containers beyond this number are shed from the end of the queue."""
     shed_reason: str = ""
     max_sheds: int = Field(2, ge=0)
-    """A task that was shed or killed so often is not shed again."""
+    """A task that was shed or killed this many times is not shed again."""
     max_share_ratio: float = Field(1.0, gt=0, le=1)
     """At most this share of the queue is shed within a second, but always one container."""
     settle_s: float = Field(0.0, ge=0)
-    """What has waited for less than this is not shed."""
+    """Containers that have waited less than this are not shed."""
     limit_q_mb: int | None = Field(None, ge=0)
     """Queueable containers start only while they use no more memory than this."""
     limit_q_vcores: float | None = Field(None, ge=0)
     limit_reason: str = ""
     job_remaining_s: dict[str, float] = {}
-    """Task-seconds that the applications have left that wait here, by application id."""
+    """Remaining task-seconds of the applications that wait here, by application id."""
     expected: list[Expected] = []
     """Of containers here, guaranteed ones too, where it is not what the sidecar reported; it holds from now on."""
 
@@ -237,9 +237,9 @@ class Ack(Message):
     """The proxy's answer to a report."""
 
     events_to: int
-    """Events with a `seq` up to here are over for the proxy, and the application masters know what came of them."""
+    """The proxy has handled the events with a `seq` up to here, and the application masters know the results."""
     active: bool = True
-    """Whether the proxy serves application masters; what a standby answers means nothing else."""
+    """Whether the proxy serves application masters; the rest of a standby's answer has no meaning."""
     drop: list[str] = []
     drop_reason: str = ""
     targets: Targets | None = None
@@ -252,7 +252,7 @@ class Ack(Message):
 
 
 class ReloadRequest(Message, extra="forbid"):
-    """Who wants the settings read anew, and from which file."""
+    """A command to reload the settings: its user, and the file."""
 
     who: str = Field("", max_length=100)
     """The user on whose behalf the command was given; the peer's address is added."""
@@ -261,7 +261,7 @@ class ReloadRequest(Message, extra="forbid"):
     file: str = Field("", max_length=1000)
     """Another settings file, in the directory of the one in use; "" for that one."""
     nodes: bool = False
-    """At the proxy: have the sidecars of all nodes read theirs too."""
+    """At the proxy: reload the settings of all nodes' sidecars too."""
 
 
 class SettingChange(Message):
@@ -273,7 +273,7 @@ class SettingChange(Message):
 
 
 class NodeReload(Message):
-    """What a node's sidecar answered to a reload."""
+    """A sidecar's answer to a reload."""
 
     node_id: str
     ok: bool
@@ -284,7 +284,7 @@ class NodeReload(Message):
 
 
 class ReloadAnswer(Message):
-    """What a reload did."""
+    """Result of a reload."""
 
     file: str
     version: str
@@ -293,6 +293,6 @@ class ReloadAnswer(Message):
     """Of those that were."""
     changes: list[SettingChange] = []
     kept: list[str] = []
-    """What changed in the file and did not take effect, with the reason."""
+    """Changes in the file that did not take effect, with the reason."""
     notes: list[str] = []
     nodes: list[NodeReload] = []

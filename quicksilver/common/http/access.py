@@ -1,4 +1,4 @@
-"""Who may call which REST route: the check before every call, and what is told of those that were refused."""
+"""Access to REST routes: the check before every call, and the log of refused calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """What a server makes of its callers; the proxy and the sidecars differ in it."""
+    """A server's rules for its callers; the proxy and the sidecars differ in them."""
 
     proxy: bool
     """Whether it is the proxy."""
@@ -62,7 +62,7 @@ class Side:
         return frozenset([Role.PROXY] if path == "/v1/grants" else [Role.ADMIN, Role.PROXY])
 
     def roles(self, names: Names, token: str | None, tokens: Tokens) -> frozenset[Role]:
-        """Return what a caller is, by certificate and token."""
+        """Return a caller's roles according to its certificate and token."""
         found = tokens.roles(token) if token is not None else frozenset()
         if not self.certificates:
             return found
@@ -122,7 +122,7 @@ class Failures:
         self._unsaid = 0
 
     def refused(self, peer: str, reason: str, why: str) -> None:
-        """Tell of one."""
+        """Count and log one refusal."""
         self._count(reason)
         now_s = self._clock_s()
         while self._last and now_s - next(iter(self._last.values())) >= _REMIND_S:
@@ -135,12 +135,12 @@ class Failures:
         self._unsaid = 0
 
     def bad_handshake(self, why: str) -> None:
-        """Tell of a TLS handshake that failed; whose it was is not known."""
+        """Count and log a failed TLS handshake; the caller is not known."""
         self.refused("unknown", "tls", why)
 
 
 def protect(app: FastAPI, security: Security, side: Side, count: Callable[[str], None]) -> None:
-    """Have `app` refuse who may not call; nothing without security. Add it after all other middleware."""
+    """Make `app` refuse callers without access; no change without security. Add it after all other middleware."""
     if not security.on:
         return
     failures = Failures(count)

@@ -26,7 +26,7 @@ CA: Final = "ca"
 CA_DAYS: Final = 3650
 DAYS: Final = 365
 _SKEW: Final = timedelta(hours=1)
-"""Certificates hold from so long ago, for clocks that are behind."""
+"""How far before now the validity of a new certificate begins, for clocks that are behind."""
 _LABEL: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _MAX_COMMON_NAME: Final = 64
 

@@ -27,7 +27,7 @@ class RestClient:
         credentials: Credentials | None = None,
         auth: AuthBase | None = None,
     ) -> None:
-        """`remedy` is told when nobody answers at `base_url`; `pool` bounds the kept connections; `auth` logs in.
+        """`remedy` is part of the error when `base_url` does not answer; `pool` bounds the connections; `auth` logs in.
 
         With credentials, redirects are refused: they would carry them elsewhere.
         """

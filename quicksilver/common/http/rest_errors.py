@@ -53,12 +53,12 @@ class ErrorEnvelope(BaseModel):
 
 
 def refused(status: int, answer: bytes, url: str, what: str = "") -> RefusedError:
-    """Return the error that an answer's body tells of; `what` happened where it is no envelope."""
+    """Return the error in an answer's body; `what` is its text if the body is no envelope."""
     try:
-        told = ErrorEnvelope.model_validate_json(answer).error
+        error = ErrorEnvelope.model_validate_json(answer).error
     except ValueError:
         return RefusedError(what or f"answered {status}", place=url, status=status, code=f"http-{status}")
-    return RefusedError(told.message, place=url, status=status, code=told.code)
+    return RefusedError(error.message, place=url, status=status, code=error.code)
 
 
 def tls_reason(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""REST security: section `security` of quicksilver.yaml, and what servers and clients make of it.
+"""REST security: section `security` of quicksilver.yaml, and its use in servers and clients.
 
 Sidecars and proxies know each other by certificates of one CA: a node's names its host, a proxy's the host of
 `sidecar.proxy_url`. People and scrapers bring tokens. Without TLS, tokens of the roles node and proxy stand for the
@@ -154,7 +154,7 @@ class Security:
         self.tokens = tokens
 
     def on_bad_handshake(self, call: Callable[[str], None]) -> None:
-        """Have `call` told why a client was refused before it could ask anything."""
+        """Set the function that gets the reason when a client's TLS handshake is refused."""
         self._on_bad_handshake = call
 
     def allow(self, address: Address, setting: str) -> None:
@@ -184,10 +184,10 @@ class Security:
     def _server_context(self) -> ssl.SSLContext:
         context = _context(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_OPTIONAL  # who brings a token needs no certificate
-        told = self
+        security = self
 
-        class Told(ssl.SSLObject):
-            """Tells of handshakes that fail: event loops close such connections in silence."""
+        class ReportingObject(ssl.SSLObject):
+            """Reports failed handshakes: event loops close such connections silently."""
 
             def do_handshake(self) -> None:
                 try:
@@ -195,10 +195,10 @@ class Security:
                 except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
                     raise
                 except ssl.SSLError as error:
-                    told._on_bad_handshake(getattr(error, "verify_message", "") or error.reason or "TLS")
+                    security._on_bad_handshake(getattr(error, "verify_message", "") or error.reason or "TLS")
                     raise
 
-        context.sslobject_class = Told
+        context.sslobject_class = ReportingObject
         return context
 
     def _load(self, *contexts: ssl.SSLContext) -> None:

@@ -1,4 +1,4 @@
-"""HTTP served with patience that ends: for a request that does not come, and for an answer that nobody reads."""
+"""HTTP connections with timeouts: for a request that does not arrive, and for an answer that is not read."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from quicksilver.common.process.limits import Seldom
 
 REQUEST_S: Final = 30.0
-"""A request that is not there whole by then, from its first byte or from the connection's begin on, is given up."""
+"""Time for a whole request to arrive, from its first byte or the connection's begin on; then it is given up."""
 ANSWER_S: Final = 30.0
-"""An answer of which nobody reads anything for so long is given up."""
+"""Time after which an answer is given up if the client reads nothing of it."""
 _seldom = Seldom()
 
 
@@ -39,7 +39,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().data_received(data)
 
     def on_message_complete(self) -> None:
-        """Note that the request is there whole."""
+        """Note that the whole request has arrived."""
         super().on_message_complete()
         self._arrived()
 
@@ -55,7 +55,7 @@ class PatientProtocol(HttpToolsProtocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing any more."""
+        """Cancel the timeouts."""
         self._arrived()
         self._read()
         super().connection_lost(exc)

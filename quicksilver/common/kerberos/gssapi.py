@@ -130,7 +130,7 @@ class Handshake:
             raise
 
     def step(self, token: bytes = b"") -> bytes:
-        """Take the server's token (none at first), return ours; `complete` tells when the server has proven itself."""
+        """Take the server's token (none at first), return ours; `complete` is set when the server has proven itself."""
         minor, given, made = c_uint32(), _buffer(token), _Buffer()
         major = self._lib.gss_init_sec_context(
             byref(minor),

@@ -65,7 +65,7 @@ class Keytab:
 
 
 class Negotiate(AuthBase):
-    """Answers a server that wants SPNEGO; others see nothing of it.
+    """Answers a server that wants SPNEGO; calls to other servers are unchanged.
 
     Hadoop's servers then give a cookie, which the session keeps: one handshake serves for hours. The server has to
     prove itself too. Raises LoginFailedError out of the request when that fails.
@@ -75,7 +75,7 @@ class Negotiate(AuthBase):
         self._keytab, self._host = keytab, host
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        """Have the answer looked at."""
+        """Register a hook that checks the answer."""
         request.register_hook("response", self._answered)  # type: ignore[no-untyped-call]
         return request
 

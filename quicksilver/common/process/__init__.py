@@ -1,1 +1,1 @@
-"""What every daemon of ours has as a process: logs, limits, sockets that outlive it."""
+"""Parts of every daemon process: logs, limits, sockets that outlive it."""

@@ -1,4 +1,4 @@
-"""Connecting to a daemon that may be starting again: refused connections are tried anew."""
+"""Connects to a daemon that may be restarting: refused connections are retried."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ async def dial(
     refused: Callable[[OSError], None],
     wanted: Callable[[], bool],
 ) -> bool:
-    """Connect; while nobody listens there and `wanted()`, try again. Returns whether it is connected.
+    """Connect; retry while nothing listens there and `wanted()`. Returns whether it is connected.
 
     A client whose connection is accepted and closed before its login gives up where it would have tried again had it
     been refused (org.apache.hadoop.ipc.Client.setupIOstreams wraps what breaks a login): so it waits.
-    timeout_s: of one attempt. `refused` is told of each that was. Raises what else goes wrong, OSError (TimeoutError).
+    timeout_s: of one attempt. `refused` is called for each refusal. Other errors raise OSError (TimeoutError).
     """
     while True:
         try:

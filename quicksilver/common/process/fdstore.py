@@ -40,12 +40,12 @@ def notify(text: str, descriptors: Sequence[int] = ()) -> bool:
 
 
 def ready() -> bool:
-    """Tell that this process serves; returns whether somebody wanted to know."""
+    """Notify the supervisor that this process serves; returns whether there is one."""
     return notify("READY=1")
 
 
 def store(name: str, *sockets: socket.socket) -> bool:
-    """Have sockets kept under a name; returns whether they are.
+    """Store sockets at the supervisor under a name; returns whether they are stored.
 
     Raises ValueError when it is no name (sd_notify(3), FDNAME=), OSError when the keeper does not take them.
     """
@@ -55,12 +55,12 @@ def store(name: str, *sockets: socket.socket) -> bool:
 
 
 def forget(name: str) -> bool:
-    """Have the sockets of a name kept no longer; returns whether there is somebody who could."""
+    """Remove the stored sockets of a name; returns whether there is a supervisor."""
     return notify(f"FDSTOREREMOVE=1\nFDNAME={name}")
 
 
 def take(name: str) -> list[socket.socket]:
-    """Return the sockets that were kept under a name and not taken yet; they are the caller's now."""
+    """Return the stored sockets of a name that were not taken yet; the caller owns them now."""
     global _inherited
     if _inherited is None:
         _inherited = _received()
@@ -68,7 +68,7 @@ def take(name: str) -> list[socket.socket]:
 
 
 def names() -> list[str]:
-    """Return the names under which sockets were kept that nobody took yet."""
+    """Return the names of stored sockets that were not taken yet."""
     global _inherited
     if _inherited is None:
         _inherited = _received()
@@ -90,7 +90,7 @@ def hand_over(kept: Sequence[tuple[str, int]]) -> None:
 
 
 def _received() -> dict[str, list[socket.socket]]:
-    """Return what this process was started with, by name; its children are started without."""
+    """Return the inherited descriptors by name; children of this process do not inherit them."""
     values = [os.environ.pop(name, "") for name in _VARIABLES]
     if values[0] != str(os.getpid()) or not values[1].isdigit():
         return {}

@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 
 def raise_open_files(connections: int, what: str) -> int:
-    """Raise the limit of open files to what the kernel lets this process have; return it.
+    """Raise the limit of open files to the hard limit of this process; return it.
 
     connections: sockets that the settings allow; what: these settings, for the log when the limit is too low for them.
     """
@@ -40,7 +40,7 @@ def raise_open_files(connections: int, what: str) -> int:
 
 
 class Seldom:
-    """Log lines of one kind, at most one in SELDOM_S; the next one tells how many there were meanwhile."""
+    """Log lines of one kind, at most one in SELDOM_S; the next one has the number of those left out."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -48,7 +48,7 @@ class Seldom:
         self._more: dict[str, int] = {}
 
     def warning(self, event: str, **keys: Any) -> None:
-        """Log a warning, unless one of the same words was logged lately."""
+        """Log a warning, unless one with the same text was logged recently."""
         now_s = self._now()
         last_s = self._last_s.get(event)
         if last_s is not None and now_s - last_s < SELDOM_S:

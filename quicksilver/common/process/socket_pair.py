@@ -24,7 +24,7 @@ from quicksilver.common.process.limits import Seldom
 _seldom = Seldom()
 _SHORT_OF: Final = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _SHORT_S: Final = 1.0
-"""How long nothing is accepted when the process or the machine is short of descriptors or memory."""
+"""Pause of accepting when the process or the machine is short of descriptors or memory."""
 _BUFFER: Final = "the other socket's buffer is full"
 
 

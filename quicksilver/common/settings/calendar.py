@@ -16,7 +16,7 @@ from policies.errors import Mistake
 
 _DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _PROLONGED: Final = 100
-"""So many begins within an opening are looked at in one go; more are found when they come."""
+"""Number of begins within an opening that are checked at once; later ones are found when they come."""
 
 
 def trigger(cron: str, time_zone: str) -> Any:
@@ -48,7 +48,7 @@ def _weekday(part: str) -> str:
 
 
 def calendar_mistakes(windows: Sequence[Window], time_zone: str, path: Path) -> list[Mistake]:
-    """Return what the shape of the settings does not tell: unknown time zones, times that there are not."""
+    """Return mistakes that the settings' schema cannot find: unknown time zones, impossible times."""
     try:
         zone = ZoneInfo(time_zone).key if time_zone else ""
     except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
@@ -67,7 +67,7 @@ def calendar_mistakes(windows: Sequence[Window], time_zone: str, path: Path) -> 
 
 
 class Calendar:
-    """The windows of one settings file; what holds is computed anew only when something changes."""
+    """The windows of one settings file; the ones in force are computed again only when something changes."""
 
     def __init__(self, windows: Sequence[Window], time_zone: str = "") -> None:
         self._windows = windows

@@ -1,4 +1,4 @@
-"""Settings that are read anew while a daemon runs, and windows that open and close: whole, or not at all.
+"""Reloads settings while a daemon runs, and opens and closes windows: completely, or not at all.
 
 The file is read and checked in a thread; the loop then makes one assignment. A file with a mistake changes nothing.
 """
@@ -124,7 +124,7 @@ class Reloader:
             self._audit(Audit(now_s, "calendar", "window", before, self.version, (_opened(was, hours),)))
 
     async def reload(self, who: str, how: How, file: str = "") -> ReloadAnswer:
-        """Read the settings anew and take them over. Raises ReloadRefusedError; then nothing changed."""
+        """Reload the settings and apply them. Raises ReloadRefusedError; then nothing changed."""
         async with self._one_at_a_time:
             before = self.version
             try:
@@ -189,7 +189,7 @@ def _opened(was: Hours, now: Hours) -> Change:
 
 
 def on_hangup(loop: asyncio.AbstractEventLoop, reload: Callable[[str, How], Awaitable[object]]) -> None:
-    """Read the settings anew at each SIGHUP; a refusal was logged and recorded by then."""
+    """Reload the settings at each SIGHUP; a refusal is already logged and recorded then."""
     tasks: set[asyncio.Task[None]] = set()
 
     async def read_anew() -> None:
@@ -205,7 +205,7 @@ def on_hangup(loop: asyncio.AbstractEventLoop, reload: Callable[[str, How], Awai
 
 
 def process_user() -> str:
-    """Return whom the process runs as, for the record."""
+    """Return the user of the process, for the record."""
     return f"uid {os.geteuid()}"
 
 
