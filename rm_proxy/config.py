@@ -44,7 +44,7 @@ class ProxySettings(BaseModel):
     store_url: SecretStr | None = None
     """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
     state_dir: Path | None = None
-    """Directory of the state that a restarted proxy goes on with; default: beside a SQLite store, else where the
+    """Directory of the state from which a restarted proxy continues; default: beside a SQLite store, else where the
     default one would be (own)."""
     round_s: float = Field(1.0, gt=0, le=60)
     """Time between two rounds of the coordinator."""
@@ -132,7 +132,7 @@ class ProxySettings(BaseModel):
         return Keytab.of(self.kerberos_principal, self.kerberos_keytab, "proxy")
 
     def endpoints(self, conf: HadoopConf) -> Endpoints:
-        """Return all addresses, with what is not set taken from Hadoop's configuration.
+        """Return all addresses; unset ones are taken from Hadoop's configuration.
 
         Raises SettingsError naming the setting or property that is missing, or when the proxy would relay to itself.
         """
@@ -181,7 +181,7 @@ class Endpoints:
     rest_listen: Address
     store_url: str = field(repr=False)
     journal: Path
-    """The state that a restarted proxy goes on with; one file for each listener."""
+    """The state from which a restarted proxy continues; one file for each listener."""
 
 
 def default_store_url() -> str:

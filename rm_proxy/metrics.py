@@ -133,7 +133,7 @@ class ProxyMetrics:
             _ERRORS,
             "source",
         )
-        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations and are none.")
+        self.bad_tags = self._counter("bad_tags", "Tags of applications that look like durations but cannot be read.")
 
     def _budget(self) -> None:
         self.policy_faults = self._counter("policy_faults", "Policies that failed; their ask went guaranteed.")

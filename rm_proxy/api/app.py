@@ -153,7 +153,7 @@ def _node_routes(
 
     @router.post("/nodes/{node_id}/drain", status_code=204, summary="Empty a node, or let it take containers again")
     async def drain(node_id: NodeId, body: Draining, request: Request) -> Response:
-        """What waits there is shed, what runs goes on; it holds until it is taken back or the sidecar starts anew."""
+        """Waiting containers are shed, running ones continue; holds until it is undone or the sidecar starts anew."""
         await drain_node(node_id, body, said_by("", request.client.host if request.client else "unknown"))
         return Response(status_code=204)
 
@@ -238,7 +238,7 @@ def _decision_routes(live: LiveState, history: History, now: Callable[[], float]
     @router.get("/summary", tags=["decisions"], summary="Counts and delays")
     async def summary(
         app: OfApp = None,
-        last_s: Annotated[float | None, Query(gt=0, description="Only the last so many seconds.")] = None,
+        last_s: Annotated[float | None, Query(gt=0, description="Only this time before now, in seconds.")] = None,
     ) -> Summary:
         """Containers by node and kind; percentiles of allocation delay and of waiting at the nodes."""
         since_s = 0.0 if last_s is None else now() - last_s

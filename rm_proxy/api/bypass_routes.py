@@ -1,4 +1,4 @@
-"""Routes of bypass: who is in it, and an admin's order."""
+"""Routes of bypass: its applications, and an admin's order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def bypass_routes(info: Callable[[], BypassInfo], give_order: Callable[[Order, s
 
     @router.post("/bypass", summary="Bypass on, off, or by the error budget")
     async def order(body: BypassOrder, request: Request) -> BypassInfo:
-        """`on`: nothing new becomes queueable; `off`: not even when the budget is spent; `auto`: by the budget."""
+        """`on`: nothing new becomes queueable; `off`: not even when the budget is spent; `auto`: the budget decides."""
         return give_order(body.order, said_by(body.who, request.client.host if request.client else "unknown"))
 
     return router

@@ -24,7 +24,7 @@ OfAlternative = Annotated[
 ]
 Recent = Annotated[bool, Query(description="Answer from memory: the last ones, also while the store is out.")]
 KeyedBy = Annotated[By, Query(description="What a row stands for.")]
-ZoneMin = Annotated[int, Query(ge=-1080, le=1080, description="Days begin at midnight so many minutes east of UTC.")]
+ZoneMin = Annotated[int, Query(ge=-1080, le=1080, description="Time zone in which days begin, in minutes east of UTC.")]
 
 
 def history_routes(

@@ -250,7 +250,7 @@ class AskTable:
     def doubt(self, rows: Iterable[y.ResourceRequestProto]) -> list[y.ResourceRequestProto]:
         """Send rows again that the ResourceManager may not have seen; returns those of keys that are forgotten already.
 
-        rows: guaranteed rows as they went out. Queueable ones need nothing: what is not granted is steered elsewhere.
+        rows: guaranteed rows as they went out. Queueable rows need nothing: ungranted ones are steered elsewhere.
         """
         gone = []
         for row in rows:

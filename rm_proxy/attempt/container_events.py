@@ -58,7 +58,7 @@ class ContainerEvents:
         return self._registration.valid and not known and own
 
     def inherit(self, live: HeldContainer) -> None:
-        """Go on with a container that was delivered before this proxy served the attempt."""
+        """Take over a container that was delivered before this proxy served the attempt."""
         if live.killed is not None:
             self._ends.killed_before(live)
         else:

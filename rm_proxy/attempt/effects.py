@@ -69,7 +69,7 @@ class FellBack:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """A container that nobody wants is given back to the ResourceManager."""
+    """An unwanted container is given back to the ResourceManager."""
 
     container_id: str
     reason: str
@@ -90,7 +90,7 @@ class Moved:
     cause: str
     """steal or correct."""
     outcome: str
-    """there, elsewhere, guaranteed, kept (it was not shed in time), lost (nobody asked again in time)."""
+    """there, elsewhere, guaranteed, kept (it was not shed in time), lost (it was not asked for again in time)."""
 
 
 @dataclass(frozen=True, slots=True)

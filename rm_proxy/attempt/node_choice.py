@@ -114,7 +114,7 @@ class NodeChoice:
         return True
 
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
-        """Let a container without a node go guaranteed where a window comes that would not allow it."""
+        """Let a container without a node go guaranteed if an upcoming window would not allow it."""
         policies = self._cluster.policies
         if entry.key.opportunistic or not policies.hours.coming:
             return False

@@ -133,7 +133,7 @@ class Router:
     # Decisions
 
     def route(self, entries: list[AskEntry], now_s: float, answered: bool = True) -> None:
-        """Decide on containers that have no share yet, or take back what is no longer wanted.
+        """Decide on containers that have no share yet, or take back unwanted ones.
 
         answered: whether an answer came since the last request.
         """
@@ -285,7 +285,7 @@ def _label(entry: AskEntry, queue: QueueView) -> str:
 
 
 def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:
-    """Put one container into the share that was chosen for it; in shadow mode it is guaranteed whatever that is."""
+    """Put one container into the share that was chosen for it; in shadow mode always into the guaranteed one."""
     reason = replace(reason, text=chosen.reason, slot=chosen.slot, version=chosen.version, shadow=None)
     if mode == "shadow":
         text = f"shadow mode: {chosen.kind} ({chosen.reason})"

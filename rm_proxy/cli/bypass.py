@@ -18,9 +18,9 @@ __all__ = ["proxy"]
 @click.argument("order", type=click.Choice(("on", "off", "auto")), required=False)
 @reading
 def bypass(order: str | None, url: str, as_json: bool) -> None:
-    """Show who is in bypass, or order it: `on` for all, `off` for nobody, `auto` by the error budget.
+    """Show applications in bypass, or order it: `on` for all, `off` for none, `auto`: the error budget decides.
 
-    In bypass nothing new becomes queueable; what runs or waits at a node goes on. The order outlives restarts.
+    In bypass nothing new becomes queueable; running and waiting containers continue. The order outlives restarts.
     """
     if order is None:
         show(get(url, "/v1/bypass"), as_json, _print)

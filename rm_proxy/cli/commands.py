@@ -103,7 +103,7 @@ def show_node(node_id: str, url: str, as_json: bool) -> None:
 @click.option("--reason", default="drained by hand", show_default=True, help="Shown wherever the node is.")
 @reading
 def drain_node(node_id: str, reason: str, url: str, as_json: bool) -> None:
-    """Have NODE_ID (host:port) hold nothing: what waits there is shed and asked for again, what runs goes on."""
+    """Have NODE_ID (host:port) hold nothing: waiting containers are shed and asked for again, running ones continue."""
     _drain(url, node_id, Draining(on=True, reason=reason), as_json)
 
 
@@ -198,7 +198,9 @@ def explain(name: str, url: str, as_json: bool) -> None:
 
 @click.command()
 @click.option("--app", "app_id", help="Only of this application.")
-@click.option("--last", "last_s", type=click.FloatRange(0, min_open=True), help="Only the last so many seconds.")
+@click.option(
+    "--last", "last_s", type=click.FloatRange(0, min_open=True), help="Only this time before now, in seconds."
+)
 @reading
 def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -> None:
     """Sum up: containers by node and kind, allocation delays, waiting at the nodes."""

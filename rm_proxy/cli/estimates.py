@@ -19,7 +19,11 @@ def estimate() -> None:
 @estimate.command("show")
 @click.option("--app", "app_id", help="Only of this application.")
 @click.option(
-    "--last", "last_s", type=click.FloatRange(0, min_open=True), default=3600.0, help="Only the last so many seconds."
+    "--last",
+    "last_s",
+    type=click.FloatRange(0, min_open=True),
+    default=3600.0,
+    help="Only this time before now, in seconds.",
 )
 @click.option("--bucket", "bucket_s", type=click.FloatRange(1), default=60.0, help="Seconds in a row of the table.")
 @reading

@@ -137,7 +137,7 @@ def _unix_s(name: str, text: str, zone_min: int) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no time; write {_WHEN}", param_hint=f"--{name}") from None
+        raise click.BadParameter(f"{text!r} is not a time; write {_WHEN}", param_hint=f"--{name}") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=timezone(timedelta(minutes=zone_min)))
     return moment.timestamp()
@@ -147,7 +147,7 @@ def _zone_min(zone: str) -> int:
     """Return the minutes east of UTC."""
     match = _ZONE.fullmatch(zone)
     if match is None:
-        raise click.BadParameter(f"{zone!r} is no offset; write +02:00, or UTC", param_hint="--zone")
+        raise click.BadParameter(f"{zone!r} is not an offset; write +02:00, or UTC", param_hint="--zone")
     if match[1] is None:
         return 0
     minutes = int(match[2]) * 60 + int(match[3])

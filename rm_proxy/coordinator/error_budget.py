@@ -19,7 +19,7 @@ from typing import Final, Literal
 from rm_proxy.attempt.effects import Phase, Turned
 
 SLICES: Final = 12
-"""Parts of a window; what is older than a window is forgotten part by part."""
+"""Parts of a window; counts older than a window are forgotten part by part."""
 MAX_APPS: Final = 10_000
 """Applications whose faults are counted; of more, those with the oldest are forgotten."""
 MAX_DOUBLED: Final = 3
@@ -72,7 +72,7 @@ class Sum:
             self.total(now_s)
 
     def total(self, now_s: float) -> float:
-        """Return the sum, without what is older than a window."""
+        """Return the sum over the last window."""
         first = int(now_s // self._slice_s) - SLICES + 1
         for old in [part for part in self._parts if part < first]:
             del self._parts[old]

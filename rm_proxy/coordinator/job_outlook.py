@@ -17,7 +17,7 @@ TELL_RATIO: Final = 0.1
 class JobOutlook:
     """A machine: expectations in, task-seconds and news for sidecars out.
 
-    expects: what is expected of a task by application and request priority; None for an unknown application.
+    expects: returns the estimate of a task by application and request priority; None for an unknown application.
     attempts_of: the attempts of an application that live.
     """
 

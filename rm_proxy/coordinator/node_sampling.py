@@ -18,7 +18,7 @@ MAX_SHOWN: Final = 256
 REUSED: Final = 16
 """Placements that see the same sample, which costs as much as looking at it."""
 MAX_HINTED: Final = 64
-"""Hosts that an ask names are shown beside the sample, when it names at most so many."""
+"""Hosts that an ask names are shown beside the sample, if it names at most this number."""
 
 
 class NodeSampling:

@@ -25,7 +25,7 @@ class Own:
     resources: Resources
     expected_s: float
     reserved: bool = False
-    """Room kept for a container that moves here; whoever reserved it gives it up."""
+    """Room kept for a container that moves here; the part that reserved it gives it up."""
 
 
 @dataclass(slots=True)
@@ -37,16 +37,16 @@ class Node:
     report: Report | None = None
     reported_s: float = 0.0
     nm_down_s: float | None = None
-    """Since when its sidecar says that the NodeManager is down."""
+    """Time since which its sidecar reports the NodeManager as down."""
     unusable: bool = False
-    """An answer of the ResourceManager said so, and its REST has not been read again yet."""
+    """Whether an answer of the ResourceManager reported it as unusable, and its REST has not been read again yet."""
     own: OrderedDict[QPlacement | str, Own] = field(default_factory=OrderedDict)
-    """By what is asked for, or by container id once it is granted."""
+    """By placement, or by container id once it is granted."""
     view: NodeView = field(default_factory=lambda: NodeView(""))
     bare: NodeView = field(default_factory=lambda: NodeView(""))
     """The view without own containers."""
     limit_q: Resources | None = None
-    """What queueable containers may use here by the `police` policy."""
+    """Limit of queueable containers here by the `police` policy."""
     slow_ratio: float = 1.0
     """How many times as long tasks take here as elsewhere."""
 
@@ -57,7 +57,7 @@ class Node:
         if not self.yarn.running:
             return f"its state is {self.yarn.state}"
         if self.unusable:
-            return "the ResourceManager said that it became unusable"
+            return "the ResourceManager reported it as unusable"
         if self.report is None:
             return "its sidecar has never reported"
         if now_s - self.reported_s > fresh_s:
@@ -82,7 +82,7 @@ class Node:
         if self.yarn is None:
             return None
         if self.unusable:
-            return "YARN: the ResourceManager said that it became unusable"
+            return "YARN: the ResourceManager reported it as unusable"
         return "" if self.yarn.running or self.yarn.state == "NEW" else f"YARN: its state is {self.yarn.state}"
 
     def listed(self, yarn: YarnNode) -> bool:
@@ -135,7 +135,7 @@ class Node:
         self.view = view
 
     def limit_to(self, limit_q: Resources | None) -> None:
-        """Set what queueable containers may use here; None: all that guaranteed ones leave."""
+        """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
         if limit_q != self.limit_q:
             self.limit_q = limit_q
             self.view = replace(self.view, limit_q=limit_q)

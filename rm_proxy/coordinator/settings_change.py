@@ -1,8 +1,8 @@
 """Applies changes of settings: asks are decided anew, and waiting containers beyond a lowered quota are shed.
 
-Of what an application asked for and did not get yet, each container is decided on again with its next request (see
-`rm_proxy.attempt.reroute`). What runs goes on. What waits at a node is shed, the newest first, until the rest is within
-the quota (Mercury §4.1); its application asks again.
+Each container that an application asked for and did not get yet is decided on again with its next request (see
+`rm_proxy.attempt.reroute`). Running containers continue. Containers that wait at a node are shed, the newest first,
+until the rest is within the quota (Mercury §4.1); their applications ask again.
 """
 
 from __future__ import annotations

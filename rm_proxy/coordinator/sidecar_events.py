@@ -59,7 +59,7 @@ class SidecarEvents:
         self._handled.pop(node_id, None)
 
     def clear(self) -> None:
-        """Forget all: sidecars report what is not settled again to the proxy that serves next."""
+        """Forget all: sidecars report unsettled events again to the proxy that serves next."""
         self._handled.clear()
         self._acks.clear()
 

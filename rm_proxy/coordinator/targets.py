@@ -91,7 +91,7 @@ class TargetSetter:
         return Summary(shedding, min(waits, default=None), len(left), sum(left))
 
     def _forget_other_policies(self, policies: Policies) -> None:
-        """Begin anew where another policy is in force: its figures are not to follow those of the one before."""
+        """Begin anew where another policy is in force: its limits must not be damped by those of the previous one."""
         for slot in ("shed", "police"):
             name = policies.for_nodes.chosen(slot)
             if self._policies.get(slot) != name:
@@ -168,7 +168,7 @@ class TargetSetter:
         return changed
 
     def _all(self, wanted: Mapping[str, ShedTarget]) -> ShedTarget | None:
-        """Return what is wanted of all nodes alike; None when it is not."""
+        """Return the target wanted for all nodes alike; None if targets differ."""
         if not wanted:
             return _NO_SHED
         if len({id(target) for target in wanted.values()}) > 1 or wanted.keys() != self._nodes.keys():
@@ -204,7 +204,7 @@ class TargetSetter:
         return NodeUse(node.id, view.capacity, view.used_g, recent, usual)
 
     def _take_limit(self, node: Node, limit: Limit | None, damping: Damping, now_s: float) -> str | None:
-        """Put a policing limit in force; returns what is new in words, None when nothing is."""
+        """Put a policing limit in force; returns the change in words, None if there is none."""
         known, capacity = self._nodes[node.id], node.view.capacity
         wanted = limit.resources if limit is not None else None
         memory = known.memory_part.take(_part(wanted, "memory_mb", capacity), damping, now_s)

@@ -129,7 +129,7 @@ class UsageHistory:
         self._weeks: OrderedDict[str, Week] = OrderedDict()
         self._now: dict[str, _Running] = {}
         self._changed: dict[tuple[str, int], None] = {}
-        """Node and slot of what is to be stored, the oldest first."""
+        """Node and slot of the rows to store, the oldest first."""
 
     def restore(self, kept: dict[str, Week]) -> None:
         """Add the weeks known before the start to those seen since; `kept` must not be used afterwards."""

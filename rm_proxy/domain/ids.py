@@ -42,14 +42,14 @@ def app_of_attempt(attempt_id: str) -> str:
 
 @lru_cache(_REMEMBERED)
 def app_of_container(container_id: str) -> str:
-    """Return the application's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
+    """Return the application's id of `container_[eNN_]T_N_A_C`; "" when it is not a container id."""
     parts = container_id.split("_")
     return f"application_{parts[-4]}_{parts[-3]}" if len(parts) in (5, 6) and parts[0] == "container" else ""
 
 
 @lru_cache(_REMEMBERED)
 def attempt_of_container(container_id: str) -> str:
-    """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is no container id."""
+    """Return the attempt's id of `container_[eNN_]T_N_A_C`; "" when it is not a container id."""
     parts = container_id.split("_")
     if len(parts) not in (5, 6) or parts[0] != "container" or not parts[-2].isdigit():
         return ""
@@ -62,10 +62,10 @@ def is_earlier(attempt_id: str, other_id: str) -> bool:
 
 
 def container_id_proto(container_id: str) -> y.ContainerIdProto:
-    """Return the message of `container_[eNN_]T_N_A_C`; raises ValueError when it is no container id."""
+    """Return the message of `container_[eNN_]T_N_A_C`; raises ValueError when it is not a container id."""
     parts = container_id.split("_")
     if len(parts) not in (5, 6) or parts[0] != "container":
-        raise ValueError(f"{container_id!r} is no container id")
+        raise ValueError(f"{container_id!r} is not a container id")
     epoch = int(parts[1].removeprefix("e")) if len(parts) == 6 else 0
     timestamp, app, attempt, number = (int(part) for part in parts[-4:])
     proto = y.ContainerIdProto(id=epoch << 40 | number)

@@ -66,7 +66,7 @@ class Expectation:
     """Completed tasks that it rests on, at its level."""
 
     def at(self, slow_ratio: float) -> Expectation:
-        """Return the same for a node where tasks take so many times as long as elsewhere."""
+        """Return the same for a node where tasks take `slow_ratio` times as long as elsewhere."""
         if slow_ratio == 1.0:
             return self
         return replace(self, mean_s=self.mean_s * slow_ratio, spread_s=self.spread_s * slow_ratio)
@@ -81,7 +81,7 @@ class Durations:
     m2: float = 0.0
 
     def add(self, seconds: float, most: float = math.inf) -> None:
-        """Handle one duration; what is known counts as `most` tasks at most, so that old ones fade."""
+        """Handle one duration; earlier ones count as `most` tasks at most, so that they fade."""
         if self.count >= most:
             self.m2 *= (most - 1) / self.count
             self.count = int(most) - 1
@@ -194,10 +194,10 @@ class Estimator:
         policies: Policies,
         slow_ratio: float = 1.0,
     ) -> list[float]:
-        """Handle what runs at a node; return the ages of those that outlived what is expected, as parts of that.
+        """Handle the running tasks of a node; return the ages of those beyond their estimates, as parts of these.
 
-        Each counts as a task that takes what is expected of its stage, or its age where it outlived that, divided by
-        `slow_ratio`: how many times as long tasks take there as elsewhere. What is returned is not divided.
+        Each counts as a task that takes the estimate of its stage, or its age where it outlived that, divided by
+        `slow_ratio`: how many times as long tasks take there as elsewhere. The returned ages are not divided.
         """
         outlived: list[float] = []
         self.forget_node(node_id)
@@ -228,7 +228,7 @@ class Estimator:
         return outlived
 
     def forget_node(self, node_id: str) -> None:
-        """Forget what runs at a node."""
+        """Forget the running tasks of a node."""
         young, over = self._running.pop(node_id, ((), ()))
         for stage in young:
             stage.young -= 1

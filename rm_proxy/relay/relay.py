@@ -179,7 +179,7 @@ class Relay:
             try:
                 token = y.AMRMTokenIdentifierProto.FromString(result.identifier)
             except DecodeError as error:
-                raise RemoteProtocolError(f"the login's token is no AMRMToken ({error})") from error
+                raise RemoteProtocolError(f"the login's token is not an AMRMToken ({error})") from error
             attempt_id = ids.attempt_id_text(token.appAttemptId)
             self.attempt = self._attempts(attempt_id)
             self._am.limit_frames(self._max_frame_bytes)

@@ -140,7 +140,7 @@ def _apply(found: dict[str, Snapshot], name: str, note: Note) -> None:
     try:
         snapshot.take(note)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DamagedJournalError(f"a record of {name} is no note: {error}") from error
+        raise DamagedJournalError(f"a record of {name} is not a valid note: {error}") from error
     if snapshot.over:
         del found[name]
 
@@ -153,7 +153,7 @@ def _parse(record: bytes) -> tuple[str, dict[str, Any]]:
     name, _, text = record.partition(b" ")
     note = json.loads(text)
     if not isinstance(note, dict):
-        raise DamagedJournalError("a record is no note")
+        raise DamagedJournalError("a record is not a note")
     return name.decode(), note
 
 

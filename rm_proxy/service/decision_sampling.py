@@ -22,7 +22,7 @@ class Sampling:
     per_s: int = 200
     """Decisions of a kind within one second that are all kept."""
     one_of: int = 100
-    """Of those beyond, one of so many is kept and stands for all of them."""
+    """Of those beyond, one of this number is stored and stands for all of them."""
     recent: int = 2000
     """Kept in memory."""
 

@@ -165,7 +165,7 @@ class EffectHandlers:
     def _bad_tags(self, effect: BadTags) -> None:
         self._metrics.bad_tags.inc(len(effect.tags))
         log.warning(
-            "tags of an application are no durations",
+            "tags of an application cannot be read as durations",
             application=effect.app_id,
             tags=list(effect.tags[:5]),
             remedy="write expected_s:SECONDS or expected_s:PRIORITY:SECONDS",

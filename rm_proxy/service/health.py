@@ -75,7 +75,7 @@ def _problems(facts: HealthFacts) -> Iterator[str]:
     if facts.upstream_down is not None:
         yield f"the ResourceManager's scheduler cannot be reached: {facts.upstream_down}"
     if facts.store_outage is not None:
-        yield f"the store takes nothing: {facts.store_outage}"
+        yield f"the store accepts no rows: {facts.store_outage}"
     if facts.now_s - facts.encrypted_s < ENCRYPTED_S:
         yield _ENCRYPTED
     yield from facts.bypass

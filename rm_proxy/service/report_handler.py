@@ -38,7 +38,9 @@ class ReportHandler:
             check_url(report.sidecar_url, node_id, names)
         coordinator, now_s = self._coordinator, time.time()
         if not coordinator.takes_report(node_id):
-            raise ApiError(503, "too-many-nodes", f"the ResourceManager lists no {node_id}, nor others that report")
+            raise ApiError(
+                503, "too-many-nodes", f"too many nodes report that the ResourceManager does not list, {node_id} too"
+            )
         self._metrics.reports.inc()
         if not coordinator.serving:
             return coordinator.observe(node_id, report, now_s)

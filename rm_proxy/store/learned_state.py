@@ -82,7 +82,7 @@ class LearnedState(Generic[K]):
             self._next_s = now_s + RETRY_S
             if not self._failed:
                 self._failed = True
-                log.warning(f"{self._what} cannot be read; it goes on without them until they can", why=str(error))
+                log.warning(f"{self._what} cannot be read; the proxy works without them until they can", why=str(error))
             return
         self._learner.restore(kept)
         self._loaded, self._next_s = True, now_s + WRITE_EVERY_S

@@ -55,7 +55,7 @@ class Scope:
     until_s: float | None = None
     """Exclusive; None: until now."""
     zone_min: int = 0
-    """Days begin at midnight so many minutes east of UTC."""
+    """Offset of midnight, with which days begin, in minutes east of UTC."""
 
 
 class Ledger:

@@ -69,7 +69,7 @@ def downgrade(connection: Connection, to: str) -> Versions:
     if to not in earlier:
         have = f"its tables are of version {now.found}" if now.found else "it has no tables"
         remedy = f"choose one of {', '.join(earlier)}" if earlier else "there is nothing to go down to"
-        raise NoSuchVersionError(f"{have}, and {to} is none before it", remedy=remedy)
+        raise NoSuchVersionError(f"{have}, and {to} is not an earlier version", remedy=remedy)
     command.downgrade(_config(connection), to)
     return now
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 LOCK_WAIT_S: Final = 5.0
 MAX_ASIDE: Final = 3
-"""Broken files that are kept; when there are so many the disk itself is broken, and no new store begins."""
+"""Broken files that are kept; with this number the disk itself is broken, and no new store begins."""
 _BROKEN: Final = frozenset((sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB))
 _SIDES: Final = ("-wal", "-shm", "-journal")
 

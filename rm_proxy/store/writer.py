@@ -1,7 +1,7 @@
 """Writes records to the store: a bounded queue, and one thread that writes batches.
 
 Scheduling never waits for the store. A row that finds the queue full is dropped and counted; while the store fails, its
-rows wait in the queue, the outage is logged once, and writing goes on when the store comes back.
+rows wait in the queue, the outage is logged once, and writing continues when the store comes back.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StoreUnavailableError(QuicksilverError):
 
 
 class BadRowError(QuicksilverError):
-    """The store refuses these rows for what is in them; writing them again would fail again."""
+    """The store refuses these rows for their content; writing them again would fail again."""
 
 
 class RowStore(Protocol):
@@ -265,7 +265,7 @@ class Writer:
 
     def _went_out(self, error: StoreUnavailableError) -> None:
         if self.outage is None:
-            log.error("the store takes nothing; scheduling goes on, rows wait", why=str(error))
+            log.error("the store accepts no rows; scheduling continues, rows wait", why=str(error))
             self._out_since = self._now()
         self.outage = str(error)
         self._metrics.store_up.set(0)
@@ -274,7 +274,7 @@ class Writer:
     def _came_back(self) -> None:
         if self.outage is not None:
             out_s = round(self._now() - self._out_since, 1)
-            log.info("the store takes rows again", out_s=out_s, waiting=self._queue.unfinished_tasks)
+            log.info("the store accepts rows again", out_s=out_s, waiting=self._queue.unfinished_tasks)
         if self._full_since is not None and not self._queue.full():
             full_s, lost = round(self._now() - self._full_since, 1), self._dropped
             self._full_since, self._dropped = None, 0

@@ -284,9 +284,9 @@ def test_choices_and_ledgers_are_asked_for_by_filters_and_times(url: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--since", "yesterday"), "'yesterday' is no time; write 2026-11-21"),
-        (("--until", "nan"), "'nan' is no time"),
-        (("--zone", "CET"), "'CET' is no offset; write +02:00, or UTC"),
+        (("--since", "yesterday"), "'yesterday' is not a time; write 2026-11-21"),
+        (("--until", "nan"), "'nan' is not a time"),
+        (("--zone", "CET"), "'CET' is not an offset; write +02:00, or UTC"),
         (("--zone", "+19:00"), "'+19:00' is more than 18 hours"),
         (("--by", "week"), "'week' is not one of"),
         (("--csv", "x.csv", "--json"), "--csv and --json do not go together"),
@@ -336,10 +336,10 @@ def test_nothing_there_is_said(url: str, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_unwell_proxy_is_exit_code_1(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    unwell = HEALTH.model_copy(update={"status": "degraded", "problems": ["the store takes nothing: disk full"]})
+    unwell = HEALTH.model_copy(update={"status": "degraded", "problems": ["the store accepts no rows: disk full"]})
     monkeypatch.setitem(ANSWERS, "/v1/health", unwell.model_dump_json())
     result = call("health", url=url)
-    assert result.exit_code == 1 and "problem: the store takes nothing: disk full" in result.output
+    assert result.exit_code == 1 and "problem: the store accepts no rows: disk full" in result.output
 
 
 def test_what_is_unknown_is_one_line_and_exit_code_1(url: str) -> None:

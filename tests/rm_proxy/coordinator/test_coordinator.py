@@ -140,7 +140,7 @@ def test_nodes_that_take_nothing() -> None:
     assert [n.id for n in world.nodes.values() if n.view.usable] == [node_id(4)]
     reasons = [world.nodes[node_id(n)].why_not(8.0, world.limits.report_fresh_s) for n in (1, 2, 3, 5)]
     assert reasons[0] == "its state is DECOMMISSIONING"
-    assert reasons[2] == "the ResourceManager said that it became unusable"
+    assert reasons[2] == "the ResourceManager reported it as unusable"
     assert reasons[3] == "its sidecar's last report is 8 s old"
 
 

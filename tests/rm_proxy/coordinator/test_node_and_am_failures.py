@@ -189,7 +189,7 @@ def test_sidecars_hear_which_nodes_yarn_empties(state: str, told: str) -> None:
     world.yarn_nodes([yarn_node(1, state=state)], 0.0)
     assert world.report(node_id(1), report(1), 0.0).drain == told
     world.node_changed(node_id(1), usable=False)
-    assert world.report(node_id(1), report(1), 0.0).drain == "YARN: the ResourceManager said that it became unusable"
+    assert world.report(node_id(1), report(1), 0.0).drain == "YARN: the ResourceManager reported it as unusable"
     world.yarn_nodes([yarn_node(1, state=state)], 1.0)
     assert world.report(node_id(1), report(1), 1.0).drain == told
     world.yarn_nodes([], 2.0)

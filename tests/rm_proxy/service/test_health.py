@@ -50,7 +50,7 @@ def test_all_is_well() -> None:
             ["the ResourceManager's REST: refused", "the ResourceManager's REST: slow"],
         ),
         ({"upstream_down": "away"}, False, ["the ResourceManager's scheduler cannot be reached: away"]),
-        ({"store_outage": "disk full"}, True, ["the store takes nothing: disk full"]),
+        ({"store_outage": "disk full"}, True, ["the store accepts no rows: disk full"]),
         ({"bypass": ["bypass (bypass): spent"]}, True, ["bypass (bypass): spent"]),
         ({"unusable": [("n1:1", "silent")]}, True, ["node n1:1 takes no queueable containers: silent"]),
     ],

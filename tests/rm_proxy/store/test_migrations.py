@@ -136,7 +136,7 @@ def test_status_migrate_downgrade(url: str) -> None:
     old = run("status", "--store", url)
     assert old.exit_code == 1 and "of version 0003; `quicksilver store migrate` makes" in old.output
     wrong = run("downgrade", "0005", "--store", url, "--yes")
-    assert wrong.exit_code == 1 and "0005 is none before it; choose one of 0001, 0002" in wrong.output
+    assert wrong.exit_code == 1 and "0005 is not an earlier version; choose one of 0001, 0002" in wrong.output
     assert run("migrate", "--store", url).exit_code == 0 and run("status", "--store", url).exit_code == 0
     store.close()
 

@@ -31,7 +31,7 @@ from tests.paths import ROOT
 from tests.rm_proxy.databases import fresh
 from tests.rm_proxy.store.test_store import grant, happened
 
-OUT, BACK = "the store takes nothing; scheduling goes on, rows wait", "the store takes rows again"
+OUT, BACK = "the store accepts no rows; scheduling continues, rows wait", "the store accepts rows again"
 
 
 class Load:

@@ -106,8 +106,8 @@ def test_an_outage_is_survived_and_told_once() -> None:
     assert store.rows == [app(1)] and store.opened >= 3
     assert writer.outage is None and sample(metrics, "store_up") == 1
     assert [line["event"] for line in told] == [
-        "the store takes nothing; scheduling goes on, rows wait",
-        "the store takes rows again",
+        "the store accepts no rows; scheduling continues, rows wait",
+        "the store accepts rows again",
     ]
 
 
