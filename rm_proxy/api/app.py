@@ -188,12 +188,12 @@ def _live_routes(parts: ApiParts) -> APIRouter:
 
     @router.get("/policies/changes", tags=["operation"], summary="Changes of the settings, the newest first")
     async def changes(limit: Limit = 100, offset: Offset = 0) -> Page[ChangeInfo]:
-        """Who changed what, when, how, from which value; files that were refused too."""
+        """Changes of settings: author, time, source, old and new value; refused files as well."""
         return await ask(lambda: history.changes(limit=limit, offset=offset))
 
     @router.get("/policies/compare", tags=["operation"], summary="Alternatives beside the policies in use")
     async def compare() -> list[Comparison]:
-        """What the alternatives of `policies.shadow` would have decided otherwise, since the settings were read."""
+        """Decisions that alternatives of `policies.shadow` would have made otherwise, since the settings were read."""
         return list(live.comparisons())
 
     add_reload(router, "/policies/reload", parts.reload)
@@ -231,7 +231,7 @@ def _decision_routes(live: LiveState, history: History, now: Callable[[], float]
         since: Since = 0.0,
         until: Until = None,
     ) -> Page[Decision]:
-        """Why each went guaranteed or queueable, and why to its node."""
+        """Reasons for each container's kind (guaranteed or queueable) and for its node."""
         wanted = Wanted(app, node, container, since_s=since, until_s=until)
         return await ask(lambda: history.decisions(wanted, kind=kind, limit=limit, offset=offset))
 

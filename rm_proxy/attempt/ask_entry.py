@@ -16,7 +16,7 @@ from rm_proxy.attempt.ask_rows import AskRows, Key
 
 @dataclass(slots=True)
 class Reason:
-    """Why the next `count` containers of a share are in it, and since when they are wanted."""
+    """Reason why the next `count` containers of a share are in it, and the time since which they are wanted."""
 
     text: str
     asked_s: float

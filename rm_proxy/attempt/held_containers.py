@@ -66,7 +66,7 @@ class HeldContainer:
     released: bool = False
     """The application master gave it back."""
     killed: str | None = None
-    """Why the sidecar stopped it."""
+    """The sidecar's reason for stopping it."""
     given_up: bool = False
     """The proxy releases it, because its sidecar killed it and has no session to stop it."""
     private_id: int | None = None

@@ -64,7 +64,7 @@ class Router:
         self._reroute: Reroute | None = None
         self._view: RequestView | None = None
         self._charged: tuple[AppView | None, Resources] | None = None
-        """What the coordinator was charged last, and for which record of the application."""
+        """The last use charged to the coordinator, and the application's record at that time."""
 
     # The application
 

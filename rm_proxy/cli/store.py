@@ -24,7 +24,7 @@ Command = Callable[..., None]
 
 @click.group()
 def store() -> None:
-    """Where the proxy keeps what was decided."""
+    """The proxy's store of decisions."""
 
 
 def _which(command: Command) -> Command:

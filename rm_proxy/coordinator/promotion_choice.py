@@ -147,7 +147,7 @@ def wanted(policies: Policies) -> bool:
 
 
 class _Reports:
-    """What the sidecars last said of containers, looked up by node when first needed."""
+    """The sidecars' last reports of containers, looked up by node when first needed."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
@@ -164,7 +164,7 @@ class _Reports:
 
 
 def container_view(live: HeldContainer, app: AppView, report: ContainerReport | None, now_s: float) -> ContainerView:
-    """Return a running container as the policies see it; what it attained is the time it ran where nobody measures."""
+    """Return a running container as the policies see it; attained service is its run time where none is measured."""
     attained_s = report.attained_s if report is not None else None
     if attained_s is None and live.started_s is not None:
         attained_s = max(0.0, now_s - live.started_s)

@@ -46,7 +46,7 @@ class TargetSetter:
         self._policed: set[str] = set()
         """Nodes with a figure of policing in force."""
         self._common: _Line | None = None
-        """What is in force at all nodes; None when it is not the same, or not known to be."""
+        """The target in force at all nodes; None if nodes differ, or may differ."""
         self._looked: tuple[object, list[NodeView], Mapping[str, ShedTarget]] = None, [], {}
         """Last question to a steady policy, and its answer."""
 
@@ -289,7 +289,7 @@ class _Line:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What equal ones have in common."""
+        """Key that equal ones share."""
         return self.shown, self.max_wait.value, self.max_wait.changed_s, self.max_queue.value, self.max_queue.changed_s
 
 

@@ -19,11 +19,11 @@ class GrantRecord:
     app_id: str
     attempt_id: str
     kind: Kind
-    """What the ResourceManager granted it as."""
+    """The kind as which the ResourceManager granted it."""
     route_reason: str
     node_id: str
     wanted_node: str | None
-    """Where it was steered to; None for a guaranteed one."""
+    """The node to which it was steered; None for a guaranteed one."""
     place_reason: str
     scores: tuple[tuple[str, float], ...]
     """Candidates of the placement, best first."""
@@ -64,7 +64,7 @@ class DecisionRecord:
     node_id: str
     """The node that was chosen or concerned; "" for none."""
     chosen: str
-    """What was decided, in few words: Q, G, a node id, shed, moved, 4096 MB ..."""
+    """The decision in few words: Q, G, a node id, shed, moved, 4096 MB ..."""
     reason: str
     scores: tuple[tuple[str, float], ...] = ()
     """Candidates, best first."""

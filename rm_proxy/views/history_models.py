@@ -64,7 +64,7 @@ class AppStory(BaseModel):
     choices: list[Counted] = []
     """Other decisions by slot and what was chosen; weights are counted in."""
     events: list[Counted] = []
-    """What its nodes reported, by kind and cause."""
+    """Reported events of its containers, by kind and cause."""
     allocation_g: Delays = Delays(count=0)
     allocation_q: Delays = Delays(count=0)
     queueing: Delays = Delays(count=0)

@@ -57,7 +57,7 @@ class NodeInfo(BaseModel):
     settings_version: str = ""
     """Of the settings that the sidecar uses."""
     limits: list[str] = []
-    """What the sidecar cannot do there, and why."""
+    """Functions that the sidecar lacks there, with the reasons."""
     targets: Targets | None = None
     """Limits sent to its sidecar: for shedding, and for the use by queueables; null before the first round."""
 
@@ -108,7 +108,7 @@ class QueueInfo(BaseModel):
     used_q: Resources
     """By queueable containers: wanted, waiting or running."""
     left_q: Resources | None = None
-    """What the quota leaves to further queueable containers; null where no quota counts by queue."""
+    """Resources that the quota leaves to further queueable containers; null where no quota counts by queue."""
     user_used_q: dict[str, Resources] = {}
     labels: list[str] = []
     priority: int = 0
@@ -130,7 +130,7 @@ class QueueUser(BaseModel):
     """By guaranteed containers, application masters included."""
     used_q: Resources
     left_q: Resources | None = None
-    """What the quota leaves to further queueable containers of the user; null where no quota counts by queue."""
+    """Resources that the quota leaves to the user's further queueables; null where no quota counts by queue."""
 
 
 class QueueAbove(BaseModel):
@@ -151,12 +151,12 @@ class QueueDetail(QueueInfo):
     """A YARN queue with its users and what limits it from above."""
 
     user_limit: Resources | None = None
-    """What one user may have by the scheduler, guaranteed and queueable; null for no limit."""
+    """The scheduler's limit of one user, guaranteed and queueable; null for no limit."""
     users: list[QueueUser] = []
     above: list[QueueAbove] = []
     """The nearest first."""
     cluster: Resources = Resources()
-    """What the usable nodes have together."""
+    """Sum of the usable nodes' resources."""
     cluster_used_q: Resources = Resources()
 
 
@@ -194,7 +194,7 @@ class Decision(BaseModel):
     spread_s: float = 0.0
     """Standard deviation of `expected_s`; 0 when not known."""
     expected_by: str = ""
-    """What `expected_s` comes from: task, stage, name, tag, rule, default."""
+    """Source of `expected_s`: task, stage, name, tag, rule, default."""
     retries: int = 0
     """How often its task was shed or killed before."""
     follows: str = ""
@@ -229,7 +229,7 @@ class ChoiceInfo(BaseModel):
 
 
 class EventInfo(BaseModel):
-    """What a node's sidecar reported of a container."""
+    """An event that a node's sidecar reported of a container."""
 
     node_id: str
     kind: str
@@ -375,9 +375,9 @@ class Difference(BaseModel):
     at_s: float
     app_id: str
     chosen: str
-    """What was decided."""
+    """The decision in force."""
     other: str
-    """What the alternative would have decided."""
+    """The alternative's decision."""
     reason: str
     """The alternative's."""
 

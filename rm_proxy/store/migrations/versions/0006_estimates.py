@@ -1,4 +1,4 @@
-"""What the expected duration of a container came from."""
+"""Source of a container's expected duration."""
 
 from __future__ import annotations
 
