@@ -119,15 +119,15 @@ class Registry:
         """
         if slot not in SLOTS:
             raise UnknownPolicyError(f"unknown slot '{slot}'; {close_to(slot, SLOTS)}")
-        found = [offer for offer in self._offers[slot] if offer.name == name]
-        if not found:
+        offers = [offer for offer in self._offers[slot] if offer.name == name]
+        if not offers:
             elsewhere = [other for other in SLOTS if name in self.names(other)]
             hint = f" ('{name}' is a policy for {' and '.join(elsewhere)})" if elsewhere else ""
             raise UnknownPolicyError(f"unknown {slot} policy '{name}'{hint}; {close_to(name, self.names(slot))}")
-        if len(found) > 1:
-            packages = " and ".join(f"{offer.package} ({offer.value})" for offer in found)
+        if len(offers) > 1:
+            packages = " and ".join(f"{offer.package} ({offer.value})" for offer in offers)
             raise AmbiguousPolicyError(f"{slot} policy '{name}' is offered by {packages}; uninstall one of them")
-        return found[0]
+        return offers[0]
 
     def get(self, slot: str, name: str) -> Policy:
         """Return a policy. Raises UnknownPolicyError, AmbiguousPolicyError or BrokenPolicyError."""

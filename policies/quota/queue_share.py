@@ -39,17 +39,17 @@ class QueueShare(PolicyConfig):
 
     def left(self, queue: QueueView) -> Resources:
         """Return what queueable containers may still use of a queue, not below 0; a user may be allowed less."""
-        found = Resources(_BEYOND, _BEYOND)
+        rest = Resources(_BEYOND, _BEYOND)
         for _, room, used in _rooms(queue, self):
-            found = _least(found, room - used)
-        return found if queue.max_capacity.memory_mb else Resources()
+            rest = _least(rest, room - used)
+        return rest if queue.max_capacity.memory_mb else Resources()
 
     def left_for(self, queue: QueueView, user: str) -> Resources:
         """Return what queueable containers of a user may still use of a queue, not below 0."""
-        found = self.left(queue)
+        rest = self.left(queue)
         for _, room, used in _user_rooms(queue, user, self):
-            found = _least(found, room - used)
-        return found
+            rest = _least(rest, room - used)
+        return rest
 
 
 Room = tuple[str, Resources, Resources]

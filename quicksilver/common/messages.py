@@ -133,9 +133,9 @@ class ContainerReport(Message):
     why: str = ""
     """For a waiting one: the reason why it waits; for a shrunk one: why it was shrunk."""
     attained_s: float | None = None
-    """CPU seconds that it was given; None when nobody measures."""
+    """CPU seconds that it was given; None when not measured."""
     cores: float | None = None
-    """What a shrunk one may use, in cores; None: its full limits."""
+    """Cores that a shrunk one may use; None: its full limits."""
     times_shrunk: int = 0
     shrunk_by: str = ""
     """The container that took its place last."""

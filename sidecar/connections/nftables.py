@@ -95,12 +95,12 @@ class Redirect:
 
     def _address(self) -> str:
         try:
-            found = socket.getaddrinfo(self._public.host, self._public.port, socket.AF_INET, socket.SOCK_STREAM)
+            addresses = socket.getaddrinfo(self._public.host, self._public.port, socket.AF_INET, socket.SOCK_STREAM)
         except OSError as error:
             raise RedirectError(
                 f"it has no IPv4 address ({error})", place=str(self._public), remedy="correct yarn.nodemanager.address"
             ) from error
-        return str(found[0][4][0])
+        return str(addresses[0][4][0])
 
 
 def run_nft(script: str) -> None:

@@ -34,7 +34,7 @@ class LasRules:
     protect_quanta: int = 1
     """m: quanta that a container which starved then runs unpreempted."""
     min_cores: float = 0.05
-    """What a shrunk container keeps."""
+    """Cores that a shrunk container keeps."""
     ready_wait_s: float = 30.0
     """A container that is not attached by then counts as running at its full size."""
     retry_s: float = 1.0

@@ -39,7 +39,7 @@ class Rules:
     extra_vcores: float = 0.0
     """Queueable containers start until the capacity plus this is used (Q of Kairos §4.3.3)."""
     nm_vcores: float | None = None
-    """What the NodeManager believes to have: beyond it, it kills by itself, newest first. None: unknown."""
+    """Vcores that the NodeManager believes to have; beyond them it kills by itself, newest first. None: unknown."""
     targets_keep_s: float = 10.0
     am_vcores: float | None = None
     """Vcores of an application master among containers that share the CPU; None: as it asked."""

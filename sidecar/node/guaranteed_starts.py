@@ -52,7 +52,7 @@ class GuaranteedStarts:
                 self._forward(container, now_s)
             elif now_s >= container.until_s and not self._grace_over(container, now_s):
                 waited = f"{now_s - container.since_s:.1f} s"
-                state.out.append(Warn(container.id, f"room was not made within {waited}: passed on all the same"))
+                state.out.append(Warn(container.id, f"no room within {waited}: forwarded regardless"))
                 self._forward(container, now_s)
             else:
                 return

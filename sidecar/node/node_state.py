@@ -1,4 +1,4 @@
-"""What the node machine knows: its containers, the queue, the announcements, and the sums over them."""
+"""State of the node machine: its containers, the queue, the announcements, and sums over them."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class WaitingQueue:
         """In the order of arrival."""
         self._precedences: Counter[int] = Counter()
         self._by: object = None
-        """What `steady` returned when the keys were computed."""
+        """The value of `steady` when the keys were computed."""
         self._head: _Place | None = None
         """The next start; None until it is determined."""
         self._job_remaining_s: dict[str, float] = {}

@@ -54,8 +54,8 @@ def look(pid: int, proc: Path = PROC) -> Process | None:
 
 def scan(proc: Path = PROC) -> dict[int, Process]:
     """Return all processes of the machine (of this pid namespace)."""
-    found = (look(int(name), proc) for name in os.listdir(proc) if name.isdigit())  # noqa: PTH208
-    return {process.pid: process for process in found if process is not None}
+    processes = (look(int(name), proc) for name in os.listdir(proc) if name.isdigit())  # noqa: PTH208
+    return {process.pid: process for process in processes if process is not None}
 
 
 def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) -> dict[int, Process]:

@@ -95,10 +95,10 @@ class Watcher:
             self._arm()
 
     def _look(self, container_id: str, watched: _Watched) -> None:
-        found = self._pid_file(container_id, watched.app_id)
-        if found is None:
+        pid_file = self._pid_file(container_id, watched.app_id)
+        if pid_file is None:
             return
-        pid, written_s = found
+        pid, written_s = pid_file
         try:
             pidfd = os.pidfd_open(pid)
         except ProcessLookupError:

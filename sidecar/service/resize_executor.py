@@ -269,7 +269,7 @@ class ResizeExecutor:
         if self.resizer.holds(container_id):
             return False
         self._metrics.reasserts.labels(self.resizer.name).inc()
-        log.warning("somebody else changed the limits: written again", container=container_id)
+        log.warning("another program changed the limits: written again", container=container_id)
         try:
             self.resizer.reassert(container_id)
         except ResizeRefusedError as error:

@@ -56,7 +56,7 @@ def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None
 def guardians(label: str, proc: Path = PROC) -> list[int]:
     """Return the guardians of sidecars that use the parent group `label`."""
     wanted = ["-m", "sidecar.service.guardian", label]
-    found = []
+    pids = []
     for name in os.listdir(proc):  # noqa: PTH208
         process = look(int(name), proc) if name.isdigit() else None
         if process is None or process.over:
@@ -66,8 +66,8 @@ def guardians(label: str, proc: Path = PROC) -> list[int]:
         except (FileNotFoundError, ProcessLookupError):
             continue
         if words[-4:-1] == wanted:
-            found.append(process.pid)
-    return found
+            pids.append(process.pid)
+    return pids
 
 
 def clean(parent: str, nm_hierarchy: str | None = None, proc: Path = PROC) -> Cleaned:

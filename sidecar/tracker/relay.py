@@ -287,10 +287,10 @@ def _marked(statuses: Iterable[ContainerStatusProto]) -> bool:
     ones as reported: with one container missing it declares every running OPPORTUNISTIC one of the node lost. Nothing
     else of the ResourceManager reads the type of a running container here; an ended one's reaches the application.
     """
-    found = [s for s in statuses if s.state == C_RUNNING and s.executionType == OPPORTUNISTIC]
-    for status in found:
+    running = [s for s in statuses if s.state == C_RUNNING and s.executionType == OPPORTUNISTIC]
+    for status in running:
         status.executionType = GUARANTEED
-    return bool(found)
+    return bool(running)
 
 
 def _running(statuses: Iterable[ContainerStatusProto]) -> Size:

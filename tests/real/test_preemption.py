@@ -206,7 +206,7 @@ def test_limits_that_somebody_rewrites_are_written_again(cluster: Cluster) -> No
                 assert path.read_text() in ("5000\n", "-1\n")
                 await asyncio.sleep(0.3)
             print(f"rewritten limits were mended after {', '.join(f'{s:.2f}' for s in took)} s")
-            assert "somebody else changed the limits" in node.stack.log("node1").read_text()
+            assert "another program changed the limits" in node.stack.log("node1").read_text()
 
     asyncio.run(run())
 

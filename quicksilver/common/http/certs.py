@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What a certificate says; times are Unix seconds."""
+    """Content of a certificate; times are Unix seconds."""
 
     file: str
     names: tuple[str, ...]

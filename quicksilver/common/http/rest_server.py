@@ -194,14 +194,14 @@ def _keep_alive(sock: socket.socket) -> None:
 
 def _kept(name: str, address: tuple[Any, ...]) -> socket.socket | None:
     """Return the socket that was kept under a name where its address is still the one wanted; others are closed."""
-    found = None
+    match = None
     taken = fdstore.take(name)
     for sock in taken:
         here = sock.getsockname()
-        if found is None and (here == address or (address[1] == 0 and here[0] == address[0])):
-            found = sock
+        if match is None and (here == address or (address[1] == 0 and here[0] == address[0])):
+            match = sock
         else:
             sock.close()
-    if taken and found is None:
+    if taken and match is None:
         fdstore.forget(name)
-    return found
+    return match

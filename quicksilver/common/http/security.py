@@ -79,7 +79,7 @@ class SecuritySettings(BaseModel):
 
 
 class Credentials:
-    """What a client shows: a certificate where there is TLS, else a token; and whom it believes."""
+    """Credentials of a client: a certificate with TLS, else a token; and the CA that it trusts."""
 
     def __init__(
         self,
@@ -252,10 +252,10 @@ def is_loopback(host: str) -> bool:
 def _stays_here(host: str) -> bool:
     """Return whether a name stands for loopback addresses alone, as nodes of a local cluster do."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return False
-    return all(is_loopback(str(info[4][0])) for info in found)  # an unknown name stands for none
+    return all(is_loopback(str(info[4][0])) for info in addresses)  # an unknown name stands for none
 
 
 def _context(protocol: int) -> ssl.SSLContext:

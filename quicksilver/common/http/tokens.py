@@ -30,7 +30,7 @@ _MAKE: Final = "make one with `quicksilver certs token ROLE FILE`"
 
 
 class Role(StrEnum):
-    """What a caller may do."""
+    """Role of a caller."""
 
     READ = "read"
     """GET."""

@@ -91,7 +91,7 @@ _SIGNATURES: Final[dict[str, list[Any]]] = {
 def _library() -> ctypes.CDLL:
     """Load it. Raises KerberosError when the system has none."""
     try:
-        found = ctypes.CDLL(LIBRARY)
+        library = ctypes.CDLL(LIBRARY)
     except OSError as error:
         raise KerberosError(
             f"the library is missing ({error})",
@@ -99,9 +99,9 @@ def _library() -> ctypes.CDLL:
             remedy="install it: apt-get install libgssapi-krb5-2, or yum install krb5-libs",
         ) from error
     for name, arguments in _SIGNATURES.items():
-        function = getattr(found, name)
+        function = getattr(library, name)
         function.argtypes, function.restype = arguments, c_uint32
-    return found
+    return library
 
 
 def check_installed() -> None:
@@ -205,6 +205,6 @@ class Handshake:
 
 def _buffer(data: bytes) -> _Buffer:
     """Return a buffer of `data`, which must outlive it: the bytes object is kept at it."""
-    made = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
-    made.keep = data
-    return made
+    buffer = _Buffer(len(data), ctypes.cast(c_char_p(data), c_void_p))
+    buffer.keep = data
+    return buffer

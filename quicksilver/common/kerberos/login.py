@@ -32,7 +32,7 @@ class LoginFailedError(requests.RequestException):
 
 @dataclass(frozen=True, slots=True)
 class Keytab:
-    """Who we are, and the file that proves it. Tickets stay in this process's memory and are renewed by themselves."""
+    """A principal and its keytab. Tickets stay in this process's memory and are renewed by themselves."""
 
     principal: str
     path: Path

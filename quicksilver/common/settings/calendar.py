@@ -102,5 +102,5 @@ class Calendar:
     def _next_s(self, window: Window, after_s: float) -> float | None:
         """Return the first begin after a time."""
         after = datetime.fromtimestamp(after_s, UTC) + timedelta(microseconds=1)
-        found = self._triggers[window.name].get_next_fire_time(None, after)
-        return found.timestamp() if found is not None else None
+        begin = self._triggers[window.name].get_next_fire_time(None, after)
+        return begin.timestamp() if begin is not None else None

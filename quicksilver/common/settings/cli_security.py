@@ -1,4 +1,4 @@
-"""What commands show a proxy or sidecar that asks who they are: --token-file and --ca, else the settings file."""
+"""Credentials of commands at a proxy or sidecar: from --token-file and --ca, else from the settings file."""
 
 from __future__ import annotations
 

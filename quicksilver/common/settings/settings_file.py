@@ -1,4 +1,4 @@
-"""Reads quicksilver.yaml, and says of every mistake in it at which line and column it is and what to do.
+"""Reads quicksilver.yaml, and reports every mistake in it with line, column and remedy.
 
 One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `tracker:`, `security:`,
 `hadoop_conf_dir:`. A program checks only the sections that it uses.

@@ -54,11 +54,11 @@ class Cgroup1(Resizer):
             files.write(top / "cpu.cfs_quota_us", quota, "")
             return
         group = top / f"{ATTEMPT}{os.getpid()}"
-        made = self._groups.make(group, "")
+        created = self._groups.make(group, "")
         try:
             files.write(group / "cpu.cfs_quota_us", str(QUOTA_MIN_US), "")
         finally:
-            files.remove_empty([group, *group.parents[: len(self.parent.parts)]] if made else [])
+            files.remove_empty([group, *group.parents[: len(self.parent.parts)]] if created else [])
 
     def attach(self, container_id: str, leader: Leader) -> None:  # noqa: D102
         held = self._held.get(container_id)

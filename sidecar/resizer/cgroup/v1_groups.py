@@ -30,7 +30,7 @@ class Attached:
     """Processes that were seen in the group."""
     quota: str = "-1"
     shares: str = "1024"
-    """What was set last."""
+    """Shares; as the quota, the value that was set last."""
     frozen: bool = False
 
     @property
@@ -59,9 +59,9 @@ class Groups:
     """Finds and makes groups below `parent`; `nm_hierarchy`: LinuxContainerExecutor's, None for groups of our own."""
 
     def __init__(self, parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> None:
-        found = hierarchies(proc)
+        mounts = hierarchies(proc)
         self.parent, self.nm_hierarchy, self._proc = Path(parent.strip("/")), nm_hierarchy, proc
-        self.mounts = {name: found[name] for name in CONTROLLERS if name in found and (memory or name != "memory")}
+        self.mounts = {name: mounts[name] for name in CONTROLLERS if name in mounts and (memory or name != "memory")}
         self._inner: set[Path] = set()
         """The innermost parent groups that were used."""
 
@@ -89,15 +89,15 @@ class Groups:
         """Make a group; a new parent group weighs as much as one busy thread on each core would outside of it."""
         new = [parent for parent in group.parents[: len(self.parent.parts)] if not parent.exists()]
         try:
-            made = files.make(group, container_id)
+            created = files.make(group, container_id)
         except ResizeRefusedError as error:
             if not error.gone:
                 raise
-            made = files.make(group, container_id)  # another sidecar has just removed the empty parent
+            created = files.make(group, container_id)  # another sidecar has just removed the empty parent
         for shares in (parent / "cpu.shares" for parent in new):
             if shares.exists():
                 files.write(shares, str(min(SHARES * (os.cpu_count() or 1), 2**18)), container_id)
-        return made
+        return created
 
     def _of_nm(self, container_id: str, leader: Leader) -> Attached:
         """Return the NodeManager's group of a container, or Docker's group inside of it."""

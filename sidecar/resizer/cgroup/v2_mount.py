@@ -29,10 +29,10 @@ def unified(proc: Path = PROC) -> Hierarchy:
 
     Raises ResizeRefusedError when there is none, or none that can be written.
     """
-    found = sorted(_mounts(proc), key=lambda h: ("cpu" not in h.controllers, not h.writable))
-    if not found:
+    mounts = sorted(_mounts(proc), key=lambda h: ("cpu" not in h.controllers, not h.writable))
+    if not mounts:
         raise ResizeRefusedError("", "cgroup2", "no cgroup v2 is mounted", remedy=f"mount it; {_V1}")
-    best = found[0]
+    best = mounts[0]
     if "cpu" not in best.controllers:
         raise ResizeRefusedError("", str(best.mount), "cgroup v2 has no cpu controller here", remedy=_V1)
     if not best.writable:

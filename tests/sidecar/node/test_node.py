@@ -144,7 +144,7 @@ def test_room_that_is_not_made_in_time_delays_no_guaranteed_for_ever() -> None:
         (Tick(14.9), []),
         (
             Tick(15),
-            [Warn("g", "room was not made within 10.0 s: passed on all the same"), Forward("g"), Watch("g", APP)],
+            [Warn("g", "no room within 10.0 s: forwarded regardless"), Forward("g"), Watch("g", APP)],
         ),
         (KillOver("q2", True, "", 20), [Unwatch("q2")]),
     )
