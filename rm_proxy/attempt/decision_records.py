@@ -54,7 +54,6 @@ class DecisionRecorder:
             slot=slot,
             policy=policy,
             app_id=self._app_id,
-            container_id="",
             node_id=node_id,
             chosen=chosen,
             reason=reason,

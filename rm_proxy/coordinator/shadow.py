@@ -189,12 +189,10 @@ class Shadow:
             tally.examples.append(Example(now_s, app_id, chosen, other, reason))
         return Decided(
             DecisionRecord(
-                id="",
                 at_s=now_s,
                 slot=tally.slot,
                 policy=tally.policy,
                 app_id=app_id,
-                container_id="",
                 node_id=(placement.node or "") if placement is not None else "",
                 chosen=chosen,
                 reason=reason,

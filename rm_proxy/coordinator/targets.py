@@ -336,8 +336,6 @@ def _record(
         at_s=now_s,
         slot=slot,
         policy=policy,
-        app_id="",
-        container_id="",
         node_id=node_id,
         chosen=chosen,
         reason=reason,

@@ -50,7 +50,7 @@ class GrantRecord:
     """Version of the settings by which its node was chosen; "" if none was chosen."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
     """A decision beside those of delivered containers, which `GrantRecord` has; times are Unix seconds."""
 
@@ -58,14 +58,15 @@ class DecisionRecord:
     slot: str
     """Of the policy: route, place, quota, shed, steal, correct, police, promote ..."""
     policy: str
-    app_id: str
-    container_id: str
-    """"" when it concerns no single container, or one that is not granted yet."""
-    node_id: str
-    """The node that was chosen or concerned; "" for none."""
     chosen: str
     """The decision in few words: Q, G, a node id, shed, moved, 4096 MB ..."""
     reason: str
+    app_id: str = ""
+    """"" when it concerns no single application."""
+    container_id: str = ""
+    """"" when it concerns no single container, or one that is not granted yet."""
+    node_id: str = ""
+    """The node that was chosen or concerned; "" for none."""
     scores: tuple[tuple[str, float], ...] = ()
     """Candidates, best first."""
     unit: str = ""

@@ -24,7 +24,17 @@ from tests.rm_proxy.yarn import ALL_Q, Am, cid, container, coordinator, event, g
 
 
 def made(number: int = 0, slot: str = "shed", weight: int = 1) -> DecisionRecord:
-    return DecisionRecord(1.0, slot, "p", "a", f"c{number}", "n", "shed", "why", weight=weight)
+    return DecisionRecord(
+        at_s=1.0,
+        slot=slot,
+        policy="p",
+        chosen="shed",
+        reason="why",
+        app_id="a",
+        container_id=f"c{number}",
+        node_id="n",
+        weight=weight,
+    )
 
 
 def test_all_are_kept_while_they_are_few_and_one_of_many_beyond() -> None:

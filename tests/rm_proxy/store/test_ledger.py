@@ -53,7 +53,15 @@ def happened(seq: int, number: int, kind: EventKind, at_s: float = START_S, **mo
 
 def promoted(number: int, app: AppRecord = ONE, at_s: float = START_S, chosen: str = "promoted") -> DecisionRecord:
     return DecisionRecord(
-        at_s, "promote", "on_start", app.id, f"container_{number}", "n1:1", chosen, "", id=f"d{number}{chosen}"
+        at_s=at_s,
+        slot="promote",
+        policy="on_start",
+        chosen=chosen,
+        reason="",
+        app_id=app.id,
+        container_id=f"container_{number}",
+        node_id="n1:1",
+        id=f"d{number}{chosen}",
     )
 
 

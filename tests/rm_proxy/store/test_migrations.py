@@ -27,7 +27,9 @@ ROWS: list[Row] = [
     happened(2, 1, ran_s=4.0, attained_s=2.5, times_shrunk=3),
     CompletionRecord(grant(1).container_id, APP.id, -102, -100, "gone", 2010.0, own=True),
     NodeSeen("n1:1", "n1", "/r", "", grant(1).resources, 5.0),
-    DecisionRecord(2000.0, "quota", "absolute", APP.id, "", "", "G", "3 are enough", id="d1"),
+    DecisionRecord(
+        at_s=2000.0, slot="quota", policy="absolute", chosen="G", reason="3 are enough", app_id=APP.id, id="d1"
+    ),
     ChangeRecord("c1", 2000.0, "ann", "rest", True, "policies.place", '"a"', '"b"'),
     UseRecord("n1:1", 3, 2, 100.0, 200.0, 1.0, 2.0, 2000.0),
     DurationRecord("MAPREDUCE", "wordcount", 20, 5, 12.0, 3.0, 2000.0),
