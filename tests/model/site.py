@@ -55,7 +55,7 @@ class Link:
     """An attempt's connection at this node: the application master's end, the gate, the NodeManager's end."""
 
     def __init__(self, site: Site, attempt_id: str) -> None:
-        self.gate = Gate(site.node, site.meta)
+        self.gate = Gate(site.node.state, site.meta)
         self.client, self.server = ClientConnection(), ServerConnection()
         self.answers: dict[int, Response | Failure] = {}
         self.calls = 0

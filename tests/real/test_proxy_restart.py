@@ -104,7 +104,7 @@ def test_a_job_whose_proxy_dies_again_and_again_loses_nothing(cluster: Cluster, 
     way = measure(cluster, "quicksilver", result, watch, "")
     assert way.disagreeing == ()
     log = stack.log("proxy").read_text()
-    assert "an application is taken over" in log
+    assert "resync of an application: registered" in log
     assert "Traceback" not in log
     print(f"without an answer for {[round(s, 2) for s in took_s]} s")
 
