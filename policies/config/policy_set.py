@@ -204,9 +204,9 @@ class Policies:
 
     def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
         """Decide on one wanted container by route, quota and what comes: the whole decision."""
-        return self.allow(self.route(ask, rng), ask, queue, rng, now_s)
+        return self.within_quota(self.route(ask, rng), ask, queue, rng, now_s)
 
-    def allow(self, chosen: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
+    def within_quota(self, chosen: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
         """Decide on a container whose route stands, by quota and by what comes."""
         if chosen.kind is Kind.QUEUEABLE:
             over = self.quota(ask, queue)

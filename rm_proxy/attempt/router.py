@@ -213,7 +213,7 @@ class Router:
         try:
             if before is not None:
                 text = before.text if before.slot == "route" else f"allowed now; before: {before.text}"
-                return policies.allow(Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
+                return policies.within_quota(Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
             chosen = policies.choose(ask, queue, rng, now_s)
             self._cluster.compare_route(ask, queue, chosen, now_s)
         except PolicyFaultError as error:

@@ -143,19 +143,19 @@ class Admission:
 
     # Held starts
 
-    def fill(self, now_s: float) -> None:
-        """Launch the head of the queue while it fits; no other start overtakes it."""
+    def release_held(self, now_s: float) -> None:
+        """Release the held starts at the head of the queue while they fit; no other start overtakes them."""
         state = self.state
         while (head := state.queue.head(now_s)) is not None:
             if self._room.obstacle(head.view.resources, now_s):
                 return
-            self._launches.launch(state.containers[head.view.id], now_s)
+            self._launches.release(state.containers[head.view.id], now_s)
 
     def forced(self, event: Forced) -> None:
-        """Launch a held start at once, because only the NodeManager can answer a call about it."""
+        """Release a held start at once, because only the NodeManager can answer a call about it."""
         container = self.state.containers.get(event.container_id)
         if container is not None and container.phase is Phase.WAITING:
-            self._launches.launch(container, event.now_s)
+            self._launches.release(container, event.now_s)
 
     def tick(self, now_s: float) -> None:
         """Forward opportunistic starts that no grant announced in time, and forget old announcements."""

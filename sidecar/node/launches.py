@@ -27,7 +27,7 @@ class Launches:
         """Forward a start on the connection on which it arrived."""
         self._send(container, Forward(container.id), now_s)
 
-    def launch(self, container: Container, now_s: float) -> None:
+    def release(self, container: Container, now_s: float) -> None:
         """Send a held start."""
         self.state.queue.launch(container.id)
         self._send(container, Launch(container.id, container.start.attempt_id, container.payload), now_s)

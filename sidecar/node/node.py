@@ -116,7 +116,7 @@ class Node:
         if self.guaranteed.waiting:
             self.guaranteed.let_through(event.now_s)
         if self.state.queue:
-            self.admission.fill(event.now_s)
+            self.admission.release_held(event.now_s)
         return out
 
     def deadline_s(self) -> float | None:

@@ -125,7 +125,7 @@ def test_too_many_open_calls() -> None:
 
 def test_login_with_another_token() -> None:
     world = coordinator()
-    with pytest.raises(RemoteProtocolError, match="no AMRMToken"):
+    with pytest.raises(RemoteProtocolError, match="not an AMRMToken"):
         Wire(world, b"\xff\xff\xff")
     assert not world.attempts
 
