@@ -65,7 +65,7 @@ LONG: Final = (
     "tests/quicksilver/bench/test_policies_virtual.py",
     "tests/model/test_whole.py",
     "tests/model/test_restarts.py",
-    "tests/rm_proxy/store/test_store_outages.py",
+    "tests/rm_proxy/store/test_outages.py",
     "tests/quicksilver/simulator/test_report.py",
     "tests/quicksilver/doctor/test_broken_copies.py",
 )

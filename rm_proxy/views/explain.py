@@ -56,6 +56,7 @@ _CAUSES: Final = {
     "proxy": "the proxy",
     "room": "room for a guaranteed one",
     "memory": "the guard of physical memory",
+    "queued": "the queue of its NodeManager",
 }
 _SHOWN: Final = 5
 

@@ -102,12 +102,6 @@ class Node:
             Tick: self._tick,
         }
 
-    def replace(self, kind: type[Any], handler: Handler) -> None:
-        """Replace the handler of a class of events. Raises KeyError for an unknown class."""
-        if kind not in self._handlers:
-            raise KeyError(f"the node handles no {kind.__name__}")
-        self._handlers[kind] = handler
-
     def handle(self, event: Event | Restored) -> list[Command]:
         """Handle an event; return the commands to execute, in order."""
         out: list[Command] = []

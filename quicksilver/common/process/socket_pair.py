@@ -4,11 +4,6 @@ A relay derives its two sockets from `PairedSocket` and says in `data_received` 
 commands (the sidecar's gates, the tracker relay), or the same bytes (`Forwarder`). Back pressure is the base class's:
 while a socket's write buffer is full the other one is not read, and `hold` and `release` pause reading for reasons of
 the relay's own.
-
-The proxy's `AmSide` and `RmSide` (rm_proxy/service/am_connections.py) would derive from it as well: `AmSide` keeps its
-relay machine and its limits, but has no `pause`, `resume`, `pause_writing` and `resume_writing` of its own; `RmSide` is
-left with `data_received` and `connection_lost`. What they call while the ResourceManager is being dialed,
-`pause_reading`, becomes `hold("dialing")`, and `finish` becomes `hold("finishing")`.
 """
 
 from __future__ import annotations

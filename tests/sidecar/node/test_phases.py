@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -11,19 +10,18 @@ from policies.model import Resources
 from quicksilver.common.messages import EventKind
 from sidecar.node.container import Rules
 from sidecar.node.endings import Endings
-from sidecar.node.events import Drain, KillOver, SessionUp, Warn
-from sidecar.node.node import Node
+from sidecar.node.events import KillOver, SessionUp, Warn
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_state import NodeState
 from sidecar.node.phases import MOVES, Phase, UnexpectedMoveError, diagram
+from tests.paths import DOCS
 from tests.sidecar.words import ATTEMPT, arrived, by_arrival, node
 
-DOC = Path(__file__).parents[3] / "docs" / "sidecar.md"
 POLICIES = NodePolicies(by_arrival, lambda need, running, now_s: [])
 
 
 def test_the_docs_draw_the_table() -> None:
-    text = DOC.read_text(encoding="utf-8")
+    text = (DOCS / "sidecar.md").read_text(encoding="utf-8")
     (drawn,) = re.findall(r"<!-- phases -->\n```mermaid\n(.*?)\n```\n<!-- /phases -->", text, re.S)
     assert drawn == diagram(), "write phases.diagram() between the two marks of docs/sidecar.md"
 
@@ -64,13 +62,3 @@ def test_a_part_stands_alone() -> None:
     endings.kill_over(KillOver("unknown", True, "", 1))
     endings.give_up("unknown", EventKind.SHED, "", 1)
     assert (state.out, state.sessions) == ([], {ATTEMPT})
-
-
-def test_a_handler_is_replaced() -> None:
-    one = Node(Rules(Resources(1024, 1)), POLICIES)
-    seen: list[Drain] = []
-    one.replace(Drain, seen.append)
-    drain = Drain(True, "so", 1)
-    assert one.handle(drain) == [] and seen == [drain] and not one.state.draining
-    with pytest.raises(KeyError, match="the node handles no int"):
-        one.replace(int, seen.append)
