@@ -10,6 +10,7 @@ from sidecar.node.guaranteed_starts import GuaranteedStarts
 from sidecar.node.launches import Launches
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import STARTS, WANTING, Phase
+from sidecar.node.wait_reason import obstacle
 from sidecar.node.waiting_queue import Waiting
 
 _UNDECIDED = WANTING | {Phase.UNANNOUNCED}
@@ -147,7 +148,7 @@ class Admission:
         """Release the held starts at the head of the queue while they fit; no other start overtakes them."""
         state = self.state
         while (head := state.queue.head(now_s)) is not None:
-            if self._room.obstacle(head.view.resources, now_s):
+            if obstacle(self._room, head.view.resources, now_s):
                 return
             self._launches.release(state.containers[head.view.id], now_s)
 

@@ -70,37 +70,7 @@ class NodeRoom:
         limit = self.limit_q()
         return None if limit is None else limit - self.state.used(QUEUEABLE, FOREIGN)
 
-    def obstacle(self, need: Resources, now_s: float) -> str:
-        """Return why a queueable container of this size cannot start now; "" when it can."""
-        state = self.state
-        if state.nm_down:
-            return f"waits for the NodeManager: {state.nm_down}"
-        free = self.free_for_queueable()
-        if need.memory_mb > free.memory_mb:
-            return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
-        if state.rules.count_vcores and need.vcores > free.vcores:
-            return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
-        left = self.left_q() if state.targets is not None else None
-        if left is not None and not self.counted(need).fits(left):
-            return f"waits for {self.beyond(need, left)}"
-        if state.squeezed:
-            return f"waits for physical memory: {state.squeezed}"
-        physical = self._physical_mb(now_s)
-        if physical is not None and physical < need.memory_mb + state.rules.reserve_mb:
-            reserve = state.rules.reserve_mb
-            return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
-        return ""
-
-    def beyond(self, need: Resources, left: Resources) -> str:
-        """Return the text for a `need` that exceeds `left`, the rest of the proxy's limit."""
-        wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
-        if left.vcores < math.inf:
-            wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
-        targets = self.state.targets
-        reason = targets.limit_reason if targets is not None else ""
-        return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
-
-    def _physical_mb(self, now_s: float) -> int | None:
+    def settled_physical_mb(self, now_s: float) -> int | None:
         """Return free physical memory, less that of containers too recent to show in the measurement."""
         state = self.state
         if state.free_physical_mb is None:

@@ -13,6 +13,7 @@ from sidecar.node.forecast import Forecast
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import Phase
 from sidecar.node.shedding import EVERY_S, excess, limits
+from sidecar.node.wait_reason import beyond_limit
 
 
 class ProxyOrders:
@@ -78,7 +79,7 @@ class ProxyOrders:
         for waiting in self.state.queue.in_order(now_s):
             need = self.state.containers[waiting.view.id].start.resources
             if not self._room.counted(need).fits(limit):
-                reason = self._room.beyond(need, limit)
+                reason = beyond_limit(self._room, need, limit)
                 self._endings.give_up(waiting.view.id, EventKind.SHED, reason, now_s, "police")
 
     def _shed_excess(self, now_s: float) -> None:

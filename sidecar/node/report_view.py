@@ -1,19 +1,16 @@
-"""Builds the node's part of the report, and the explanation of why a container waits."""
+"""Builds the node's part of the report: its sums, estimates and containers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
 from typing import Any
 
-from policies.model import Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, Report
 from sidecar.cpu_sharing.share import Share
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.forecast import DEFAULT_S, Forecast
 from sidecar.node.node import Node
 from sidecar.node.node_state import NodeState
-from sidecar.node.phases import Phase
+from sidecar.node.wait_reason import WaitReasons
 
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
@@ -68,8 +65,8 @@ def containers(node: Node, now_s: float, ahead: Forecast | None = None) -> list[
     ahead = ahead or Forecast(node.room, now_s)
     order = {w.view.id: place for place, w in enumerate(ahead.waiting)}
     in_order = sorted(node.state.containers.values(), key=lambda c: (order.get(c.id, -1), c.arrived_s, c.id))
-    obstacle = cache(lambda need: node.room.obstacle(need, now_s))  # many have one size
-    return [_report(node.state, c, order.get(c.id), now_s, ahead, obstacle) for c in in_order]
+    reasons = WaitReasons(node.room, now_s)
+    return [_report(node.state, c, order.get(c.id), now_s, ahead, reasons) for c in in_order]
 
 
 def container(node: Node, container_id: str, now_s: float) -> ContainerReport | None:
@@ -78,12 +75,7 @@ def container(node: Node, container_id: str, now_s: float) -> ContainerReport | 
 
 
 def _report(
-    state: NodeState,
-    container: Container,
-    place: int | None,
-    now_s: float,
-    ahead: Forecast,
-    obstacle: Callable[[Resources], str],
+    state: NodeState, container: Container, place: int | None, now_s: float, ahead: Forecast, reasons: WaitReasons
 ) -> ContainerReport:
     grant, resources, share = container.grant, container.start.resources, state.sharing.share(container.id)
     small = share is not None and share.cores is not None
@@ -103,7 +95,7 @@ def _report(
         expected_s=container.expected_s,
         starts_in_s=round(ahead.starts_s[place], 3) if place is not None else None,
         bypassed_s=round(_bypassed_s(state, container), 3),
-        why=_why(state, container, place, now_s, obstacle),
+        why=reasons.of(container, place),
         attained_s=round(share.attained_s, 3) if share is not None else None,
         cores=share.cores if share is not None else None,
         times_shrunk=share.times_shrunk if share is not None else 0,
@@ -119,23 +111,3 @@ def _bypassed_s(state: NodeState, container: Container) -> float:
 
 def _ago_s(share: Share | None, now_s: float) -> float | None:
     return None if share is None or share.shrunk_s is None else round(max(0.0, now_s - share.shrunk_s), 3)
-
-
-def _why(
-    state: NodeState, container: Container, place: int | None, now_s: float, obstacle: Callable[[Resources], str]
-) -> str:
-    match container.phase:
-        case Phase.UNANNOUNCED:
-            return f"opportunistic, waits {max(0.0, container.until_s - now_s):.1f} s more for a grant of the proxy"
-        case Phase.ROOM | Phase.GRACE:
-            return "waits for room: queueable containers are being killed for it"
-        case Phase.KILLING | Phase.STRANDED | Phase.KILLING_AGAIN:
-            return f"is being killed: {container.kill_reason}"
-        case Phase.WAITING:
-            head = f"{place or 0} before it; " if place else ""
-            limit = f"; shed in {max(0.0, container.until_s - now_s):.0f} s"
-            return head + (obstacle(container.start.resources) or "next to start") + limit
-        case Phase.RUNNING:
-            share = state.sharing.share(container.id)
-            return share.last_why if share is not None and share.cores is not None else ""
-    return ""

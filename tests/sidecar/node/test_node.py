@@ -41,6 +41,7 @@ from sidecar.node.events import (
 from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import containers
+from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, start, told
 
@@ -180,8 +181,8 @@ def test_without_vcores_only_memory_counts() -> None:
     roomy = node(4096, 1, count_vcores=False)
     for name in ("g1", "g2", "g3"):
         assert Forward(name) in roomy.handle(arrived(name, 1, q=False))
-    assert roomy.room.obstacle(Resources(1024, 4), 1) == ""
-    assert roomy.room.obstacle(Resources(2048, 1), 1) == "waits for memory: 2048 MB wanted, 1024 MB free"
+    assert obstacle(roomy.room, Resources(1024, 4), 1) == ""
+    assert obstacle(roomy.room, Resources(2048, 1), 1) == "waits for memory: 2048 MB wanted, 1024 MB free"
 
 
 def test_kill_while_starting_waits_for_the_answer() -> None:

@@ -37,6 +37,7 @@ from sidecar.node.events import (
     Withdrawn,
 )
 from sidecar.node.phases import Phase
+from sidecar.node.wait_reason import obstacle
 from tests.sidecar.words import ATTEMPT, arrived, grant, node
 
 LAST = {EventKind.ENDED, EventKind.SHED, EventKind.KILLED, EventKind.STOPPED, EventKind.FAILED, EventKind.LOST}
@@ -194,7 +195,7 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def nothing_fits_that_waits(self) -> None:
         head = self.node.state.queue.head(self.now_s)
-        assert head is None or self.node.room.obstacle(head.view.resources, self.now_s)
+        assert head is None or obstacle(self.node.room, head.view.resources, self.now_s)
 
     def teardown(self) -> None:
         """Let everything come to its end: then each held container has exactly one last event."""

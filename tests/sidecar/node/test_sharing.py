@@ -34,6 +34,7 @@ from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
+from sidecar.node.wait_reason import obstacle
 from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, told
 
 GOOD = (Outcome.STARTED, "")
@@ -76,7 +77,7 @@ def test_more_start_than_there_are_cores_and_the_next_waits() -> None:
     node.handle(Granted((grant("e"),), 5))
     commands = node.handle(arrived("e", 5))
     assert not [c for c in commands if isinstance(c, Launch)]
-    assert node.room.obstacle(Resources(1024, 1), 5).startswith("waits for vcores")
+    assert obstacle(node.room, Resources(1024, 1), 5).startswith("waits for vcores")
     assert [c for c in node.handle(Ended("d", 6)) if isinstance(c, Launch)] == [Launch("e", ATTEMPT, b"launch")]
 
 
@@ -144,7 +145,7 @@ def test_memory_that_runs_short_stops_starts_and_a_chosen_one_is_killed() -> Non
     node.handle(Squeezed(True, "100 MB free", 1))
     node.handle(Granted((grant("b"),), 1))
     assert not [c for c in node.handle(arrived("b", 1)) if isinstance(c, Launch)]
-    assert node.room.obstacle(Resources(1024, 1), 1) == "waits for physical memory: 100 MB free"
+    assert obstacle(node.room, Resources(1024, 1), 1) == "waits for physical memory: 100 MB free"
     commands = node.handle(KillAsked("a", "memory runs out", 2))
     assert Kill("a", ATTEMPT) in commands and LetGo("a") in commands
     assert node.handle(KillAsked("a", "again", 3)) == [] and node.handle(KillAsked("x", "unknown", 3)) == []

@@ -31,6 +31,7 @@ from sidecar.node.phases import Phase
 from sidecar.node.report_view import containers, fill_report
 from sidecar.node.shedding import excess
 from sidecar.node.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts_s
+from sidecar.node.wait_reason import obstacle
 from sidecar.node.waiting_queue import Waiting
 from tests.playbook import play
 from tests.sidecar.words import ATTEMPT, arrived, grant, node, told
@@ -145,7 +146,7 @@ def started(commands: list[Command]) -> list[str]:
 def test_queueables_start_only_within_their_share() -> None:
     four, out = limited(2048)
     assert started(out) == ["q1", "q2"]
-    assert four.room.obstacle(Resources(1024, 1), 0) == (
+    assert obstacle(four.room, Resources(1024, 1), 0) == (
         "waits for the share left to queueables: 1024 MB, 1 vcores wanted, 0 MB, 7 vcores left (memory_limit: 50%)"
     )
     four.handle(Answered("q1", *GOOD, 1))

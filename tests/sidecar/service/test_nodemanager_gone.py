@@ -41,6 +41,7 @@ from sidecar.node.nm_reconcile import Listed, NmList, compare
 from sidecar.node.node import Node
 from sidecar.node.recovery import UNLAUNCHED
 from sidecar.node.report_view import fill_report
+from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.node.test_node import LAUNCH, busy
@@ -60,7 +61,7 @@ def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
         (NodeManagerState(DOWN, 1), []),
         (arrived("a", 2), [Hold("a"), told(1, "a", EventKind.HELD, 2)]),
     )
-    assert one.room.obstacle(Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
+    assert obstacle(one.room, Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
     report = fill_report(Report(node_id="n", boot="b", seq=1, sidecar_url="", memory_mb=1, vcores=1), one, 3)
     assert report.nm_down == DOWN
     play(

@@ -1,0 +1,72 @@
+"""Why a container waits: the obstacle to its start, in words for reports. Also why one is being killed or shrunk."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+from policies.model import Resources
+from sidecar.node.container import Container
+from sidecar.node.node_room import NodeRoom
+from sidecar.node.phases import Phase
+
+
+def obstacle(room: NodeRoom, need: Resources, now_s: float) -> str:
+    """Return why a queueable container of this size cannot start now; "" when it can."""
+    state = room.state
+    if state.nm_down:
+        return f"waits for the NodeManager: {state.nm_down}"
+    free = room.free_for_queueable()
+    if need.memory_mb > free.memory_mb:
+        return f"waits for memory: {need.memory_mb} MB wanted, {max(0, free.memory_mb)} MB free"
+    if state.rules.count_vcores and need.vcores > free.vcores:
+        return f"waits for vcores: {need.vcores:g} wanted, {max(0, free.vcores):g} free"
+    left = room.left_q() if state.targets is not None else None
+    if left is not None and not room.counted(need).fits(left):
+        return f"waits for {beyond_limit(room, need, left)}"
+    if state.squeezed:
+        return f"waits for physical memory: {state.squeezed}"
+    physical = room.settled_physical_mb(now_s)
+    if physical is not None and physical < need.memory_mb + state.rules.reserve_mb:
+        reserve = state.rules.reserve_mb
+        return f"waits for physical memory: {need.memory_mb} MB and {reserve} MB reserve wanted, {physical} MB free"
+    return ""
+
+
+def beyond_limit(room: NodeRoom, need: Resources, left: Resources) -> str:
+    """Return the text for a `need` that exceeds `left`, the rest of the proxy's limit to queueable containers."""
+    wanted, there = f"{need.memory_mb} MB", f"{max(0, left.memory_mb)} MB"
+    if left.vcores < math.inf:
+        wanted, there = f"{wanted}, {need.vcores:g} vcores", f"{there}, {max(0, left.vcores):g} vcores"
+    targets = room.state.targets
+    reason = targets.limit_reason if targets is not None else ""
+    return f"the share left to queueables: {wanted} wanted, {there} left{f' ({reason})' if reason else ''}"
+
+
+class WaitReasons:
+    """The reasons of all containers of a node at one moment."""
+
+    def __init__(self, room: NodeRoom, now_s: float) -> None:
+        self._state, self._now_s = room.state, now_s
+        self._obstacle = cache(lambda need: obstacle(room, need, now_s))  # many have one size
+
+    def of(self, container: Container, place: int | None) -> str:
+        """Return why a container waits, is being killed or is shrunk, else ""; place: how many start before it."""
+        match container.phase:
+            case Phase.UNANNOUNCED:
+                return f"opportunistic, waits {self._left_s(container):.1f} s more for a grant of the proxy"
+            case Phase.ROOM | Phase.GRACE:
+                return "waits for room: queueable containers are being killed for it"
+            case Phase.KILLING | Phase.STRANDED | Phase.KILLING_AGAIN:
+                return f"is being killed: {container.kill_reason}"
+            case Phase.WAITING:
+                head = f"{place} before it; " if place else ""
+                why = self._obstacle(container.start.resources) or "next to start"
+                return f"{head}{why}; shed in {self._left_s(container):.0f} s"
+            case Phase.RUNNING:
+                share = self._state.sharing.share(container.id)
+                return share.last_why if share is not None and share.cores is not None else ""
+        return ""
+
+    def _left_s(self, container: Container) -> float:
+        return max(0.0, container.until_s - self._now_s)
