@@ -5,13 +5,11 @@ from __future__ import annotations
 from quicksilver.common.messages import EventKind
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container, app_of_attempt
 from sidecar.node.endings import Endings
-from sidecar.node.events import Arrived, Dropped, Forced, Forward, Granted, Hold, Warn, Withdrawn
+from sidecar.node.events import Arrived, Dropped, Forward, Granted, Hold, Warn, Withdrawn
 from sidecar.node.guaranteed_starts import GuaranteedStarts
+from sidecar.node.held_starts import HeldStarts
 from sidecar.node.launches import Launches
-from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import STARTS, WANTING, Phase
-from sidecar.node.wait_reason import obstacle
-from sidecar.node.waiting_queue import Waiting
 
 _UNDECIDED = WANTING | {Phase.UNANNOUNCED}
 _HELD = STARTS | {Phase.WAITING}
@@ -21,9 +19,9 @@ _DROPPED = "dropped by the proxy"
 class Admission:
     """Decides on starts according to the proxy's announcements."""
 
-    def __init__(self, room: NodeRoom, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts) -> None:
-        self.state, self._room, self._endings = room.state, room, endings
-        self._launches, self._guaranteed = launches, guaranteed
+    def __init__(self, endings: Endings, launches: Launches, guaranteed: GuaranteedStarts, held: HeldStarts) -> None:
+        self.state, self._endings, self._launches = endings.state, endings, launches
+        self._guaranteed, self._held_starts = guaranteed, held
 
     # Announcements
 
@@ -101,16 +99,7 @@ class Admission:
             return
         del state.announced[container.id]
         container.kind, container.grant = QUEUEABLE, grant
-        state.out.append(Hold(container.id))
-        refusal = self._refusal(container)
-        if refusal:
-            cause = "drain" if state.draining else "full"
-            self._endings.finish(container, EventKind.SHED, refusal, now_s, cause)
-            return
-        container.until_s = min(start.expires_s - state.rules.expiry_margin_s, container.arrived_s + grant.max_hold_s)
-        state.move(container, Phase.WAITING, now_s)
-        state.queue.add(Waiting(container.view(), start.attempt_id, container.until_s, len(container.payload)))
-        state.report(container, EventKind.HELD, "", now_s)
+        self._held_starts.hold(container, grant, now_s)
 
     def _decide_unwanted(self, container: Container, now_s: float) -> None:
         """Answer a start that was dropped before it arrived: nothing starts, as its application knows of its end."""
@@ -121,17 +110,6 @@ class Admission:
             self.state.out.append(Hold(container.id))
             self._endings.finish(container, EventKind.STOPPED, reason, now_s)
 
-    def _refusal(self, container: Container) -> str | None:
-        """Return why this start cannot be held at all; None or "" when it can."""
-        state = self.state
-        if state.draining:
-            return state.draining
-        capacity, need = state.rules.capacity, container.start.resources
-        if need.memory_mb > capacity.memory_mb or (state.rules.count_vcores and need.vcores > capacity.vcores):
-            size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
-            return f"it never fits: {size} wanted, the node has {capacity.memory_mb} MB, {capacity.vcores:g} vcores"
-        return state.queue.refusal(len(container.payload))
-
     def withdrawn(self, event: Withdrawn) -> None:
         """Forget a start whose connection closed before the decision on it."""
         container = self.state.containers.get(event.container_id)
@@ -141,22 +119,6 @@ class Admission:
             self._guaranteed.withdraw(container)
         elif container.phase is Phase.UNANNOUNCED:
             self.state.remove(container)
-
-    # Held starts
-
-    def release_held(self, now_s: float) -> None:
-        """Release the held starts at the head of the queue while they fit; no other start overtakes them."""
-        state = self.state
-        while (head := state.queue.head(now_s)) is not None:
-            if obstacle(self._room, head.view.resources, now_s):
-                return
-            self._launches.release(state.containers[head.view.id], now_s)
-
-    def forced(self, event: Forced) -> None:
-        """Release a held start at once, because only the NodeManager can answer a call about it."""
-        container = self.state.containers.get(event.container_id)
-        if container is not None and container.phase is Phase.WAITING:
-            self._launches.release(container, event.now_s)
 
     def tick(self, now_s: float) -> None:
         """Forward opportunistic starts that no grant announced in time, and forget old announcements."""

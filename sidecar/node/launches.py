@@ -16,7 +16,7 @@ _FORGERS_MAX: Final = 1000
 
 
 class Launches:
-    """Sends starts to the NodeManager: as they arrived (forward), or held ones (launch)."""
+    """Sends starts to the NodeManager: as they arrived (forward), or held ones (release)."""
 
     def __init__(self, state: NodeState, endings: Endings) -> None:
         self.state, self._endings = state, endings
@@ -28,7 +28,7 @@ class Launches:
         self._send(container, Forward(container.id), now_s)
 
     def release(self, container: Container, now_s: float) -> None:
-        """Send a held start."""
+        """Send a held start on a session of its attempt."""
         self.state.queue.launch(container.id)
         self._send(container, Launch(container.id, container.start.attempt_id, container.payload), now_s)
 

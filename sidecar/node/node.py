@@ -44,6 +44,7 @@ from sidecar.node.events import (
     Withdrawn,
 )
 from sidecar.node.guaranteed_starts import GuaranteedStarts
+from sidecar.node.held_starts import HeldStarts
 from sidecar.node.launches import Launches
 from sidecar.node.nm_queue import NmQueue
 from sidecar.node.node_policies import NodePolicies
@@ -66,7 +67,8 @@ class Node:
         self.endings = Endings(state)
         self.launches = Launches(state, self.endings)
         self.guaranteed = GuaranteedStarts(self.room, self.endings, self.launches, policies)
-        self.admission = Admission(self.room, self.endings, self.launches, self.guaranteed)
+        self.held_starts = HeldStarts(self.room, self.endings, self.launches)
+        self.admission = Admission(self.endings, self.launches, self.guaranteed, self.held_starts)
         self.orders = ProxyOrders(self.room, self.endings)
         self.nm_queue = NmQueue(state, self.endings, self.orders)
         self.recovery = Recovery(state, self.endings, self.launches)
@@ -76,7 +78,7 @@ class Node:
             Dropped: self.admission.dropped,
             Arrived: self.admission.arrived,
             Withdrawn: self.admission.withdrawn,
-            Forced: self.admission.forced,
+            Forced: self.held_starts.forced,
             Answered: self.launches.answered,
             Ended: self.endings.ended,
             KillOver: self.endings.kill_over,
@@ -110,7 +112,7 @@ class Node:
         if self.guaranteed.waiting:
             self.guaranteed.let_through(event.now_s)
         if self.state.queue:
-            self.admission.release_held(event.now_s)
+            self.held_starts.release_fitting(event.now_s)
         return out
 
     def deadline_s(self) -> float | None:

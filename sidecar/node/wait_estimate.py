@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from policies.common.remaining_time import left_s
+from policies.common.wait_matrix import WaitMatrix
 from policies.model import Resources
 
 LIMITED_S: Final = 600.0
@@ -71,7 +72,7 @@ def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list
     ends = [(job.remaining_s(), number, job) for number, job in enumerate(running)]
     heapq.heapify(ends)
     number, at_s = len(ends), 0.0
-    found = []
+    starts = []
     for job in waiting:
         while ends and not room.takes(job.resources):
             at_s, _, over = heapq.heappop(ends)
@@ -81,8 +82,8 @@ def starts_s(room: Room, running: Iterable[Job], waiting: Sequence[Job]) -> list
         room = room.less(job)
         heapq.heappush(ends, (at_s + job.expected_s, number, job))
         number += 1
-        found.append(at_s)
-    return found
+        starts.append(at_s)
+    return starts
 
 
 def remaining_s(room: Room, running: Iterable[Job], next_one: Resources) -> float:
@@ -96,3 +97,10 @@ def remaining_s(room: Room, running: Iterable[Job], next_one: Resources) -> floa
     limited = room.left_q is not None and not next_one.fits(room.left_q)
     ends = (job.remaining_s() for job in running if job.queueable or not limited)
     return min(ends, default=LIMITED_S)
+
+
+def wait_matrix(
+    room: Room, running: Sequence[Job], waiting: Sequence[Job], sizes: Iterable[Resources], now_s: float
+) -> WaitMatrix:
+    """Return when a container of each size would start behind the whole queue if it arrived now (Apollo §3.2)."""
+    return WaitMatrix(now_s, {size: starts_s(room, running, [*waiting, Job(size, 0.0)])[-1] for size in sizes})

@@ -10,8 +10,7 @@ from policies.model import Resources
 from policies.research.completion_time import CompletionTime, Input, Server, estimate_s
 from policies.research.stable_matching import dispatch_order, greedy, match, preference
 from quicksilver.bench.sim.matching import compare, soonest
-from sidecar.node.wait_estimate import Job, Room
-from sidecar.node.wait_matrix import wait_matrix
+from sidecar.node.wait_estimate import Job, Room, wait_matrix
 
 CFG = CompletionTime()
 INPUTS = [Input(100, "A", "left"), Input(5000, "C", "right")]
