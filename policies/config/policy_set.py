@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
 from random import Random
@@ -19,6 +19,7 @@ from policies.config.cluster_slots import ClusterSlots
 from policies.config.description import describe
 from policies.config.guarded_call import call
 from policies.config.node_slots import NodeSlots
+from policies.config.quota_check import within_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import (
     Estimate,
@@ -169,10 +170,10 @@ class Policies:
     def differs(self, other: Policies, slot: str) -> bool:
         """Return whether another set of policies has something else in a slot (see `policies.base.SLOTS`)."""
         if slot == "route":
-            mine, its = self.section, other.section
-            same = (mine.queues, mine.retries_to_g) == (its.queues, its.retries_to_g)
-            mine_rules, its_rules = ([(rule.text, rule.bound) for rule in each.rules] for each in (self, other))
-            return not same or mine_rules != its_rules
+            own, its = self.section, other.section
+            same = (own.queues, own.retries_to_g) == (its.queues, its.retries_to_g)
+            own_rules, its_rules = ([(rule.text, rule.bound) for rule in each.rules] for each in (self, other))
+            return not same or own_rules != its_rules
         if slot == "quota":
             return self.quotas != other.quotas
         return self.choices[slot] != other.choices[slot]
@@ -203,18 +204,8 @@ class Policies:
         return Route(Kind.GUARANTEED, "no rule of policies.routes matches")
 
     def choose(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-        """Decide on one wanted container by route, quota and what comes: the whole decision."""
-        return self.within_quota(self.route(ask, rng), ask, queue, rng, now_s)
-
-    def within_quota(self, chosen: Route, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> Route:
-        """Decide on a container whose route stands, by quota and by what comes."""
-        if chosen.kind is Kind.QUEUEABLE:
-            over = self.quota(ask, queue)
-            soon = self.drained(ask, queue, rng, now_s) if over is None else None
-            if over is not None or soon is not None:
-                slot = "quota" if over is not None else "window"
-                return Route(Kind.GUARANTEED, over or soon or "", slot, self.version)
-        return replace(chosen, version=self.version)
+        """Decide on one wanted container by its route, the quotas and upcoming windows: the whole decision."""
+        return within_quota(self, self.route(ask, rng), ask, queue, rng, now_s)
 
     def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
         """Return why a container may not be queueable now that could be still, when a window begins or ends.
@@ -247,16 +238,6 @@ class Policies:
         bound = self.for_app(app).choices["headroom"]
         answer = call(bound, Resources, limit, app, bound.cfg)
         return Resources(max(0, answer.memory_mb), max(0, answer.vcores))
-
-    def quota(self, ask: Ask, queue: QueueView) -> str | None:
-        """Return None when the container may be queueable, else why not; the queue's labels are checked here too."""
-        if ask.label and not queue.labels & {"*", ask.label}:
-            return f"queue {queue.name} may not use the node label {ask.label}"
-        for bound in self.for_app(ask.app).quotas:
-            answer: str | None = call(bound, str | None, ask, queue, bound.cfg)  # type: ignore[arg-type]
-            if answer is not None:
-                return answer
-        return None
 
     def promote(self, running: ContainerView, app: AppView, queue: QueueView, now_s: float) -> str | None:
         """Return why a running queueable container should become guaranteed, or None to leave it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
+from policies.config.quota_check import exceeded_quota
 from policies.model import Ask, Kind, QueueView
 
 if TYPE_CHECKING:
@@ -19,4 +20,4 @@ def forbidden(own: Policies, later: Policies, ask: Ask, queue: QueueView, rng: R
         route = later.route(ask, rng)
         if route.kind is Kind.GUARANTEED:
             return route.reason
-    return later.quota(ask, queue) if own.differs(later, "quota") else None
+    return exceeded_quota(later, ask, queue) if own.differs(later, "quota") else None

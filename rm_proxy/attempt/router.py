@@ -1,4 +1,9 @@
-"""Routes each container that an application attempt wants: guaranteed or queueable."""
+"""Decides on each container that an application attempt wants: guaranteed (G) or queueable (Q).
+
+The choice is the `route` policy's (policies/route) of the first rule in `policies.routes` that matches. Quotas and
+upcoming windows then turn a Q into a G (policies/config/quota_check.py). `Router._always_guaranteed` has the cases
+without a choice.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+from policies.config.quota_check import within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
 from rm_proxy.attempt import frameworks
@@ -208,12 +214,15 @@ class Router:
             self._records.refused(view.app, refusals, now_s)
 
     def _choose(self, ask: Ask, queue: QueueView, before: Reason | None, now_s: float) -> Route:
-        """Return the route of one container; before: why it has the share that it has, where its route stands."""
+        """Return the route of one container: the first matching rule's `route` policy, then quotas and windows.
+
+        before: the reason of its share so far, where its route stays and only quotas and windows decide.
+        """
         policies, rng = self._cluster.policies, self._cluster.rng
         try:
             if before is not None:
                 text = before.text if before.slot == "route" else f"allowed now; before: {before.text}"
-                return policies.within_quota(Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
+                return within_quota(policies, Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
             chosen = policies.choose(ask, queue, rng, now_s)
             self._cluster.compare_route(ask, queue, chosen, now_s)
         except PolicyFaultError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from policies.config.policy_set import Policies
+from policies.config.quota_check import exceeded_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources
 from quicksilver.common.messages import Shed
@@ -91,7 +92,7 @@ class SettingsChange:
             queue, app = _without(held.queue, held.apps[app_id], live)
             ask = Ask(app, live.priority, live.resources, expected_s=live.expected_s, retries=live.retries)
             try:
-                over = self._world.policies.quota(ask, queue)
+                over = exceeded_quota(self._world.policies, ask, queue)
             except PolicyFaultError as error:
                 failed.append(Faulted(app_id, str(error)))
                 continue

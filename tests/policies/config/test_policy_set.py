@@ -12,6 +12,7 @@ from policies.base import NoSettings
 from policies.config.binding import CHOICES
 from policies.config.description import describe, notes
 from policies.config.policy_set import Policies
+from policies.config.quota_check import exceeded_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, full_queue, queue_test
 from policies.errors import PolicyFaultError, SettingsMistakesError
@@ -130,10 +131,10 @@ def test_expected_durations() -> None:
 
 def test_labels_of_the_queue() -> None:
     policies = load(quota={"policy": "none"})
-    assert policies.quota(ask(), QueueView("root.batch")) is None
-    assert policies.quota(ask(label="gpu"), QueueView("root.batch", labels=frozenset({"gpu"}))) is None
-    assert policies.quota(ask(label="gpu"), QueueView("root.batch", labels=frozenset({"*"}))) is None
-    reason = policies.quota(ask(label="gpu"), QueueView("root.batch", labels=frozenset({"ssd"})))
+    assert exceeded_quota(policies, ask(), QueueView("root.batch")) is None
+    assert exceeded_quota(policies, ask(label="gpu"), QueueView("root.batch", labels=frozenset({"gpu"}))) is None
+    assert exceeded_quota(policies, ask(label="gpu"), QueueView("root.batch", labels=frozenset({"*"}))) is None
+    reason = exceeded_quota(policies, ask(label="gpu"), QueueView("root.batch", labels=frozenset({"ssd"})))
     assert reason == "queue root.batch may not use the node label gpu"
 
 
