@@ -19,13 +19,13 @@ from rm_proxy.attempt.container_events import ContainerEvents
 from rm_proxy.attempt.effects import Effect, Faulted, Refused
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.message_checks import check_answer, check_request
-from rm_proxy.attempt.node_choice import NodeChoice
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, merge, prepend
 from rm_proxy.attempt.resync import doubt
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
+from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of, set_resources
 
@@ -39,7 +39,7 @@ class Parts:
     table: AskTable
     live: HeldContainers
     router: Router
-    nodes: NodeChoice
+    steering: Steering
     ends: Completions
     arrivals: Allocations
     promotion: Promotions
@@ -53,7 +53,7 @@ class AllocateExchange:
 
     def __init__(self, parts: Parts) -> None:
         self._registration, self._world, self._effect = parts.registration, parts.world, parts.emit
-        self._table, self._live, self._router, self._nodes = parts.table, parts.live, parts.router, parts.nodes
+        self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
         self._notebook, self._containers = parts.notebook, parts.containers
         self.allocates = 0
@@ -151,7 +151,7 @@ class AllocateExchange:
         if self._registration.resync is not None:
             self._registration.resync.adopt(table)
         self._router.route(touched, now_s, self._answered)
-        self._nodes.place_all(now_s, self._answered)
+        self._steering.place_all(now_s, self._answered)
         again, self.resend = self.resend, None
         ours = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]

@@ -13,10 +13,10 @@ from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import Announce, Effect, Granted
 from rm_proxy.attempt.grant_messages import GrantTerms, announcement, grant_terms, granted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
-from rm_proxy.attempt.node_choice import NodeChoice
 from rm_proxy.attempt.registration import AttemptState, Registration
 from rm_proxy.attempt.repeated_requests import RowName
 from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of
 from rm_proxy.estimates.estimator import Expectation
@@ -32,13 +32,13 @@ class Allocations:
         world: ClusterView,
         registration: Registration,
         router: Router,
-        nodes: NodeChoice,
+        steering: Steering,
         table: AskTable,
         live: HeldContainers,
         ends: Completions,
         emit: Callable[[Effect], None],
     ) -> None:
-        self._world, self._router, self._nodes, self._table = world, router, nodes, table
+        self._world, self._router, self._steering, self._table = world, router, steering, table
         self._registration = registration
         self._live, self._ends, self._emit = live, ends, emit
         self._terms: GrantTerms | None = None
@@ -157,7 +157,7 @@ class Allocations:
         if q is not None:
             reason = q.reason
             if refusal is not None:
-                self._nodes.back_to_wanted(entry, reason, refusal, now_s)
+                self._steering.back_to_wanted(entry, reason, refusal, now_s)
                 return refusal
         elif refusal is not None:
             return refusal

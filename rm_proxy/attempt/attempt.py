@@ -14,13 +14,13 @@ from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import HeldContainers
-from rm_proxy.attempt.node_choice import NodeChoice
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.resync import Resync
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot import Note, Snapshot, unpacked, unpacked_answer, unpacked_container
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
+from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain.resources import resources_of
 
 _SERIAL_START: Final = 1 << 29
@@ -42,10 +42,10 @@ class Attempt:
         self._effects: list[Effect] = []
         emit = self._effect
         self._router = Router(attempt_id, world, self.table, self.live, emit)
-        self._nodes = NodeChoice(world, self.table, self._router, emit)
+        self._steering = Steering(world, self.table, self._router, emit)
         self._ends = Completions(self.app_id, world, self.live, emit, self._router.remember_loss)
         self._arrivals = Allocations(
-            world, self.registration, self._router, self._nodes, self.table, self.live, self._ends, emit
+            world, self.registration, self._router, self._steering, self.table, self.live, self._ends, emit
         )
         self.promotion = Promotions(self.app_id, world, self.live, emit)
         self.notebook = SnapshotChanges(self.live, self._ends)
@@ -57,7 +57,7 @@ class Attempt:
                 self.table,
                 self.live,
                 self._router,
-                self._nodes,
+                self._steering,
                 self._ends,
                 self._arrivals,
                 self.promotion,

@@ -10,9 +10,9 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import DropHeld, Effect
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
-from rm_proxy.attempt.node_choice import GUARD_WAIT_S
 from rm_proxy.attempt.registration import AttemptState, Registration
 from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.steering import GUARD_WAIT_S
 from rm_proxy.domain import ids
 
 AWAY_S: Final = 15.0

@@ -1,4 +1,8 @@
-"""Chooses a node for each queueable container, and counts those on their way to a node."""
+"""Chooses a node for each queueable container, and counts those on their way to a node.
+
+The choice is the `place` policy's (policies/place), among all usable nodes, or a sample of them in a large cluster
+(node_sampling). A container that was shed to move goes to the target of its move instead.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
-from rm_proxy.attempt import ask_table, node_choice, router
+from rm_proxy.attempt import ask_table, router, steering
 from rm_proxy.attempt.effects import Announce, DropHeld, Effect
 from rm_proxy.attempt.snapshot import Note, Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -43,7 +43,7 @@ def registry() -> Registry:
 class Run:
     """One run. types: the application types of the jobs, in the order of their numbers 1, 2, ..."""
 
-    limits = ((router, "MAX_ROUTED"), (node_choice, "MAX_PLACED"), (ask_table, "MAX_PARKED"))
+    limits = ((router, "MAX_ROUTED"), (steering, "MAX_PLACED"), (ask_table, "MAX_PARKED"))
     """Limits of the proxy; a run may set them low, `close` sets them back."""
 
     def __init__(self, policies: Mapping[str, Any], types: Iterable[str], nodes: int, seed: int) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import NodeView, Placement
-from rm_proxy.attempt import ask_table, node_choice
+from rm_proxy.attempt import ask_table, steering
 from rm_proxy.attempt.effects import FellBack
 from tests.rm_proxy.yarn import (
     ALL_Q,
@@ -70,14 +70,14 @@ def test_rows_that_overwrote_a_grant_on_its_way_are_brought_down_after_it() -> N
 
 
 def test_demand_shrinks_from_unplaced_over_pending_to_guaranteed(monkeypatch: Any) -> None:
-    monkeypatch.setattr(node_choice, "MAX_PLACED", 2)
+    monkeypatch.setattr(steering, "MAX_PLACED", 2)
     am = Am(coordinator(HALF, nodes=2))
     am.asks(row("*", 12))
     (entry,) = am.attempt.entries
     g, unplaced = entry.g_share, entry.q_wanted
     assert unplaced > 0 and len(entry.pending) == 2 and g > 0
     am.gets()
-    monkeypatch.setattr(node_choice, "MAX_PLACED", 0)
+    monkeypatch.setattr(steering, "MAX_PLACED", 0)
     am.asks(row("*", g + 2))
     assert (entry.g_share, entry.q_wanted, len(entry.pending)) == (g, 0, 2)
     am.gets()
@@ -99,7 +99,7 @@ def test_not_granted_is_steered_under_its_id_then_falls_back() -> None:
     am.asks(row("host1"), row("/r1"), row("*"))
     hosts = []
     private = 0
-    for _ in range(node_choice.MAX_TRIES):
+    for _ in range(steering.MAX_TRIES):
         ((private, asked),) = granted_rows(am.sent.ask).items()
         zeroed = [r.resource_name for r in am.sent.ask if not r.num_containers]
         assert zeroed == hosts[-1:], "the old host row is zeroed in the same request"
@@ -107,7 +107,7 @@ def test_not_granted_is_steered_under_its_id_then_falls_back() -> None:
         hosts.append(asked.resource_name)
         am.gets()
         am.asks()
-    assert len(set(hosts)) == node_choice.MAX_TRIES
+    assert len(set(hosts)) == steering.MAX_TRIES
     whole = {("*", 1, "G", -1), ("host1", 1, "G", -1), ("/r1", 1, "G", -1), (hosts[-1], 0, "Q", -1)}
     assert set(shown(am.sent.ask)) == whole and len(am.sent.ask) == 4
     am.gets()

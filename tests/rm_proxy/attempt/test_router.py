@@ -9,7 +9,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
-from rm_proxy.attempt import node_choice, router
+from rm_proxy.attempt import router, steering
 from rm_proxy.attempt.effects import DropHeld, Faulted, Granted
 from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
@@ -203,7 +203,7 @@ def test_more_than_one_request_may_decide_is_decided_with_the_next_ones(monkeypa
 def test_a_million_containers_do_not_block() -> None:
     am = Am(coordinator())
     am.asks(row("*", 2**31 - 1))
-    assert len(granted_rows(am.sent.ask)) == node_choice.MAX_PLACED
+    assert len(granted_rows(am.sent.ask)) == steering.MAX_PLACED
     am.gets()
     am.asks(row("*", 0))
     assert am.attempt.table.sums.open_q == 0

@@ -12,7 +12,7 @@ from policies.config.registry import Bound
 from policies.model import AppView, Ask, Resources
 from policies.place.variance import POLICY, Variance
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
-from rm_proxy.attempt import node_choice
+from rm_proxy.attempt import steering
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.coordinator.coordinator import Coordinator
 from sidecar.node.report_view import containers
@@ -178,13 +178,13 @@ def test_what_a_node_refused_waits_again_and_goes_guaranteed_in_the_end() -> Non
     world = shared(nodes=2, slots=1)
     told(world, 2, runs(90), slots=1, now_s=0.0)
     am = Am(world)
-    for tries in range(1, node_choice.MAX_TRIES + 1):
+    for tries in range(1, steering.MAX_TRIES + 1):
         am.asks(*([row("*", 1)] if tries == 1 else []))
         assert hosts(am) == ["host1"], tries
         am.gets()
         am.asks()
         assert not granted_rows(am.sent.ask), "host1 counts it for a while, host2 is full"
-        if tries < node_choice.MAX_TRIES:
+        if tries < steering.MAX_TRIES:
             assert am.attempt.table.sums.open_q == 1
         am.gets()
         am.now_s += 6.0

@@ -1,4 +1,7 @@
-"""The nodes of an attempt's queueable containers: each is asked for on one, steered to another, or goes guaranteed."""
+"""Asks for each queueable container of an attempt on one node, steers it to another, or lets it go guaranteed.
+
+Which node it is: rm_proxy/coordinator/placement.py.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +30,8 @@ NO_IDS: Final = "too many of its placements were not granted"
 NOT_ACTIVE: Final = "the mode is active no longer"
 
 
-class NodeChoice:
-    """Chooses nodes for one application attempt, from what its router made queueable."""
+class Steering:
+    """Has nodes chosen for the containers of one application attempt that its router made queueable."""
 
     def __init__(self, cluster: ClusterView, table: AskTable, router: Router, emit: Callable[[Effect], None]) -> None:
         self._cluster, self._table, self._router, self._emit = cluster, table, router, emit
