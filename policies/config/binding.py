@@ -53,7 +53,7 @@ def bind(
 
 def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) -> tuple[dict[str, Parts], list[Mistake]]:
     """Return each alternative of a section as the base with its keys replaced; mistakes of the base are left out."""
-    found: dict[str, Parts] = {}
+    by_name: dict[str, Parts] = {}
     mistakes: list[Mistake] = []
     given = raw.get("alternatives")
     base = {key: value for key, value in raw.items() if key not in _OWN}
@@ -65,8 +65,8 @@ def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) ->
         keys = {str(key) for key in own}
         mistakes += [mistake for mistake in wrong if mistake.path[len(at)] in keys]
         if parts is not None:
-            found[str(name)] = parts
-    return found, mistakes
+            by_name[str(name)] = parts
+    return by_name, mistakes
 
 
 def misnamed(raw: Mapping[str, Any], section: PoliciesSection, path: Path) -> list[Mistake]:
@@ -113,8 +113,8 @@ def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list
 def _bind_quotas(registry: Registry, raw: object, path: Path, mistakes: list[Mistake]) -> list[Bound]:
     """Bind one quota policy or a list of them."""
     if isinstance(raw, list):
-        found = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
-        return [bound for bound in found if bound is not None]
+        quotas = [_bind(registry, "quota", one, (*path, number), mistakes) for number, one in enumerate(raw)]
+        return [bound for bound in quotas if bound is not None]
     if raw is not None:
         bound = _bind(registry, "quota", raw, path, mistakes)
         return [bound] if bound is not None else []

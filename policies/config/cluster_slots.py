@@ -57,5 +57,5 @@ class ClusterSlots:
 
     def damping(self, slot: str) -> Damping:
         """Return the damping of the policy that decides on nodes in a slot: its setting `damping`, else none."""
-        found = getattr(self._choices[slot].cfg, "damping", None)
-        return found if isinstance(found, Damping) else Damping()
+        own = getattr(self._choices[slot].cfg, "damping", None)
+        return own if isinstance(own, Damping) else Damping()

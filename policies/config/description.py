@@ -15,21 +15,21 @@ if TYPE_CHECKING:
 def notes(policies: Policies) -> list[str]:
     """Return what is allowed but probably not meant, one line each."""
     queues, routes = policies.section.queues, policies.section.routes
-    found = []
+    remarks = []
     if queues and not routes:
-        found.append("queues are listed, but routes is empty: every container stays guaranteed")
+        remarks.append("queues are listed, but routes is empty: every container stays guaranteed")
     if routes and not queues:
-        found.append("there are routes, but queues is empty: every container stays guaranteed")
+        remarks.append("there are routes, but queues is empty: every container stays guaranteed")
     all_at = next((number for number, rule in enumerate(routes, 1) if rule.match == Match()), len(routes))
-    found.extend(
+    remarks.extend(
         f"routes[{number}] is never reached: routes[{all_at - 1}] matches everything"
         for number in range(all_at, len(routes))
     )
     if isinstance(policies.section, PoliciesSection):
         rollouts, windows = policies.section.rollout, policies.windows
         used = {*policies.shadow, *(r.use for r in rollouts), *(w.use for w in windows)}
-        found.extend(f"alternative {name} is used nowhere" for name in policies.alternatives if name not in used)
-    return found
+        remarks.extend(f"alternative {name} is used nowhere" for name in policies.alternatives if name not in used)
+    return remarks
 
 
 def describe(policies: Policies) -> dict[str, Any]:

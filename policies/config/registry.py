@@ -80,7 +80,7 @@ _GROUP: Final = "quicksilver."
 def _offers(entries: Iterable[EntryPoint]) -> set[Offer]:
     """Return the offers among the entry points of all packages, whose metadata are parsed once for each package."""
     packages: dict[int, str] = {}
-    found = set()
+    offers = set()
     for entry in entries:
         if not entry.group.startswith(_GROUP):
             continue
@@ -88,8 +88,8 @@ def _offers(entries: Iterable[EntryPoint]) -> set[Offer]:
         if entry.dist is not None:
             package = packages.get(id(entry.dist)) or f"{entry.dist.name} {entry.dist.version}"
             packages[id(entry.dist)] = package
-        found.add(Offer(entry.group.removeprefix(_GROUP), entry.name, package, entry.value, entry))
-    return found
+        offers.add(Offer(entry.group.removeprefix(_GROUP), entry.name, package, entry.value, entry))
+    return offers
 
 
 class Registry:

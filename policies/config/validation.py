@@ -137,12 +137,12 @@ def describe(model: type[BaseModel], loc: Path, limits: bool = True) -> str:
 
 def bounds(field: FieldInfo) -> str:
     """Return the range of a setting: `1..`, `0..100`, `> 0`, `active | shadow`, `true | false`, or nothing."""
-    found = {name: getattr(m, name) for m in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
-    if "ge" in found and found.keys() <= {"ge", "le"}:
-        return f"{found['ge']:g}..{found['le']:g}" if "le" in found else f"{found['ge']:g}.."
+    limits = {name: getattr(m, name) for m in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(m, name)}
+    if "ge" in limits and limits.keys() <= {"ge", "le"}:
+        return f"{limits['ge']:g}..{limits['le']:g}" if "le" in limits else f"{limits['ge']:g}.."
     signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
-    if found:
-        return " and ".join(f"{signs[name]} {limit:g}" for name, limit in found.items())
+    if limits:
+        return " and ".join(f"{signs[name]} {limit:g}" for name, limit in limits.items())
     if field.annotation is bool:
         return "true | false"
     if get_origin(field.annotation) is Literal:

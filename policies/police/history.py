@@ -38,14 +38,14 @@ def _most(parts: Sequence[Resources]) -> Resources:
 
 def _usual(use: NodeUse, cfg: HistoricalUse, now_s: float) -> list[Resources]:
     """Return what is usual in each quarter of an hour from now to the horizon."""
-    found = []
+    amounts = []
     for usual in use.usual:
         if usual.weeks >= cfg.min_weeks and usual.begins_s <= now_s + cfg.horizon_s and usual.ends_s > now_s:
             mean, peak = usual.mean, usual.peak
             memory_mb = mean.memory_mb + cfg.peak_ratio * max(0, peak.memory_mb - mean.memory_mb)
             vcores = mean.vcores + cfg.peak_ratio * max(0.0, peak.vcores - mean.vcores)
-            found.append(Resources(math.ceil(memory_mb), vcores))
-    return found
+            amounts.append(Resources(math.ceil(memory_mb), vcores))
+    return amounts
 
 
 def police(use: NodeUse, cfg: HistoricalUse, now_s: float) -> Limit | None:

@@ -106,8 +106,8 @@ class RatioLine:
 
     def push(self, request: Request) -> None:
         """Put it among those of its priority."""
-        mine = self._by_priority.setdefault(request.priority, Tournament())
-        mine.push(request, request.arrived_s, self._order.size(request), request.id)
+        alike = self._by_priority.setdefault(request.priority, Tournament())
+        alike.push(request, request.arrived_s, self._order.size(request), request.id)
         self._waiting += 1
 
     def head(self, now_s: float) -> Request:

@@ -69,16 +69,16 @@ def forget(name: str) -> None:
 
 def taken() -> list[tuple[str, socket.socket, socket.socket]]:
     """Return the sockets that the process before stored: name, the client's socket, the NodeManager's."""
-    found = []
+    pairs = []
     for name in [name for name in fdstore.names() if name.startswith(_PREFIX)]:
         sockets = fdstore.take(name)
         if len(sockets) == 2:
-            found.append((name, sockets[0], sockets[1]))
+            pairs.append((name, sockets[0], sockets[1]))
             continue
         for sock in sockets:
             sock.close()
         forget(name)
-    return found
+    return pairs
 
 
 class _TimedForwarder(Forwarder):

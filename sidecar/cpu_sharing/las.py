@@ -175,7 +175,7 @@ class Las:
 
     @staticmethod
     def _gains(share: Share, grant: Grant) -> bool:
-        return share.amount(grant) > share.amount(share.granted) or (share.fresh and grant.runs)
+        return share.amount(grant) > share.amount(share.granted) or (share.is_new and grant.runs)
 
     def _retries(self, shares: Iterable[Share], need: Need) -> Iterator[Share]:
         """Yield due retries: a shrunk container gets its turn again; a running one if the plan would resize it.

@@ -52,7 +52,7 @@ def idle_grant(share: Share, rules: LasRules) -> Grant:
 def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
     """Yield a container's places in the order, and the total of cores that it may have by each."""
     rules, now_s = need.rules, need.now_s
-    runs = share.granted.runs and not share.fresh
+    runs = share.granted.runs and not share.is_new
     held = share.amount(share.granted)
     if share.starving(rules, now_s):
         yield (_STARVING, share.idle_since_s, 0, share.id), share.vcores
@@ -60,7 +60,7 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
         yield (_PROTECTED, share.protected_until_s, 0, share.id), held
         if held < share.vcores - EPS:
             yield (_GROWING, share.protected_until_s, 0, share.id), share.vcores
-    elif share.fresh and need.arriving:
+    elif share.is_new and need.arriving:
         yield (_NEW, share.ready_s, 0, share.id), share.vcores
     elif runs and not share.over(rules, now_s):
         yield (_IN_QUANTUM, share.attained_s, 0, share.id), held

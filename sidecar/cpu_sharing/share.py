@@ -41,7 +41,7 @@ class Share:
     ready_s: float = 0.0
     overdue: bool = False
     """It was not attached in time: it counts in full, like one that is never resized."""
-    fresh: bool = True
+    is_new: bool = True
     """It has not had a turn yet."""
     granted: Grant = FULL
     applied: Grant = FULL
@@ -138,16 +138,16 @@ class Share:
 
     def starving(self, rules: LasRules, now_s: float) -> bool:
         """Return whether it has stood still for too long, or lost its place while it was protected."""
-        still = self.fresh or not self.granted.runs
+        still = self.is_new or not self.granted.runs
         return still and (now_s >= self.starves_at_s(rules) or now_s < self.protected_until_s)
 
     def take(self, grant: Grant, rules: LasRules, now_s: float) -> None:
         """Apply the grant of a plan; it starts quanta, protection and the wait of a starving one."""
-        ran = self.granted.runs and not self.fresh
+        ran = self.granted.runs and not self.is_new
         if grant.runs and not ran:
             if self.starving(rules, now_s):
                 self.protected_until_s = now_s + rules.protect_quanta * rules.quantum_s
-            self.fresh = False
+            self.is_new = False
             self.began_s = self.since_s = now_s
         elif ran and not grant.runs:
             self.idle_since_s = self.since_s = now_s
@@ -194,4 +194,4 @@ class Share:
             self.since_s = now_s
         self.granted = self.applied
         if self.applied.runs:
-            self.fresh, self.began_s = False, -inf  # it was to give way: its quantum is over
+            self.is_new, self.began_s = False, -inf  # it was to give way: its quantum is over

@@ -142,9 +142,9 @@ class Memory:
         self.seq = int(said["seq"])
 
     def _take_entry(self, value: dict[str, Any], _: object) -> None:
-        found = Kept.model_validate(value)
-        self._take_gone(found.container_id, _)
-        self.entries[found.container_id] = found
+        record = Kept.model_validate(value)
+        self._take_gone(record.container_id, _)
+        self.entries[record.container_id] = record
 
     def _take_grant(self, value: dict[str, Any], said: dict[str, Any]) -> None:
         grant = Grant.model_validate(value)

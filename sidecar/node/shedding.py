@@ -25,16 +25,16 @@ def excess(
     waiting: in the order in which they start; starts_s: when, in seconds from now, never decreasing. A container stays
     when its task was shed too often, or when it is so recent that the targets may not have counted it.
     """
-    most = max(1, int(len(waiting) * targets.max_share_ratio))
-    found: list[tuple[str, str]] = []
+    limit = max(1, int(len(waiting) * targets.max_share_ratio))
+    shed: list[tuple[str, str]] = []
     for place in range(len(waiting) - 1, 0, -1):
         why = _beyond(place, starts_s[place], targets)
-        if not why or len(found) == most:
+        if not why or len(shed) == limit:
             break
         view = waiting[place].view
         if view.sheds < targets.max_sheds and now_s - view.arrived_s >= targets.settle_s:
-            found.append((view.id, f"{why} ({targets.shed_reason})" if targets.shed_reason else why))
-    return found
+            shed.append((view.id, f"{why} ({targets.shed_reason})" if targets.shed_reason else why))
+    return shed
 
 
 def _beyond(place: int, starts_s: float, targets: Targets) -> str:

@@ -177,24 +177,24 @@ class WaitingQueue:
         """Return the next start; equal keys are ordered by arrival, then by id."""
         if not self._line:
             return None
-        places = self._fresh(now_s)
+        places = self._places_at(now_s)
         if self._head is None:
             self._head = places[0] if len(places) == 1 else _Line(places, len(self._precedences) > 1).next()
         return self._head.now()
 
     def in_order(self, now_s: float) -> list[Waiting]:
         """Return all starts in the order in which they would start without new arrivals, the next one first."""
-        places = self._fresh(now_s)
+        places = self._places_at(now_s)
         by_key = sorted(places, key=_key)
         if all(place.limit_s is None for place in places) or self._undisturbed(by_key):
             return [place.now() for place in by_key]
         line = _Line([replace(place) for place in places], len(self._precedences) > 1)
-        found: list[str] = []
-        most = min(PLAYED, max(1, PLAYED_WORK // len(places)))
-        while line.places and len(found) < most:
-            found.append(line.take(line.next()).waiting.view.id)
+        first: list[str] = []
+        limit = min(PLAYED, max(1, PLAYED_WORK // len(places)))
+        while line.places and len(first) < limit:
+            first.append(line.take(line.next()).waiting.view.id)
         left = sorted(line.places, key=_key)
-        return [self._places[one].now() for one in [*found, *(place.waiting.view.id for place in left)]]
+        return [self._places[one].now() for one in [*first, *(place.waiting.view.id for place in left)]]
 
     def expired(self, now_s: float) -> list[Waiting]:
         """Return the starts whose hold limit is reached."""
@@ -215,7 +215,7 @@ class WaitingQueue:
         if left_s != view.job_remaining_s:
             self._put(place, replace(place.now().view, job_remaining_s=left_s))
 
-    def _fresh(self, now_s: float) -> list[_Place]:
+    def _places_at(self, now_s: float) -> list[_Place]:
         """Return all places in the order of arrival, with keys and limits as they are now."""
         by = self._steady()
         anew = by is None or by is not self._by
@@ -262,11 +262,11 @@ class _Sums:
 
     def up_to(self, rank: int) -> float:
         """Return the sum of a rank and all before it."""
-        found = 0.0
+        total = 0.0
         while rank:
-            found += self._parts[rank]
+            total += self._parts[rank]
             rank &= rank - 1
-        return found
+        return total
 
 
 def _arrival(place: _Place) -> tuple[float, str]:

@@ -66,19 +66,19 @@ def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) 
     first = processes.get(leader.pid)
     if first is not None and not same(first, leader, proc):
         return {}
-    found = {p.pid: p for p in processes.values() if p.session == leader.pid}
+    members = {p.pid: p for p in processes.values() if p.session == leader.pid}
     if first is not None:
-        found[first.pid] = first
+        members[first.pid] = first
     children: dict[int, list[Process]] = {}
     for process in processes.values():
         children.setdefault(process.parent, []).append(process)
-    todo = list(found)
+    todo = list(members)
     while todo:
         for child in children.get(todo.pop(), ()):
-            if child.pid not in found:
-                found[child.pid] = child
+            if child.pid not in members:
+                members[child.pid] = child
                 todo.append(child.pid)
-    return found
+    return members
 
 
 def same(process: Process, leader: Leader, proc: Path = PROC) -> bool:

@@ -94,7 +94,7 @@ def _node_routes(app: FastAPI, node: Node, report: Callable[[], Report]) -> None
     @app.get("/v1/containers/{container_id}", response_model=ContainerReport, responses={404: {"model": ErrorEnvelope}})
     async def one_container(container_id: Annotated[str, Path(max_length=200)]) -> ContainerReport:
         """Return one container with the reason why it waits; 404 when it is not here."""
-        found = container(node, container_id, time.time())
-        if found is None:
+        report = container(node, container_id, time.time())
+        if report is None:
             raise ApiError(404, "unknown-container", f"{container_id} neither waits nor runs on this node")
-        return found
+        return report

@@ -95,8 +95,8 @@ class Records:
 
 def undoing(resizer: str) -> Undoing:
     """Return the function that undoes what a resizer did. Raises ImportError, AttributeError or KeyError."""
-    found: Undoing = getattr(importlib.import_module(_MODULES[resizer]), f"undo_{resizer}")
-    return found
+    undo: Undoing = getattr(importlib.import_module(_MODULES[resizer]), f"undo_{resizer}")
+    return undo
 
 
 def log_line(text: str) -> None:

@@ -66,8 +66,8 @@ class Monitor:
     def _room_mb(self) -> list[int]:
         """Return the memory left within the bounds around the containers."""
         parents = self.resizing.resizer.parents() if self.resizing is not None else []
-        found = map(group_memory, map(Path, parents))
-        return [memory.room_mb for memory in found if memory is not None and memory.room_mb is not None]
+        memories = map(group_memory, map(Path, parents))
+        return [memory.room_mb for memory in memories if memory is not None and memory.room_mb is not None]
 
     def lift_fence(self) -> None:
         """Remove the fence."""

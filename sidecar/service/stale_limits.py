@@ -46,10 +46,10 @@ def await_guardians(label: str, wait_s: float = 10.0, proc: Path = PROC) -> None
     A guardian stays while its sidecar lives: then two sidecars would have one parent group.
     """
     until = time.monotonic() + wait_s
-    while found := guardians(label, proc):
+    while pids := guardians(label, proc):
         if time.monotonic() > until:
             remedy = "give each sidecar of this machine its own parent group, e.g. quicksilver/node1"
-            raise SidecarAliveError(f"another sidecar uses this group (guardian: {found})", place=label, remedy=remedy)
+            raise SidecarAliveError(f"another sidecar uses this group (guardian: {pids})", place=label, remedy=remedy)
         time.sleep(_POLL_S)
 
 
@@ -91,9 +91,9 @@ def _clean_cgroup1(parent: str, nm_hierarchy: str | None, proc: Path) -> tuple[l
     left: list[Taken] = []
     tops: list[Path] = []
     for mount in {mount.mount: mount for mount in mounts.values()}.values():
-        found = _parents(mount.mount, parts)
-        tops += found
-        left += [_ours(mount, group, len(parts)) for top in found for group in _containers(top)]
+        parents = _parents(mount.mount, parts)
+        tops += parents
+        left += [_ours(mount, group, len(parts)) for top in parents for group in _containers(top)]
     if nm_hierarchy and "cpu" in mounts:
         left += _limited(mounts["cpu"].mount / nm_hierarchy.strip("/"))
     done, refused = [], []

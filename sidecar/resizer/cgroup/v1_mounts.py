@@ -31,7 +31,7 @@ class Hierarchy:
 
 def hierarchies(proc: Path = PROC) -> dict[str, Hierarchy]:
     """Return the hierarchies of cgroup v1 by controller; {} where there are none. The first mount of each is taken."""
-    found: dict[str, Hierarchy] = {}
+    by_controller: dict[str, Hierarchy] = {}
     for line in (proc / "self" / "mountinfo").read_text().splitlines():
         before, _, after = line.partition(" - ")
         if not after.startswith("cgroup "):
@@ -43,8 +43,8 @@ def hierarchies(proc: Path = PROC) -> dict[str, Hierarchy]:
         writable = "ro" not in options and "ro" not in words[5].split(",")
         hierarchy = Hierarchy(Path(_plain(words[4])), _plain(words[3]), controllers, writable)
         for name in controllers:
-            found.setdefault(name, hierarchy)
-    return found
+            by_controller.setdefault(name, hierarchy)
+    return by_controller
 
 
 def _plain(text: str) -> str:

@@ -43,13 +43,13 @@ def clean_cgroup2(
 
 
 def _left_in(parent: Path, where: Hierarchy, proc: Path) -> list[Taken]:
-    found = []
+    leftovers = []
     for group in _containers(parent):
         started = (origin_of(pid, where, parent, proc) for pid in files.pids(group))
         origin = next((path for path in started if path is not None), where.mount)
         limits = {name: text for name, text in FULL.items() if (group / name).exists()}
-        found.append(Taken(group.name, where.mount, group, origin, limits, 0))
-    return found
+        leftovers.append(Taken(group.name, where.mount, group, origin, limits, 0))
+    return leftovers
 
 
 def _limited(mount: Path, nm_hierarchy: str | None) -> list[Taken]:

@@ -36,7 +36,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DockerContainer:
     """A Docker container as `docker inspect` shows it."""
 
     docker_id: str
@@ -66,14 +66,14 @@ class Engine:
     def __init__(self, url: str = DEFAULT_URL, timeout_s: float = _TIMEOUT_S) -> None:
         self.url, self.timeout_s = url, timeout_s
 
-    def find(self, name: str, container_id: str) -> Found | None:
+    def find(self, name: str, container_id: str) -> DockerContainer | None:
         """Return the Docker container of this name or id, None when there is none. Raises ResizeRefusedError."""
 
-        def inspect() -> Found | None:
+        def inspect() -> DockerContainer | None:
             from docker.errors import NotFound
 
             try:
-                return _found(self._client.inspect_container(name))
+                return _docker_container(self._client.inspect_container(name))
             except NotFound:
                 return None
 
@@ -123,8 +123,8 @@ class Engine:
             self._asked(setting, container_id, post)
         except ResizeRefusedError as error:
             if not error.gone and not error.retriable:
-                found = self.find(docker_id, container_id)  # a container that ends is refused in many words
-                if found is None or not found.runs:
+                docker = self.find(docker_id, container_id)  # a container that ends is refused in many words
+                if docker is None or not docker.runs:
                     raise ResizeRefusedError(container_id, setting, error.why, gone=True) from error
             raise
 
@@ -162,7 +162,7 @@ class Engine:
         )
 
 
-def _found(answer: Mapping[str, Any]) -> Found:
+def _docker_container(answer: Mapping[str, Any]) -> DockerContainer:
     state, host = answer["State"], answer["HostConfig"]
     limits = Limits(
         nano_cpus=int(host.get("NanoCpus") or 0),
@@ -170,7 +170,7 @@ def _found(answer: Mapping[str, Any]) -> Found:
         cpu_period=int(host.get("CpuPeriod") or 0),
         cpu_shares=int(host.get("CpuShares") or 0),
     )
-    return Found(str(answer["Id"]), int(state.get("Pid") or 0), str(state["Status"]), limits)
+    return DockerContainer(str(answer["Id"]), int(state.get("Pid") or 0), str(state["Status"]), limits)
 
 
 def _message(response: Any) -> str:

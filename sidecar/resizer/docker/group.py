@@ -68,8 +68,8 @@ def group_of(pid: int, proc: Path = PROC) -> Group | None:
 
     def folder(controller: str) -> Path | None:
         hierarchy, group = mounted.get(controller), groups.get(controller)
-        found = hierarchy.folder(group) if hierarchy and group is not None else None
-        return found if found and found.is_dir() else None
+        path = hierarchy.folder(group) if hierarchy and group is not None else None
+        return path if path and path.is_dir() else None
 
     cpu, cpuacct = folder("cpu"), folder("cpuacct")
     if cpu and cpuacct:

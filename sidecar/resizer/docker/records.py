@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from sidecar.resizer.base import ResizeRefusedError
-from sidecar.resizer.docker.engine import Found, Limits
+from sidecar.resizer.docker.engine import DockerContainer, Limits
 
 DEFAULT_FOLDER: Final = Path("/run/quicksilver/docker")
 _POLL_S: Final = 0.02
@@ -33,23 +33,23 @@ class Record:
         """Whether it was left by an earlier process."""
 
     @classmethod
-    def make(cls, folder: Path, container_id: str, url: str, found: Found, shares: bool) -> Self:
+    def make(cls, folder: Path, container_id: str, url: str, docker: DockerContainer, shares: bool) -> Self:
         """Lock a container's record and write it, or take over the one that an earlier process left.
 
         Raises ResizeRefusedError when another sidecar has it, or the folder cannot be written.
         """
-        record = cls._locked(folder, container_id, found)
+        record = cls._locked(folder, container_id, docker)
         record.container_id, record.url = container_id, url
         if not record.adopted:
-            record.limits, record.shares = found.limits, shares
+            record.limits, record.shares = docker.limits, shares
             record.write()
         return record
 
     @classmethod
-    def _locked(cls, folder: Path, container_id: str, found: Found) -> Self:
+    def _locked(cls, folder: Path, container_id: str, docker: DockerContainer) -> Self:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            record = cls.open(folder / f"{found.docker_id}.json", make=True)
+            record = cls.open(folder / f"{docker.docker_id}.json", make=True)
         except OSError as error:
             why = error.strerror or str(error)
             remedy = "let the sidecar's user write there"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.resizer.base import Leader, ResizeRefusedError, Usage
-from sidecar.resizer.docker.engine import DEFAULT_URL, Engine, Found
+from sidecar.resizer.docker.engine import DEFAULT_URL, DockerContainer, Engine
 from sidecar.resizer.docker.group import Group, group_of
 from sidecar.resizer.docker.limits import full, quota_us, shrunk
 from sidecar.resizer.docker.records import DEFAULT_FOLDER, Record
@@ -29,7 +29,7 @@ _LOCK_WAIT_S: Final = 2.0
 @dataclass(slots=True)
 class _Held:
     leader: Leader
-    found: Found
+    docker: DockerContainer
     record: Record
     group: Group | None
     attached_cpu_s: float
@@ -60,14 +60,14 @@ class DockerResizer:
             if held.leader == leader:
                 return
             self.detach(container_id)  # it was launched again
-        found = self._running(container_id)
-        group = group_of(found.pid)
-        shares = found.limits.cpu_shares > 0 or (group is not None and not group.v2)
-        record = Record.make(self.records, container_id, self.engine.url, found, shares)
+        docker = self._running(container_id)
+        group = group_of(docker.pid)
+        shares = docker.limits.cpu_shares > 0 or (group is not None and not group.v2)
+        record = Record.make(self.records, container_id, self.engine.url, docker, shares)
         try:
             if record.adopted:
                 give_back(self.engine, record)
-            elif found.paused:
+            elif docker.paused:
                 raise ResizeRefusedError(
                     container_id, "attach", "somebody else paused it", remedy="docker unpause", retriable=True
                 )
@@ -78,7 +78,7 @@ class DockerResizer:
                 record.drop()
             raise
         used_s = (group.cpu_s() if group else None) or 0.0
-        self._held[container_id] = _Held(leader, found, record, group, used_s, full(record.limits, record.shares))
+        self._held[container_id] = _Held(leader, docker, record, group, used_s, full(record.limits, record.shares))
 
     def shrink(self, container_id: str, cores: float) -> None:
         """Bound the container's CPU; a paused one is resumed within the bound."""
@@ -173,14 +173,14 @@ class DockerResizer:
         """Return no parent groups: the Engine creates its own."""
         return []
 
-    def _running(self, container_id: str) -> Found:
-        found = self.engine.find(container_id, container_id)
-        if found is None or found.begins:
-            why = "there is no Docker container of this name" if found is None else "it has not begun yet"
+    def _running(self, container_id: str) -> DockerContainer:
+        docker = self.engine.find(container_id, container_id)
+        if docker is None or docker.begins:
+            why = "there is no Docker container of this name" if docker is None else "it has not begun yet"
             raise ResizeRefusedError(container_id, "attach", why, retriable=True)
-        if not found.runs:
-            raise ResizeRefusedError(container_id, "attach", f"the Docker container is {found.status}", gone=True)
-        return found
+        if not docker.runs:
+            raise ResizeRefusedError(container_id, "attach", f"the Docker container is {docker.status}", gone=True)
+        return docker
 
     def _of(self, container_id: str, setting: str) -> _Held:
         held = self._held.get(container_id)
@@ -194,7 +194,7 @@ class DockerResizer:
             held.limits = limits
 
     def _update(self, container_id: str, held: _Held, limits: dict[str, int]) -> None:
-        self.engine.update(held.found.docker_id, limits, container_id)
+        self.engine.update(held.docker.docker_id, limits, container_id)
         if held.group is not None and held.group.quota_us() is None:  # the Engine takes limits for the next start
             raise ResizeRefusedError(container_id, "docker update", "its processes are over", gone=True)
 
@@ -213,7 +213,7 @@ class DockerResizer:
 
     def _paused(self, container_id: str, held: _Held, is_last: bool) -> bool:
         try:
-            self.engine.pause(held.found.docker_id, container_id)
+            self.engine.pause(held.docker.docker_id, container_id)
         except ResizeRefusedError as error:
             if is_last or _UNFROZEN not in error.why:
                 raise
@@ -223,7 +223,7 @@ class DockerResizer:
 
     def _unpause(self, container_id: str, held: _Held) -> None:
         if held.record.paused:
-            _let_go_on(self.engine, held.found.docker_id, container_id)
+            _let_go_on(self.engine, held.docker.docker_id, container_id)
             held.paused = False
             self._note(held, paused=False)
 
@@ -232,12 +232,12 @@ class DockerResizer:
         held.record.write()
 
     def _holds_by_engine(self, container_id: str, held: _Held) -> bool:
-        found = self.engine.find(held.found.docker_id, container_id)
-        if found is None or not found.runs:
+        docker = self.engine.find(held.docker.docker_id, container_id)
+        if docker is None or not docker.runs:
             return True
-        said = {"NanoCpus": found.limits.nano_cpus, "CpuQuota": found.limits.cpu_quota or -1}
+        said = {"NanoCpus": docker.limits.nano_cpus, "CpuQuota": docker.limits.cpu_quota or -1}
         return all(said.get(key, value) == value for key, value in held.limits.items()) and (
-            not held.paused or found.paused
+            not held.paused or docker.paused
         )
 
 
@@ -287,6 +287,6 @@ def _let_go_on(engine: Engine, docker_id: str, container_id: str) -> None:
     try:
         engine.unpause(docker_id, container_id)
     except ResizeRefusedError:
-        found = engine.find(docker_id, container_id)
-        if found is None or found.paused:
+        docker = engine.find(docker_id, container_id)
+        if docker is None or docker.paused:
             raise

@@ -272,7 +272,7 @@ def test_protection_ends_in_time_even_when_a_turn_was_late() -> None:
 
 def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
     def share(name: str, vcores: float, **more: Any) -> Share:
-        return Share(name, vcores, Way.SHRINK, 0, 0, ready=True, fresh=False, **more)
+        return Share(name, vcores, Way.SHRINK, 0, 0, ready=True, is_new=False, **more)
 
     still = Grant(MIN, False)
     protected = share("p", 1, protected_until_s=100)
@@ -285,8 +285,8 @@ def test_what_does_not_suffice_for_a_starving_one_is_kept_for_it() -> None:
 
 
 def test_a_protected_one_does_not_grow_into_the_place_of_another() -> None:
-    first = Share("a", 2, Way.SHRINK, 0, 0, ready=True, fresh=False, granted=Grant(1, True), protected_until_s=60)
-    second = Share("b", 1, Way.SHRINK, 0, 0, ready=True, fresh=False, protected_until_s=70)
+    first = Share("a", 2, Way.SHRINK, 0, 0, ready=True, is_new=False, granted=Grant(1, True), protected_until_s=60)
+    second = Share("b", 1, Way.SHRINK, 0, 0, ready=True, is_new=False, protected_until_s=70)
     rules = LasRules(2, 10, min_cores=MIN)
     assert plan([first, second], Need(2, rules, 50)).grants == {"a": Grant(1, True), "b": FULL}
     assert plan([first, second], Need(3, rules, 50)).grants == {"a": FULL, "b": FULL}

@@ -377,7 +377,7 @@ def one_share(draw: st.DrawFn) -> Share:
     vcores = draw(st.sampled_from([0.06, 0.25, 0.5, 1.0, 1.5, 2.0]))
     granted = draw(st.sampled_from([FULL, Grant(0.05, False), Grant(vcores / 2, True)]))
     share = Share(str(draw(st.integers(0, 10**6))), vcores, Way.SHRINK, 0, 0, ready=True, granted=granted)
-    share.fresh, share.attained_s = draw(st.booleans()), draw(st.sampled_from([0.0, 1.0, 5.0, 5.5]))
+    share.is_new, share.attained_s = draw(st.booleans()), draw(st.sampled_from([0.0, 1.0, 5.0, 5.5]))
     share.began_s, share.idle_since_s = draw(st.sampled_from([85.0, 91.0, 97.0])), 99.0
     return share
 
@@ -401,7 +401,7 @@ def test_any_plan_uses_the_room_and_no_more(shares: list[Share], room: float, mi
         assert unmet < EPS or (left < least + EPS and left < unmet), "a core is left alone"
         assert not runs or unmet < EPS or cores >= least - EPS or cores == sum(given_cores.values())
     assert not shares or room < min_cores or any(given_cores.values())
-    rest = [s for s in shares if not s.fresh and not (s.granted.runs and s.began_s > 90)]
+    rest = [s for s in shares if not s.is_new and not (s.granted.runs and s.began_s > 90)]
     for first in rest:
         for second in rest:
             if first.attained_s < second.attained_s and second.vcores >= least and grants[second.id].runs:
