@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from time import time
-from typing import Final, cast
+from typing import Final
 
 from hadoop_rpc.errors import RemoteProtocolError
-from quicksilver.common.process.dial import dial
 from quicksilver.common.process.limits import Seldom
 from quicksilver.common.process.logs import get_logger
+from quicksilver.common.process.socket_pair import PairedSocket
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
@@ -33,6 +33,7 @@ from rm_proxy.relay.relay import (
     ToRm,
 )
 from rm_proxy.service.connection_limits import ConnectionLimits, connection_limit
+from rm_proxy.service.rm_connection import RmConnection
 from rm_proxy.service.upstream import Upstream
 
 log = get_logger(__name__)
@@ -44,6 +45,7 @@ _SETTINGS: Final = {
 }
 FINISH_S: Final = 2.0
 """Seconds within which open calls are answered when the proxy stops."""
+_FINISHING: Final = "the proxy stops"
 
 
 class Connections:
@@ -108,26 +110,25 @@ class ConnectionParts:
     """Called with the id of an attempt over which the proxy's own code failed."""
 
 
-class AmConnection(asyncio.Protocol):
-    """The accepted side of one connection; it owns the relay machine and dials the ResourceManager."""
+class AmConnection(PairedSocket):
+    """The accepted socket of one connection; it owns the relay machine and the ResourceManager's socket."""
 
     def __init__(self, parts: ConnectionParts) -> None:
+        super().__init__()
         self._parts = parts
         self.relay = Relay(parts.attempt, parts.settings.max_frame_mb << 20)
         self.peer = self._host = "?"
         self._known = False
         self._unread = 0
-        self._transport: asyncio.Transport | None = None
-        self._upstream: RmConnection | None = None
-        self._dialing: asyncio.Task[None] | None = None
+        self._rm = RmConnection(parts.upstream, parts.metrics, parts.settings.connect_timeout_s, self.from_rm)
         self._deadline: asyncio.TimerHandle | None = None
-        self._unsent: list[bytes] = []
         self._finishing = False
         self.gone = asyncio.Event()
+        self.pair_with(self._rm)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuse a connection beyond the limits, else wait for its first bytes."""
-        self._transport = cast(asyncio.Transport, transport)
+        super().connection_made(transport)
         peer = transport.get_extra_info("peername")
         self._host, port = (str(peer[0]), peer[1]) if peer else ("?", 0)
         self.peer = f"{self._host}:{port}"
@@ -136,49 +137,20 @@ class AmConnection(asyncio.Protocol):
         if refused:
             parts.metrics.connections_refused.labels(refused).inc()
             _seldom.warning(f"connection refused, {_SETTINGS[refused]} is reached", peer=self.peer)
-            self._transport.abort()
+            self.abort()
             return
         parts.connections.add(self)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(parts.settings.handshake_timeout_s, self._out_of_time)
 
-    async def _dial(self) -> None:
-        upstream, loop = self._parts.upstream, asyncio.get_running_loop()
-        address = upstream.address
-
-        async def connect() -> None:
-            _, self._upstream = await loop.create_connection(lambda: RmConnection(self), address.host, address.port)
-
-        timeout_s = self._parts.settings.connect_timeout_s
-        try:
-            if not await dial(connect, timeout_s=timeout_s, refused=upstream.failed, wanted=self._is_open):
-                return
-        except OSError as error:
-            self._parts.metrics.connections_refused.labels("upstream").inc()
-            upstream.failed(error)
-            self.close()
-            return
-        assert self._upstream is not None
-        upstream.reached()
-        if self._transport is None or self._transport.is_closing():
-            self._upstream.close()
-            return
-        for data in self._unsent:
-            self._upstream.write(data)
-        self._unsent.clear()
-        self._transport.resume_reading()
-
     def close_unless_dialed(self) -> None:
         """Close at once if the ResourceManager was not reached yet."""
-        if self._upstream is None and self._transport is not None:
-            self._transport.abort()
-
-    def _is_open(self) -> bool:
-        return self._transport is not None and not self._transport.is_closing()
+        if self._rm.transport is None:
+            self.abort()
 
     def _out_of_time(self) -> None:
         if not self.relay.known:
-            reason = "upstream" if self._dialing is not None and self._upstream is None else "handshake"
+            reason = "upstream" if self._rm.dialing is not None and self._rm.transport is None else "handshake"
             self._parts.metrics.connections_refused.labels(reason).inc()
             _seldom.warning("connection closed, it did not log in within proxy.handshake_timeout_s", peer=self.peer)
             self.close()
@@ -187,8 +159,8 @@ class AmConnection(asyncio.Protocol):
         """Handle bytes of the application master; the ResourceManager is dialed with the first of them."""
         if self not in self._parts.connections.open:
             return
-        if self._dialing is None:
-            self._dialing = asyncio.get_running_loop().create_task(self._dial())
+        if self._rm.dialing is None:
+            self._rm.dial()
         self._handle("am", self.relay.from_am, data)
 
     def from_rm(self, data: bytes) -> None:
@@ -235,13 +207,13 @@ class AmConnection(asyncio.Protocol):
         for command in commands:
             if type(command) is ToRm:
                 metrics.to_rm.inc(len(command.data))
-                self._send_up(command.data)
+                self._rm.write(command.data)
             elif type(command) is ToAm:
                 metrics.to_am.inc(len(command.data))
                 if command.effects:
                     self._parts.handle_effects(command.effects)
-                if self._transport is not None:
-                    self._transport.write(command.data)
+                if self.transport is not None:
+                    self.transport.write(command.data)
                 if self._finishing and not self.relay.outstanding:
                     self.close()
             elif isinstance(command, Called):
@@ -262,17 +234,6 @@ class AmConnection(asyncio.Protocol):
             log.warning(text, attempt=command.attempt_id, peer=self.peer)
         else:
             log.info(f"resync of an application: {command.step}", attempt=command.attempt_id)
-
-    def _send_up(self, data: bytes) -> None:
-        """Send to the ResourceManager; while it is being dialed, hold the bytes of one read and stop reading.
-
-        (Under uvloop a pause within connection_made has no effect, so that one read may come before.)
-        """
-        if self._upstream is not None:
-            self._upstream.write(data)
-        elif self._transport is not None:
-            self._unsent.append(data)
-            self._transport.pause_reading()
 
     def _count(self, call: Called) -> None:
         metrics = self._parts.metrics
@@ -296,44 +257,13 @@ class AmConnection(asyncio.Protocol):
         else:
             log.info("a connection passes unread", peer=self.peer, why=command.reason)
 
-    def pause_writing(self) -> None:
-        """Stop reading from the ResourceManager while the application master does not read."""
-        if self._upstream is not None:
-            self._upstream.pause()
-
-    def resume_writing(self) -> None:
-        """Read from the ResourceManager again."""
-        if self._upstream is not None:
-            self._upstream.resume()
-
-    def pause(self) -> None:
-        """Stop reading from the application master while the ResourceManager does not read."""
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read from the application master again."""
-        if self._transport is not None:
-            self._transport.resume_reading()
-
     def finish(self) -> None:
         """Stop reading calls, and close when the open ones are answered."""
         self._finishing = True
         if not self.relay.outstanding:
             self.close()
-        elif self._transport is not None:
-            self._transport.pause_reading()
-
-    def close(self) -> None:
-        """Close both sides; buffered bytes are still sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def upstream_lost(self) -> None:
-        """Close, as the ResourceManager's side is closed."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._parts.upstream.lost()
-        self.close()
+        else:
+            self.hold(_FINISHING)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
@@ -345,53 +275,4 @@ class AmConnection(asyncio.Protocol):
         self.gone.set()
         if self._deadline is not None:
             self._deadline.cancel()
-        if self._upstream is not None:
-            self._upstream.close()
-
-
-class RmConnection(asyncio.Protocol):
-    """The dialed side of one connection."""
-
-    def __init__(self, am: AmConnection) -> None:
-        self._am = am
-        self._transport: asyncio.Transport | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Store the transport."""
-        self._transport = cast(asyncio.Transport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        """Hand bytes of the ResourceManager over."""
-        self._am.from_rm(data)
-
-    def write(self, data: bytes) -> None:
-        """Send bytes to the ResourceManager."""
-        if self._transport is not None:
-            self._transport.write(data)
-
-    def pause_writing(self) -> None:
-        """Stop reading from the application master while the ResourceManager does not read."""
-        self._am.pause()
-
-    def resume_writing(self) -> None:
-        """Read from the application master again."""
-        self._am.resume()
-
-    def pause(self) -> None:
-        """Stop reading from the ResourceManager."""
-        if self._transport is not None:
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read from the ResourceManager again."""
-        if self._transport is not None:
-            self._transport.resume_reading()
-
-    def close(self) -> None:
-        """Close this side; buffered bytes are still sent."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Close the application master's side with it."""
-        self._am.upstream_lost()
+        self._rm.close()

@@ -1,9 +1,9 @@
 """Two sockets that belong together, each read no faster than the other one takes: the base of every relay here.
 
 A relay derives its two sockets from `PairedSocket` and says in `data_received` what becomes of the bytes: a machine's
-commands (the sidecar's gates, the tracker relay), or the same bytes (`Forwarder`). Back pressure is the base class's:
-while a socket's write buffer is full the other one is not read, and `hold` and `release` pause reading for reasons of
-the relay's own.
+commands (the proxy's connections, the sidecar's gates, the tracker relay), or the same bytes (`Forwarder`). Back
+pressure is the base class's: while a socket's write buffer is full the other one is not read, and `hold` and `release`
+pause reading for reasons of the relay's own.
 """
 
 from __future__ import annotations

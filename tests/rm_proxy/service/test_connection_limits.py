@@ -274,8 +274,8 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
             (side,) = [
                 c for c in hub.open_connections if c.relay.attempt is not None and "0001_000001" in c.relay.attempt.id
             ]
-            assert side._transport is not None
-            assert side._transport.get_write_buffer_size() < 4 << 20, "of 60 MB that wait"
+            assert side.transport is not None
+            assert side.transport.get_write_buffer_size() < 4 << 20, "of 60 MB that wait"
             deaf.writer.transport.resume_reading()
             got = 0
             while got < 60:
@@ -285,6 +285,25 @@ def test_a_master_that_does_not_read_is_not_read_for() -> None:
             AmConnection.pause_writing = real  # type: ignore[method-assign]
         deaf.close()
         other.close()
+
+    whole(test)
+
+
+def test_a_login_waits_for_a_resource_manager_that_is_away() -> None:
+    async def test(hub: Hub, _: int, rm: type[StandIn]) -> None:
+        loop = asyncio.get_running_loop()
+        with socket.socket() as away:
+            away.bind(("127.0.0.1", 0))
+            parts = hub.parts(Address(*away.getsockname()))
+            async with await loop.create_server(lambda: AmConnection(parts), "127.0.0.1", 0) as server:
+                port = server.sockets[0].getsockname()[1]
+                early = asyncio.create_task(Master.connect("127.0.0.1", port))
+                await hub.until(lambda: parts.upstream.down is not None)
+                async with await loop.create_server(rm, sock=away):
+                    master = await early
+                    assert await master.beat() == 1 and rm.opened == 1 and parts.upstream.down is None
+                    master.close()
+                    await hub.until(lambda: not hub.open_connections)
 
     whole(test)
 
