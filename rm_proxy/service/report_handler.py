@@ -13,7 +13,7 @@ from quicksilver.common.messages import Ack, EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.effect_handlers import EffectHandlers
-from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.recovery import Recovery
 from rm_proxy.store.writer import Writer
 
 
@@ -25,11 +25,11 @@ class ReportHandler:
         coordinator: Coordinator,
         metrics: ProxyMetrics,
         writer: Writer,
-        journal: StateJournal,
+        recovery: Recovery,
         effects: EffectHandlers,
     ) -> None:
         self._coordinator, self._metrics, self._writer = coordinator, metrics, writer
-        self._journal, self._effects = journal, effects
+        self._recovery, self._effects = recovery, effects
 
     def handle(self, node_id: str, report: Report, scope: Scope) -> Ack:
         """Return the answer to a report. Raises ApiError when the node may not report, or not from this address."""
@@ -50,6 +50,6 @@ class ReportHandler:
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self._metrics.queueing_s.observe(event.waited_s)
         ack = coordinator.report(node_id, report, now_s)
-        self._journal.keep_touched()  # a sidecar does not send acknowledged events again
+        self._recovery.write_touched()  # a sidecar does not send acknowledged events again
         self._effects.handle(coordinator.take_urgent())
         return ack

@@ -32,6 +32,7 @@ from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.coordinator.promotion_choice import wanted
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
+from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.bypass_control import BypassControl, stored_order
 from rm_proxy.service.decision_sampling import Decisions, Sampling
 from rm_proxy.service.effect_handlers import EffectHandlers
@@ -39,9 +40,9 @@ from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
 from rm_proxy.service.health import HealthFacts, health
 from rm_proxy.service.node_drain import NodeDrain
+from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.reload import ProxyReloader
 from rm_proxy.service.report_handler import ReportHandler
-from rm_proxy.service.state_journal import StateJournal
 from rm_proxy.service.upstream import Upstream
 from rm_proxy.service.yarn_poller import YarnPoller
 from rm_proxy.store.durations import stored_durations
@@ -75,7 +76,8 @@ class Proxy:
         self.store = Store(self.endpoints.store_url)
         self.writer = self._writer()
         self.bypass = BypassControl(self.coordinator, self.metrics, self.writer)
-        self.journal = StateJournal(self.endpoints.journal, self.coordinator, self.metrics)
+        self.journal = AttemptJournal(self.endpoints.journal, self.metrics)
+        self.recovery = Recovery(self.journal, self.coordinator, self.metrics)
         self.learned = self._learned()
         self.announcer = self._announcer()
         self.poller = self._poller()
@@ -129,7 +131,7 @@ class Proxy:
             self.settings,
             self.coordinator,
             self.metrics,
-            self.journal,
+            self.recovery,
             on_open=self.poller.soon,
             close_undialed=self.connections.close_undialed,
         )
@@ -157,7 +159,7 @@ class Proxy:
         """Serve on two bound sockets; YARN's REST is read once before the first connection is accepted."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self.bypass.loop_fault)
-        self.journal.recall(time.time())
+        self.recovery.recall(time.time())
         self.writer.start()
         self.reloader.begin(time.time())
         self._rest = loop.create_task(
@@ -184,13 +186,13 @@ class Proxy:
             upstream=self.upstream,
             handle_effects=self.effects.handle,
             identified=self._identified,
-            write_note=self.journal.keep,
+            write_note=self.journal.write,
             fault=self.bypass.fault,
-            restore=self.journal.restore,
+            restore=self.recovery.restore,
         )
 
     def _app(self) -> FastAPI:
-        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.journal, self.effects)
+        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
         parts = ApiParts(
             live=LiveState(self.coordinator, self.settings.report_fresh_s, lambda: self.reloader.source),
             history=History(self.store),
@@ -247,7 +249,7 @@ class Proxy:
             self._rest.cancel()
             await asyncio.wait([self._rest])
         await self.announcer.close()
-        self.journal.close()
+        self.recovery.close()
         for part in self.learned:
             part.close(time.time())
         await asyncio.get_running_loop().run_in_executor(None, self.writer.close)
@@ -263,7 +265,7 @@ class Proxy:
         now_s = time.time()
         self.reloader.tick(now_s)
         self._warn_of_promotion()
-        self.journal.round(now_s)
+        self.recovery.round(now_s)
         self.effects.handle(self.coordinator.take_effects())
         for part in self.learned:
             part.round(now_s)

@@ -12,7 +12,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.listener import Listener
-from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.recovery import Recovery
 
 log = get_logger(__name__)
 
@@ -31,7 +31,7 @@ class Upstream:
         settings: ProxySettings,
         coordinator: Coordinator,
         metrics: ProxyMetrics,
-        journal: StateJournal,
+        recovery: Recovery,
         on_open: Callable[[], None],
         close_undialed: Callable[[], None],
     ) -> None:
@@ -39,7 +39,7 @@ class Upstream:
         self.down: str | None = None
         """Why the ResourceManager cannot be reached; None while it can."""
         self._ha, self._settings = ha, settings
-        self._coordinator, self._metrics, self._journal = coordinator, metrics, journal
+        self._coordinator, self._metrics, self._recovery = coordinator, metrics, recovery
         self._on_open, self._close_undialed = on_open, close_undialed
         self._listener: Listener | None = None
 
@@ -97,7 +97,7 @@ class Upstream:
             log.info("application masters are let in", upstream=str(self.address))
         elif self._ha:
             self._coordinator.stand_by()
-            self._journal.keep_touched()
+            self._recovery.write_touched()
             self.failed(ConnectionRefusedError("it is not active"))
             log.info("standby: the ResourceManager behind is not active", upstream=str(self.address))
         else:

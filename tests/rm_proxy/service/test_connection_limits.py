@@ -27,8 +27,9 @@ from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import am_connections, connection_limits
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
+from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
-from rm_proxy.service.state_journal import StateJournal
+from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.upstream import Upstream
 from tests.rm_proxy.yarn import coordinator
 
@@ -97,7 +98,7 @@ class Hub:
         return self.metrics.registry.get_sample_value("quicksilver_proxy_connections_refused_total", labels) or 0.0
 
     def parts(self, upstream: Address) -> ConnectionParts:
-        journal = StateJournal(Path("unused"), self.coordinator, self.metrics)
+        recovery = Recovery(AttemptJournal(Path("unused"), self.metrics), self.coordinator, self.metrics)
         closes = self.connections.close_undialed
         return ConnectionParts(
             settings=self.settings,
@@ -105,7 +106,7 @@ class Hub:
             metrics=self.metrics,
             connections=self.connections,
             upstream=Upstream(
-                upstream, False, self.settings, self.coordinator, self.metrics, journal, lambda: None, closes
+                upstream, False, self.settings, self.coordinator, self.metrics, recovery, lambda: None, closes
             ),
             handle_effects=lambda effects: None,
             identified=lambda attempt_id: None,
