@@ -1,4 +1,4 @@
-"""The journal from which a restarted proxy continues: changes of attempts (rm_proxy/attempt/snapshot.py).
+"""The journal's file, from which a restarted proxy continues (recovery.py): notes of attempts (attempt/snapshot.py).
 
 A record is an attempt's id and a note as JSON. A file that another run of the machine left open is not trusted, because
 its last records may be missing. It holds keys of applications (client_to_am_token_master_key) and, in the last answers,
@@ -11,6 +11,8 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
+
+from google.protobuf.message import DecodeError
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.journal_file import DamagedJournalError, JournalFile
@@ -68,16 +70,16 @@ class AttemptJournal:
         name, machine = _parse(records[0])
         if name != _MACHINE:
             raise DamagedJournalError("its first record does not name the machine's boot")
-        found: dict[str, Snapshot] = {}
+        snapshots: dict[str, Snapshot] = {}
         closed = False
         for record in records[1:]:
             name, note = _parse(record)
             closed = name == _CLOSED
             if not closed:
-                _apply(found, name, note)
+                _apply(snapshots, name, note)
         if not closed and machine.get("boot") != _boot():
             raise DamagedJournalError("the machine went down before it was closed")
-        return found
+        return snapshots
 
     def write(self, attempt_id: str, note: Note) -> None:
         """Append a note; it is in the kernel's hands when this returns. A failure is logged once and counted."""
@@ -135,14 +137,14 @@ class AttemptJournal:
         self._file.close(sync=True)
 
 
-def _apply(found: dict[str, Snapshot], name: str, note: Note) -> None:
-    snapshot = found.setdefault(name, Snapshot())
+def _apply(snapshots: dict[str, Snapshot], name: str, note: Note) -> None:
+    snapshot = snapshots.setdefault(name, Snapshot())
     try:
         snapshot.take(note)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, DecodeError) as error:
         raise DamagedJournalError(f"a record of {name} is not a valid note: {error}") from error
     if snapshot.over:
-        del found[name]
+        del snapshots[name]
 
 
 def _record(name: str, note: Note) -> bytes:

@@ -92,6 +92,7 @@ def test_a_last_line_that_was_not_finished_is_nothing(path: Path) -> None:
         lambda data: data.replace(_line(b"quicksilver-journal rm_proxy attempts 1"), _line(b"quicksilver-journal x 1")),
         lambda data: _line(b"quicksilver-journal rm_proxy attempts 1") + _line(b"closed {}"),
         lambda data: data + _line(A.encode() + b' {"live":[1]}'),
+        lambda data: data + _line(A.encode() + b' {"rows":["QQ=="]}'),
         lambda data: data + _line(A.encode() + b" [1]"),
     ],
 )
