@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import requests
 
-from quicksilver.cluster import Cluster
+from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import RmAddresses
 from quicksilver.workloads import clients
 from quicksilver.workloads.clients import Client, Clients
@@ -36,22 +39,52 @@ ALL_MAPS_Q = {
 }
 
 
-def poll(what: str, found: Callable[[], bool], within_s: float) -> None:
-    """Wait until `found()` is true; raises AssertionError after `within_s`."""
+@contextmanager
+def two_nodes(workdir: Path, **settings: Any) -> Iterator[Cluster]:
+    """Run a cluster of two nodes that clients reach by the overlay; settings: further ones of `ClusterSpec`."""
+    spec = ClusterSpec(
+        workdir=workdir,
+        base_port=free_base_port(),
+        nodes=2,
+        node_memory_mb=2560,
+        client_overlay=True,
+        **settings,
+    )
+    cluster = Cluster(spec)
+    cluster.start()
+    try:
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@contextmanager
+def queueable_maps(cluster: Cluster) -> Iterator[LocalDaemons]:
+    """Run proxies and sidecars under which all maps and shells are queueable."""
+    stack = LocalDaemons(cluster, ALL_MAPS_Q)
+    stack.start()
+    try:
+        yield stack
+    finally:
+        stack.stop()
+
+
+def poll(what: str, is_so: Callable[[], bool], within_s: float) -> None:
+    """Wait until `is_so()` is true; raises AssertionError after `within_s`."""
     deadline = time.monotonic() + within_s
-    while not found():
+    while not is_so():
         assert time.monotonic() < deadline, f"{what}: not within {within_s:g} s"
         time.sleep(0.1)
 
 
 def states(stack: LocalDaemons, cluster: Cluster) -> dict[str, int]:
     """Count the containers at all sidecars by kind and state."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for node in cluster.spec.node_addresses:
         for container in requests.get(f"{stack.sidecar_rest(node).url}/v1/containers", timeout=5).json():
             key = f"{container['kind']} {container['state']}"
-            found[key] = found.get(key, 0) + 1
-    return found
+            counts[key] = counts.get(key, 0) + 1
+    return counts
 
 
 @dataclass
@@ -84,8 +117,8 @@ def jobs(cluster: Cluster, stack: LocalDaemons, name: str) -> Iterator[Jobs]:
         started.add(job.client)
 
         def under_way() -> bool:
-            found = states(stack, cluster)
-            return found.get("Q running", 0) >= 2 and found.get("Q waiting", 0) >= 2
+            counts = states(stack, cluster)
+            return counts.get("Q running", 0) >= 2 and counts.get("Q waiting", 0) >= 2
 
         poll("queueable containers that run and that wait", under_way, 90)
         yield Jobs(cluster, job, shell, target)

@@ -6,37 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.cluster import Cluster, ClusterSpec
+from quicksilver.cluster import Cluster
 from quicksilver.cluster.daemons import ha_state
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from tests.real.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, poll, states
+from tests.real.restarts import Recovery, jobs, nothing_left, poll, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = ClusterSpec(
-        workdir=tmp_path_factory.mktemp("ha"),
-        base_port=free_base_port(),
-        nodes=2,
-        node_memory_mb=2560,
-        ha=True,
-        client_overlay=True,
-    )
-    made = Cluster(spec)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+    with two_nodes(tmp_path_factory.mktemp("ha"), ha=True) as cluster:
+        yield cluster
 
 
 def test_jobs_outlive_a_failover_and_the_way_back(cluster: Cluster) -> None:
-    stack = LocalDaemons(cluster, ALL_MAPS_Q)
-    stack.start()
-    try:
+    with queueable_maps(cluster) as stack:
         with jobs(cluster, stack, "failover") as running:
             for turn in range(2):
                 active = cluster.active_rm()
@@ -51,5 +35,3 @@ def test_jobs_outlive_a_failover_and_the_way_back(cluster: Cluster) -> None:
                 print("registered after", recovery.stop(), states(stack, cluster))
             running.finish()
         nothing_left(cluster, stack)
-    finally:
-        stack.stop()

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from quicksilver.cluster import Cluster, ClusterSpec
-from quicksilver.cluster.local_daemons import LocalDaemons
-from quicksilver.cluster.ports import free_base_port
-from tests.real.restarts import ALL_MAPS_Q, Recovery, jobs, nothing_left, states
+from quicksilver.cluster import Cluster
+from tests.real.restarts import Recovery, jobs, nothing_left, queueable_maps, states, two_nodes
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 """The short campaign (tests/real/test_faults.py) kills the ResourceManager too."""
@@ -18,26 +16,12 @@ pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    spec = ClusterSpec(
-        workdir=tmp_path_factory.mktemp("recovering"),
-        base_port=free_base_port(),
-        nodes=2,
-        node_memory_mb=2560,
-        rm_recovery=True,
-        client_overlay=True,
-    )
-    made = Cluster(spec)
-    made.start()
-    try:
-        yield made
-    finally:
-        made.stop()
+    with two_nodes(tmp_path_factory.mktemp("recovering"), rm_recovery=True) as cluster:
+        yield cluster
 
 
 def test_jobs_outlive_the_resource_manager_twice(cluster: Cluster) -> None:
-    stack = LocalDaemons(cluster, ALL_MAPS_Q)
-    stack.start()
-    try:
+    with queueable_maps(cluster) as stack:
         with jobs(cluster, stack, "restart") as running:
             for _ in range(2):
                 recovery = Recovery(stack, cluster.spec.resource_managers)
@@ -49,5 +33,3 @@ def test_jobs_outlive_the_resource_manager_twice(cluster: Cluster) -> None:
                 print("registered after", recovery.stop(), states(stack, cluster))
             running.finish()
         nothing_left(cluster, stack)
-    finally:
-        stack.stop()
