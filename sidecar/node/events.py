@@ -349,8 +349,8 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """Report this to the proxy until it is acknowledged."""
+class ReportEvent:
+    """Report an event of a container to the proxy until it is acknowledged."""
 
     event: ContainerEvent
 
@@ -363,4 +363,6 @@ class Warn:
     text: str
 
 
-Command = Forward | Hold | Launch | Kill | LetGo | Settled | Watch | Unwatch | Released | Tell | Warn | LasCommand
+Command = (
+    Forward | Hold | Launch | Kill | LetGo | Settled | Watch | Unwatch | Released | ReportEvent | Warn | LasCommand
+)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from policies.model import Resources, total
 from quicksilver.common.messages import ContainerEvent, ContainerState, EventKind, Grant, Targets
 from sidecar.node.container import QUEUEABLE, Container, Rules
-from sidecar.node.events import Command, Tell, Warn
+from sidecar.node.events import Command, ReportEvent, Warn
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.phases import KEPT, KILLED, MOVES, STARTS, USING, WANTING, Phase, UnexpectedMoveError
 from sidecar.node.sharing import Sharing
@@ -160,7 +160,7 @@ class NodeState:
         over = kind in (EventKind.ENDED, EventKind.KILLED) and container.started_s is not None
         share = self.sharing.share(container.id) if over else None
         self.out.append(
-            Tell(
+            ReportEvent(
                 ContainerEvent(
                     seq=self.seq,
                     container_id=container.id,

@@ -26,8 +26,8 @@ from sidecar.node.events import (
     LetGo,
     Outcome,
     Released,
+    ReportEvent,
     Settled,
-    Tell,
     Unwatch,
     Warn,
     Watch,
@@ -63,7 +63,7 @@ class NodeCommands:
             Restore: self._resize,
             LetGo: self._let_go,
             Released: self._released,
-            Tell: self._report,
+            ReportEvent: self._report,
             Warn: self._warn,
         }
 
@@ -147,7 +147,7 @@ class NodeCommands:
 
     # Reports
 
-    def _report(self, command: Tell) -> None:
+    def _report(self, command: ReportEvent) -> None:
         event, metrics = command.event, self._metrics
         metrics.events.labels(event.kind).inc()
         if event.kind is EventKind.SHED:

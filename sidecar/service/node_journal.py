@@ -10,7 +10,7 @@ from pathlib import Path
 from quicksilver.common.messages import ContainerEvent
 from quicksilver.common.process.logs import get_logger
 from sidecar.cpu_sharing.events import Story
-from sidecar.node.events import Command, Tell
+from sidecar.node.events import Command, ReportEvent
 from sidecar.node.journal_records import Memory, acked_line, all_lines, event_line, line_of, served_line
 from sidecar.node.node import Node
 from sidecar.service.journal_file import Journal
@@ -63,7 +63,7 @@ class NodeJournal:
     def write_changes(self, changed: Iterable[str], commands: Sequence[Command]) -> None:
         """Write the changes, before any dependent message leaves."""
         lines = [line_of(self._node.state, container_id) for container_id in changed]
-        lines += [event_line(command.event) for command in commands if isinstance(command, Tell)]
+        lines += [event_line(command.event) for command in commands if isinstance(command, ReportEvent)]
         self._file.write(lines)
 
     def write_attained(self) -> None:

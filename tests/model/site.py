@@ -181,7 +181,7 @@ class Site:
                 self.journal += [
                     journal_records.line_of(self.node.state, cid) for cid in self.node.state.take_changed()
                 ]
-                self.journal += [journal_records.event_line(c.event) for c in commands if isinstance(c, ev.Tell)]
+                self.journal += [journal_records.event_line(c.event) for c in commands if isinstance(c, ev.ReportEvent)]
                 for command in commands:
                     self._obey(command)
 
@@ -235,7 +235,7 @@ class Site:
             case ev.Settled():
                 for link in self.links.values():
                     self.inbox.append((link, ge.Going(command.container_id)))
-            case ev.Tell():
+            case ev.ReportEvent():
                 self.tells.append(command.event)
 
     # The application master

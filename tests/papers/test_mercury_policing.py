@@ -29,9 +29,9 @@ from sidecar.node.events import (
     KillOver,
     Launch,
     Outcome,
+    ReportEvent,
     SessionUp,
     Targeted,
-    Tell,
 )
 from sidecar.node.events import Event as NodeEvent
 from sidecar.node.node import Node
@@ -101,7 +101,7 @@ class OneNode:
             heapq.heappush(self.heap, (end_s, self._serial(), Ended(command.container_id, end_s)))
         elif isinstance(command, Kill):
             self._tell(KillOver(command.container_id, True, "", self.now_s))
-        elif isinstance(command, Tell):
+        elif isinstance(command, ReportEvent):
             self.kills += command.event.kind is EventKind.KILLED
 
     def _serial(self) -> int:

@@ -9,7 +9,7 @@ from policies.model import ContainerView, Resources
 from policies.preempt.kill_newest import victims
 from quicksilver.common.messages import ContainerEvent, EventKind, Grant
 from sidecar.node.container import Rules
-from sidecar.node.events import Arrived, Start, Tell
+from sidecar.node.events import Arrived, ReportEvent, Start
 from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
 
@@ -34,9 +34,9 @@ def arrived(container_id: str, now_s: float, *, q: bool = True, **fields: Any) -
     return Arrived(start(container_id, q=q, **fields), now_s)
 
 
-def told(seq: int, container_id: str, kind: EventKind, at_s: float, **fields: Any) -> Tell:
+def reports(seq: int, container_id: str, kind: EventKind, at_s: float, **fields: Any) -> ReportEvent:
     """Return the command that reports an event."""
-    return Tell(ContainerEvent(seq=seq, container_id=container_id, kind=kind, at_s=at_s, **fields))
+    return ReportEvent(ContainerEvent(seq=seq, container_id=container_id, kind=kind, at_s=at_s, **fields))
 
 
 def by_arrival(waiting: ContainerView, now_s: float) -> tuple[float, ...]:

@@ -167,7 +167,7 @@ class Site:
                 self._world.later(KILL_S, lambda: self._killed(command.container_id))
             case Shrink() | Freeze() | Restore():
                 self._resize(command)
-            case ev.Tell():
+            case ev.ReportEvent():
                 self.told.append(command.event)
                 if command.event.kind is EventKind.SHED:
                     self.sheds[command.event.cause or "other"] += 1

@@ -17,7 +17,18 @@ from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
-from sidecar.node.events import Answered, Command, Ended, Granted, Launch, Outcome, SessionUp, Targeted, Tell, Tick
+from sidecar.node.events import (
+    Answered,
+    Command,
+    Ended,
+    Granted,
+    Launch,
+    Outcome,
+    ReportEvent,
+    SessionUp,
+    Targeted,
+    Tick,
+)
 from sidecar.node.events import Event as NodeEvent
 from sidecar.node.node import Node
 from sidecar.node.report_view import fill_report
@@ -102,7 +113,7 @@ class Cluster:
             runs_s = EXPECTED_S * (10 if number in self.slow else 1)
             self.ends.append((self.now_s + runs_s, number, command.container_id))
             self._tell(number, Answered(command.container_id, Outcome.STARTED, "", self.now_s))
-        elif isinstance(command, Tell) and command.event.kind is EventKind.SHED:
+        elif isinstance(command, ReportEvent) and command.event.kind is EventKind.SHED:
             assert command.event.cause == "shed"
             task, sheds = (int(part) for part in command.event.container_id.split("."))
             self.wanted.append((task, sheds + 1))

@@ -46,15 +46,15 @@ class Keeper:
 
 @pytest.fixture
 def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Keeper]:
-    made = Keeper(tmp_path / "notify")
+    keeper = Keeper(tmp_path / "notify")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
     monkeypatch.setattr(fdstore, "_inherited", None)
-    yield made
-    made.read()
-    for numbers in made.kept.values():
+    yield keeper
+    keeper.read()
+    for numbers in keeper.kept.values():
         for number in numbers:
             os.close(number)
-    made.sock.close()
+    keeper.sock.close()
 
 
 def test_a_connection_is_kept_while_its_handshake_lasts(tmp_path: Path, keeper: Keeper) -> None:

@@ -69,14 +69,14 @@ def answer(sock: socket.socket, address: Address) -> bytes:
 
 
 def test_what_is_told_to_nft() -> None:
-    made = Redirect(Address("node-1.example", 8041), 8392)
-    assert made.table == "quicksilver_node_1_example_8041"
-    text = made.rules("10.0.0.7")
-    assert text.startswith(f"add table inet {made.table}\ndelete table inet {made.table}\n")
+    redirect = Redirect(Address("node-1.example", 8041), 8392)
+    assert redirect.table == "quicksilver_node_1_example_8041"
+    text = redirect.rules("10.0.0.7")
+    assert text.startswith(f"add table inet {redirect.table}\ndelete table inet {redirect.table}\n")
     for hook in ("output", "prerouting"):
         chain = f"chain {hook} {{ type nat hook {hook} priority -110; meta l4proto tcp ip daddr . tcp dport @live"
         assert f"{chain} redirect to :8392; }}" in text
-    assert text.endswith(made.refreshing("10.0.0.7"))
+    assert text.endswith(redirect.refreshing("10.0.0.7"))
     assert "{ 10.0.0.7 . 8041 }" in text
 
 
@@ -102,16 +102,16 @@ def test_a_refresh_that_fails_is_told_once_and_set_anew(monkeypatch: pytest.Monk
             raise RedirectError("no", place="x", remedy="y")
 
     monkeypatch.setattr(nftables, "run_nft", nft)
-    made = Redirect(NODE, 8392)
+    redirect = Redirect(NODE, 8392)
     with capture_logs() as logs:
-        made.refresh()
-        made.refresh()
-        assert "straight to the NodeManager" in made.why
+        redirect.refresh()
+        redirect.refresh()
+        assert "straight to the NodeManager" in redirect.why
         broken[0] = False
-        made.refresh()
+        redirect.refresh()
     assert [line["log_level"] for line in logs] == ["error", "info"]
-    assert made.why == ""
-    assert said[:2] == [made.refreshing(NODE.host), made.rules(NODE.host)]
+    assert redirect.why == ""
+    assert said[:2] == [redirect.refreshing(NODE.host), redirect.rules(NODE.host)]
 
 
 def test_where_the_sidecar_stands_with_nftables(tmp_path: Path) -> None:
@@ -138,39 +138,39 @@ def test_the_rule_sends_here_and_expires_by_itself(own_network: None, monkeypatc
         socket.create_server(("0.0.0.0", 8392)) as ours,
         socket.create_server(("0.0.0.0", NODE.port)) as theirs,
     ):
-        made = Redirect(NODE, 8392)
-        made.install()
-        made.install()  # finds its own leftover
+        redirect = Redirect(NODE, 8392)
+        redirect.install()
+        redirect.install()  # finds its own leftover
         assert rules().count("table inet quicksilver_127_0_0_11_8041") == 1
         assert answer(ours, NODE) == b"taken"
         assert answer(theirs, Address("127.0.0.1", NODE.port)) == b"taken", "the sidecar's own way is free"
         begun_s = time.monotonic()
         while time.monotonic() < begun_s + 5:
-            made.refresh()
+            redirect.refresh()
             assert answer(ours, NODE) == b"taken", "it is refreshed"
         while "expires" in rules():
             assert time.monotonic() < begun_s + 20
         assert time.monotonic() > begun_s + 7
         assert answer(theirs, NODE) == b"taken", "nobody refreshed: straight to the NodeManager"
-        made.refresh()
+        redirect.refresh()
         assert answer(ours, NODE) == b"taken"
-        run_nft(f"delete table inet {made.table}\n")
-        made.refresh()  # somebody had removed it
-        assert made.why == ""
+        run_nft(f"delete table inet {redirect.table}\n")
+        redirect.refresh()  # somebody had removed it
+        assert redirect.why == ""
         assert answer(ours, NODE) == b"taken"
-        made.remove()
-        made.remove()
+        redirect.remove()
+        redirect.remove()
     assert rules() == before
 
 
 def test_it_is_kept_until_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nftables, "REFRESH_S", 0.01)
-    made = Redirect(NODE, 8392)
+    redirect = Redirect(NODE, 8392)
 
     async def story() -> None:
         loop, refreshed = asyncio.get_running_loop(), asyncio.Semaphore(0)
-        monkeypatch.setattr(made, "refresh", lambda: loop.call_soon_threadsafe(refreshed.release))
-        job = asyncio.create_task(made.keep())
+        monkeypatch.setattr(redirect, "refresh", lambda: loop.call_soon_threadsafe(refreshed.release))
+        job = asyncio.create_task(redirect.keep())
         for _ in range(3):
             await refreshed.acquire()
         job.cancel()

@@ -227,9 +227,9 @@ def test_held_answers_carry_the_services_meta_data_asked_for_once() -> None:
     assert talk.up == b""
     (second,) = talk.heard()
     for container, answer in ((cid(2), first), (cid(3), second)):
-        told = y.StartContainersResponseProto.FromString(answer.body)  # type: ignore[attr-defined]
-        assert [container_id(one) for one in told.succeeded_requests] == [container]
-        assert told.services_meta_data[0].value == b"port"
+        response = y.StartContainersResponseProto.FromString(answer.body)  # type: ignore[attr-defined]
+        assert [container_id(one) for one in response.succeeded_requests] == [container]
+        assert response.services_meta_data[0].value == b"port"
 
 
 @given(data=st.binary(max_size=200))
@@ -281,10 +281,10 @@ def test_a_repeated_start_that_runs_already_is_a_success_only_if_an_answer_may_h
     assert isinstance(answered, StartAnswered)
     assert answered.outcome is Outcome.STARTED
     (heard,) = talk.heard()
-    told = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
-    assert [container_id(one) for one in told.succeeded_requests] == ([cid(2)] if known else [])
-    assert len(told.failed_requests) == (0 if known else 1)
-    assert told.services_meta_data[0].value == b"port"
+    response = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
+    assert [container_id(one) for one in response.succeeded_requests] == ([cid(2)] if known else [])
+    assert len(response.failed_requests) == (0 if known else 1)
+    assert response.services_meta_data[0].value == b"port"
 
 
 def refused_as_early(talk: Talk) -> list[GateCommand]:
@@ -326,8 +326,8 @@ def test_one_of_a_resourcemanager_that_is_gone_is_refused_in_the_end() -> None:
     assert isinstance(answered, StartAnswered)
     assert answered.outcome is Outcome.REFUSED
     (heard,) = talk.heard()
-    told = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
-    assert "previous RM" in told.failed_requests[0].exception.message
+    response = y.StartContainersResponseProto.FromString(heard.body)  # type: ignore[attr-defined]
+    assert "previous RM" in response.failed_requests[0].exception.message
 
 
 @pytest.mark.parametrize("closed", [ClientClosed(), UpstreamClosed()])

@@ -21,9 +21,9 @@ class OomKills:
     def new(self) -> int:
         """Return how many were killed since the last call. Raises ResizeRefusedError where it cannot be read."""
         counts = {group: self._count(group) for group in self._groups()}
-        fresh = sum(max(0, count - self._seen.get(group, 0)) for group, count in counts.items())
+        kills = sum(max(0, count - self._seen.get(group, 0)) for group, count in counts.items())
         self._seen = counts
-        return fresh
+        return kills
 
     def _groups(self) -> list[Path]:
         if (self._group / "memory.events").exists() or not self._group.is_dir():

@@ -194,10 +194,10 @@ sys.stdin.readline()
 @contextmanager
 def real_group(controller: str, *inner: str) -> Iterator[Path]:
     """Yield a group of cgroup v1 with groups inside; they are removed, once those inside were killed."""
-    found = hierarchies().get(controller)
-    if found is None or not os.access(found.mount, os.W_OK):
+    hierarchy = hierarchies().get(controller)
+    if hierarchy is None or not os.access(hierarchy.mount, os.W_OK):
         pytest.skip(f"no writable cgroup v1 hierarchy with the {controller} controller")
-    group = found.mount / f"quicksilver-fence-{os.getpid()}"
+    group = hierarchy.mount / f"quicksilver-fence-{os.getpid()}"
     groups = [group / name for name in inner] + [group]
     try:
         for path in reversed(groups):

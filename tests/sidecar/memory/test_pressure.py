@@ -96,17 +96,17 @@ def test_nonsense_is_refused(text: str) -> None:
 
 def test_group_of_v1(tmp_path: Path) -> None:
     stat = f"inactive_file 5\ntotal_inactive_file {30 * MB}\n"
-    found = group(tmp_path, usage_in_bytes=f"{150 * MB}\n", limit_in_bytes=f"{200 * MB}\n", stat=stat)
-    assert group_memory(found) == GroupMemory(used_mb=150, limit_mb=200, room_mb=80)
+    path = group(tmp_path, usage_in_bytes=f"{150 * MB}\n", limit_in_bytes=f"{200 * MB}\n", stat=stat)
+    assert group_memory(path) == GroupMemory(used_mb=150, limit_mb=200, room_mb=80)
     group(tmp_path, limit_in_bytes="9223372036854771712\n")
-    assert group_memory(found) == GroupMemory(used_mb=150, limit_mb=None, room_mb=None)
+    assert group_memory(path) == GroupMemory(used_mb=150, limit_mb=None, room_mb=None)
 
 
 def test_group_of_v2(tmp_path: Path) -> None:
-    found = group(tmp_path, current=f"{250 * MB}\n", max=f"{200 * MB}\n", stat=f"anon 1\ninactive_file {20 * MB}\n")
-    assert group_memory(found) == GroupMemory(used_mb=250, limit_mb=200, room_mb=0)
+    path = group(tmp_path, current=f"{250 * MB}\n", max=f"{200 * MB}\n", stat=f"anon 1\ninactive_file {20 * MB}\n")
+    assert group_memory(path) == GroupMemory(used_mb=250, limit_mb=200, room_mb=0)
     group(tmp_path, max="max\n")
-    assert group_memory(found) == GroupMemory(used_mb=250, limit_mb=None, room_mb=None)
+    assert group_memory(path) == GroupMemory(used_mb=250, limit_mb=None, room_mb=None)
 
 
 def test_group_that_is_gone(tmp_path: Path) -> None:

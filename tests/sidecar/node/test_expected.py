@@ -41,7 +41,7 @@ def test_what_runs_is_reckoned_with_anew() -> None:
     full = busy()
     assert fill_report(BLANK, full, 8).queued_s == 2.0
     assert tell(full, 8, (20, 60.0, 0.0)).queued_s == 52.0
-    assert fill_report(BLANK, full, 20).queued_s == 40.0, "it holds until something else is told"
+    assert fill_report(BLANK, full, 20).queued_s == 40.0, "it holds until something else is reported"
     spread = tell(full, 20, (20, 10.0, 20.0)).queued_s
     assert spread > 15.0, "one that outlived ten seconds by far, of tasks that vary, runs on"
     assert tell(full, 20).queued_s == spread

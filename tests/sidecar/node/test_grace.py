@@ -21,7 +21,7 @@ from sidecar.node.events import (
 )
 from sidecar.node.node import Node
 from tests.playbook import play
-from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
+from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports
 
 
 def busy(*ends_s: float, grace_s: float = 2.0) -> Node:
@@ -37,7 +37,7 @@ def busy(*ends_s: float, grace_s: float = 2.0) -> Node:
 
 def killed(seq: int, cid: str, at_s: float, reason: str) -> list[Command]:
     return [
-        told(seq, cid, EventKind.KILLED, at_s, reason=reason, cause="room", ran_s=at_s - 1),
+        reports(seq, cid, EventKind.KILLED, at_s, reason=reason, cause="room", ran_s=at_s - 1),
         Kill(cid, ATTEMPT),
     ]
 
@@ -95,4 +95,4 @@ def test_the_room_of_who_ends_is_not_given_to_a_queueable() -> None:
     full.handle(Granted((grant("q9"),), 0))
     full.handle(arrived("q9", 4))
     full.handle(arrived("g", 5, q=False))
-    assert [type(c).__name__ for c in full.handle(Ended("q1", 6))] == ["Tell", "Unwatch", "Forward", "Watch"]
+    assert [type(c).__name__ for c in full.handle(Ended("q1", 6))] == ["ReportEvent", "Unwatch", "Forward", "Watch"]

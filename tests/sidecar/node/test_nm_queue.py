@@ -26,7 +26,7 @@ from sidecar.node.node import Node
 from sidecar.node.phases import Phase
 from sidecar.node.report_view import picture
 from tests.playbook import play
-from tests.sidecar.words import ATTEMPT, arrived, grant, node, told
+from tests.sidecar.words import ATTEMPT, arrived, grant, node, reports
 
 
 def two_running() -> Node:
@@ -61,7 +61,7 @@ def test_what_is_not_taken_for_a_queue(answer: NmList, pidfds: tuple[str, ...]) 
 def test_queueables_in_the_nodemanager_s_queue_are_moved_and_none_is_held_until_it_is_quiet() -> None:
     one = two_running()
     assert compare(listed(5, 2), one.state.containers, (), (), 5) == [NodeManagerQueues(("q", "g"), 5)]
-    killed = told(4, "q", EventKind.KILLED, 5, reason=QUEUES, cause="queued", ran_s=4.0)
+    killed = reports(4, "q", EventKind.KILLED, 5, reason=QUEUES, cause="queued", ran_s=4.0)
     play(
         one,
         (NodeManagerQueues(("q", "g"), 5), [killed, Kill("q", ATTEMPT)]),
@@ -70,7 +70,7 @@ def test_queueables_in_the_nodemanager_s_queue_are_moved_and_none_is_held_until_
         (Granted((grant("next"),), 8), []),
         (
             arrived("next", 8),
-            [Hold("next"), told(5, "next", EventKind.SHED, 8, reason=QUEUES, cause="drain"), Released(ATTEMPT)],
+            [Hold("next"), reports(5, "next", EventKind.SHED, 8, reason=QUEUES, cause="drain"), Released(ATTEMPT)],
         ),
     )
     report = picture(one, 9)
@@ -87,7 +87,7 @@ def test_waiting_ones_are_shed_to_go_elsewhere() -> None:
     one.handle(Granted((grant("w", memory_mb=3000),), 2))
     one.handle(arrived("w", 2, resources=Resources(3000, 1)))
     commands = one.handle(NodeManagerQueues(("g",), 5))
-    assert commands[0] == told(5, "w", EventKind.SHED, 5, reason=QUEUES, cause="drain", waited_s=3.0)
+    assert commands[0] == reports(5, "w", EventKind.SHED, 5, reason=QUEUES, cause="drain", waited_s=3.0)
     assert {c.id: c.phase for c in one.state.containers.values()} == {"q": Phase.RUNNING, "g": Phase.RUNNING}
 
 

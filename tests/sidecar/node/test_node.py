@@ -43,7 +43,7 @@ from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import containers
 from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
-from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, start, told
+from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports, start
 
 GOOD = (Outcome.STARTED, "")
 LAUNCH = b"launch"
@@ -68,27 +68,27 @@ def test_queueable_starts_when_there_is_room_and_ends() -> None:
         (Granted((grant("a"),), 0), []),
         (
             arrived("a", 1),
-            [Hold("a"), told(1, "a", EventKind.HELD, 1), Launch("a", ATTEMPT, LAUNCH), Watch("a", APP)],
+            [Hold("a"), reports(1, "a", EventKind.HELD, 1), Launch("a", ATTEMPT, LAUNCH), Watch("a", APP)],
         ),
-        (Answered("a", *GOOD, 1.5), [told(2, "a", EventKind.STARTED, 1.5), Settled("a")]),
-        (Ended("a", 4.5), [told(3, "a", EventKind.ENDED, 4.5, ran_s=3), Unwatch("a"), Released(ATTEMPT)]),
+        (Answered("a", *GOOD, 1.5), [reports(2, "a", EventKind.STARTED, 1.5), Settled("a")]),
+        (Ended("a", 4.5), [reports(3, "a", EventKind.ENDED, 4.5, ran_s=3), Unwatch("a"), Released(ATTEMPT)]),
     )
 
 
 def test_waits_until_a_place_is_free() -> None:
     play(
         busy(),
-        (arrived("q9", 2), [Hold("q9"), told(5, "q9", EventKind.HELD, 2)]),
+        (arrived("q9", 2), [Hold("q9"), reports(5, "q9", EventKind.HELD, 2)]),
         (
             Ended("q1", 6),
             [
-                told(6, "q1", EventKind.ENDED, 6, ran_s=5),
+                reports(6, "q1", EventKind.ENDED, 6, ran_s=5),
                 Unwatch("q1"),
                 Launch("q9", ATTEMPT, LAUNCH),
                 Watch("q9", APP),
             ],
         ),
-        (Answered("q9", *GOOD, 7), [told(7, "q9", EventKind.STARTED, 7, waited_s=4), Settled("q9")]),
+        (Answered("q9", *GOOD, 7), [reports(7, "q9", EventKind.STARTED, 7, waited_s=4), Settled("q9")]),
     )
 
 
@@ -96,8 +96,8 @@ def test_guaranteed_passes_at_once_when_there_is_room() -> None:
     play(
         node(),
         (arrived("g", 1, q=False), [Forward("g"), Watch("g", APP)]),
-        (Answered("g", *GOOD, 2), [told(1, "g", EventKind.STARTED, 2)]),
-        (Ended("g", 3), [told(2, "g", EventKind.ENDED, 3, ran_s=1), Unwatch("g")]),
+        (Answered("g", *GOOD, 2), [reports(1, "g", EventKind.STARTED, 2)]),
+        (Ended("g", 3), [reports(2, "g", EventKind.ENDED, 3, ran_s=1), Unwatch("g")]),
     )
 
 
@@ -107,7 +107,7 @@ def test_guaranteed_waits_until_the_newest_queueable_is_gone() -> None:
         busy(),
         (
             arrived("g", 5, q=False),
-            [told(5, "q2", EventKind.KILLED, 5, reason=reason, cause="room", ran_s=4), Kill("q2", ATTEMPT)],
+            [reports(5, "q2", EventKind.KILLED, 5, reason=reason, cause="room", ran_s=4), Kill("q2", ATTEMPT)],
         ),
         (Ended("q2", 5.1), []),  # its process is gone, the NodeManager has not said so
         (KillOver("q2", True, "", 5.2), [Unwatch("q2"), Forward("g"), Watch("g", APP)]),
@@ -120,14 +120,14 @@ def test_two_guaranteed_kill_two_and_go_in_order() -> None:
         (
             arrived("g1", 5, q=False),
             [
-                told(5, "q2", EventKind.KILLED, 5, reason="makes room for g1", cause="room", ran_s=4),
+                reports(5, "q2", EventKind.KILLED, 5, reason="makes room for g1", cause="room", ran_s=4),
                 Kill("q2", ATTEMPT),
             ],
         ),
         (
             arrived("g2", 5, q=False),
             [
-                told(6, "q1", EventKind.KILLED, 5, reason="makes room for g2", cause="room", ran_s=4),
+                reports(6, "q1", EventKind.KILLED, 5, reason="makes room for g2", cause="room", ran_s=4),
                 Kill("q1", ATTEMPT),
             ],
         ),
@@ -190,15 +190,15 @@ def test_kill_while_starting_waits_for_the_answer() -> None:
         busy(1),
         (
             arrived("q8", 4),
-            [Hold("q8"), told(3, "q8", EventKind.HELD, 4), Launch("q8", ATTEMPT, LAUNCH), Watch("q8", APP)],
+            [Hold("q8"), reports(3, "q8", EventKind.HELD, 4), Launch("q8", ATTEMPT, LAUNCH), Watch("q8", APP)],
         ),
         (arrived("g", 5, q=False), []),  # q8 is the newest, but the NodeManager does not know it yet
         (
             Answered("q8", *GOOD, 6),
             [
-                told(4, "q8", EventKind.STARTED, 6),
+                reports(4, "q8", EventKind.STARTED, 6),
                 Settled("q8"),
-                told(5, "q8", EventKind.KILLED, 6, reason="makes room for g", cause="room", ran_s=0),
+                reports(5, "q8", EventKind.KILLED, 6, reason="makes room for g", cause="room", ran_s=0),
                 Kill("q8", ATTEMPT),
             ],
         ),
@@ -212,7 +212,7 @@ def test_a_victim_whose_start_fails_makes_room_too() -> None:
     failing.handle(arrived("g", 5, q=False))
     commands = failing.handle(Answered("q8", Outcome.REFUSED, "no such aux service", 6))
     assert commands == [
-        told(4, "q8", EventKind.FAILED, 6, reason="no such aux service"),
+        reports(4, "q8", EventKind.FAILED, 6, reason="no such aux service"),
         Unwatch("q8"),
         Settled("q8"),
         Forward("g"),
@@ -223,25 +223,25 @@ def test_a_victim_whose_start_fails_makes_room_too() -> None:
 def test_drop_while_waiting_and_while_starting() -> None:
     play(
         busy(),
-        (arrived("q8", 2), [Hold("q8"), told(5, "q8", EventKind.HELD, 2)]),
+        (arrived("q8", 2), [Hold("q8"), reports(5, "q8", EventKind.HELD, 2)]),
         (
             Dropped(("q8", "unknown"), "released", 3),
-            [told(6, "q8", EventKind.STOPPED, 3, reason="released", waited_s=1), Settled("q8")],
+            [reports(6, "q8", EventKind.STOPPED, 3, reason="released", waited_s=1), Settled("q8")],
         ),
     )
     play(
         busy(1),
         (
             arrived("q8", 2),
-            [Hold("q8"), told(3, "q8", EventKind.HELD, 2), Launch("q8", ATTEMPT, LAUNCH), Watch("q8", APP)],
+            [Hold("q8"), reports(3, "q8", EventKind.HELD, 2), Launch("q8", ATTEMPT, LAUNCH), Watch("q8", APP)],
         ),
         (Dropped(("q8",), "released", 3), []),
         (
             Answered("q8", *GOOD, 4),
             [
-                told(4, "q8", EventKind.STARTED, 4),
+                reports(4, "q8", EventKind.STARTED, 4),
                 Settled("q8"),
-                told(5, "q8", EventKind.KILLED, 4, reason="released", cause="proxy", ran_s=0),
+                reports(5, "q8", EventKind.KILLED, 4, reason="released", cause="proxy", ran_s=0),
                 Kill("q8", ATTEMPT),
             ],
         ),
@@ -251,7 +251,7 @@ def test_drop_while_waiting_and_while_starting() -> None:
 def test_a_dropped_announcement_is_not_held() -> None:
     dropped = busy(1)
     dropped.handle(Dropped(("q8",), "released", 2))
-    told_off = told(3, "q8", EventKind.STOPPED, 3, reason="released")
+    told_off = reports(3, "q8", EventKind.STOPPED, 3, reason="released")
     assert dropped.handle(arrived("q8", 3)) == [Hold("q8"), told_off]
     assert "q8" not in dropped.state.containers
     assert dropped.handle(Tick(4)) == []
@@ -267,7 +267,7 @@ def test_unannounced_opportunistic_waits_for_its_grant_then_passes() -> None:
             Granted((grant("o2"),), 0.9),
             [
                 Hold("o2"),
-                told(1, "o2", EventKind.HELD, 0.9, waited_s=0.4),
+                reports(1, "o2", EventKind.HELD, 0.9, waited_s=0.4),
                 Launch("o2", ATTEMPT, LAUNCH),
                 Watch("o2", APP),
             ],
@@ -302,14 +302,18 @@ def test_hold_limit_and_token_expiry_shed() -> None:
         (
             Tick(60),
             [
-                told(7, "q8", EventKind.SHED, 60, reason="hold limit reached after 50.0 s", cause="hold", waited_s=50),
+                reports(
+                    7, "q8", EventKind.SHED, 60, reason="hold limit reached after 50.0 s", cause="hold", waited_s=50
+                ),
                 Settled("q8"),
             ],
         ),
         (
             Tick(70),
             [
-                told(8, "q9", EventKind.SHED, 70, reason="hold limit reached after 60.0 s", cause="hold", waited_s=60),
+                reports(
+                    8, "q9", EventKind.SHED, 70, reason="hold limit reached after 60.0 s", cause="hold", waited_s=60
+                ),
                 Settled("q9"),
             ],
         ),
@@ -325,7 +329,7 @@ def test_full_queue_sheds_at_once_and_never_refuses_the_master() -> None:
         full.handle(Granted((grant("a"),), 0))
         assert full.handle(arrived("a", 1)) == [
             Hold("a"),
-            told(1, "a", EventKind.SHED, 1, reason=words, cause="full"),
+            reports(1, "a", EventKind.SHED, 1, reason=words, cause="full"),
             Released(ATTEMPT),
         ]
 
@@ -334,7 +338,7 @@ def test_what_never_fits_is_shed() -> None:
     small = node()
     small.handle(Granted((grant("a", memory_mb=4096),), 0))
     commands = small.handle(arrived("a", 1, resources=Resources(4096, 1)))
-    assert commands[1] == told(
+    assert commands[1] == reports(
         1,
         "a",
         EventKind.SHED,
@@ -347,17 +351,17 @@ def test_what_never_fits_is_shed() -> None:
 def test_draining_sheds_what_waits_and_what_comes() -> None:
     play(
         busy(),
-        (arrived("q8", 2), [Hold("q8"), told(5, "q8", EventKind.HELD, 2)]),
+        (arrived("q8", 2), [Hold("q8"), reports(5, "q8", EventKind.HELD, 2)]),
         (
             Drain(True, "node is decommissioned", 3),
             [
-                told(6, "q8", EventKind.SHED, 3, reason="node is decommissioned", cause="drain", waited_s=1),
+                reports(6, "q8", EventKind.SHED, 3, reason="node is decommissioned", cause="drain", waited_s=1),
                 Settled("q8"),
             ],
         ),
         (
             arrived("q9", 4),
-            [Hold("q9"), told(7, "q9", EventKind.SHED, 4, reason="node is decommissioned", cause="drain")],
+            [Hold("q9"), reports(7, "q9", EventKind.SHED, 4, reason="node is decommissioned", cause="drain")],
         ),
         (Drain(False, "", 5), []),
     )
@@ -369,11 +373,11 @@ def test_physical_memory_holds_back_what_allocation_would_allow() -> None:
         (SessionUp(ATTEMPT, 0), []),
         (Physical(1400, 0), []),
         (Granted((grant("a"), grant("b")), 0), []),
-        (arrived("a", 0), [Hold("a"), told(1, "a", EventKind.HELD, 0)]),
+        (arrived("a", 0), [Hold("a"), reports(1, "a", EventKind.HELD, 0)]),
         (Physical(1600, 1), [Launch("a", ATTEMPT, LAUNCH), Watch("a", APP)]),
-        (Answered("a", *GOOD, 1), [told(2, "a", EventKind.STARTED, 1, waited_s=1), Settled("a")]),
+        (Answered("a", *GOOD, 1), [reports(2, "a", EventKind.STARTED, 1, waited_s=1), Settled("a")]),
         (Physical(1600, 2), []),
-        (arrived("b", 2), [Hold("b"), told(3, "b", EventKind.HELD, 2)]),  # a does not show in the figure yet
+        (arrived("b", 2), [Hold("b"), reports(3, "b", EventKind.HELD, 2)]),  # a does not show in the figure yet
         (Physical(1600, 3), [Launch("b", ATTEMPT, LAUNCH), Watch("b", APP)]),
     )
 
@@ -381,12 +385,12 @@ def test_physical_memory_holds_back_what_allocation_would_allow() -> None:
 def test_master_stops_and_forces_waiting_containers() -> None:
     play(
         busy(),
-        (arrived("q8", 2), [Hold("q8"), told(5, "q8", EventKind.HELD, 2)]),
-        (arrived("q9", 2), [Hold("q9"), told(6, "q9", EventKind.HELD, 2)]),
+        (arrived("q8", 2), [Hold("q8"), reports(5, "q8", EventKind.HELD, 2)]),
+        (arrived("q9", 2), [Hold("q9"), reports(6, "q9", EventKind.HELD, 2)]),
         (
             StopAsked("q8", 3),
             [
-                told(7, "q8", EventKind.STOPPED, 3, reason="stopped by the application master", waited_s=1),
+                reports(7, "q8", EventKind.STOPPED, 3, reason="stopped by the application master", waited_s=1),
                 Settled("q8"),
             ],
         ),
@@ -418,15 +422,15 @@ def test_master_that_closes_before_its_start_was_decided() -> None:
 def test_session_lost_loses_what_waits_and_not_what_runs() -> None:
     play(
         busy(),
-        (arrived("q8", 2), [Hold("q8"), told(5, "q8", EventKind.HELD, 2)]),
+        (arrived("q8", 2), [Hold("q8"), reports(5, "q8", EventKind.HELD, 2)]),
         (
             SessionLost(ATTEMPT, 3),
             [
-                told(6, "q8", EventKind.LOST, 3, reason="the session with the NodeManager was lost", waited_s=1),
+                reports(6, "q8", EventKind.LOST, 3, reason="the session with the NodeManager was lost", waited_s=1),
                 Settled("q8"),
             ],
         ),
-        (Ended("q1", 9), [told(7, "q1", EventKind.ENDED, 9, ran_s=8), Unwatch("q1")]),
+        (Ended("q1", 9), [reports(7, "q1", EventKind.ENDED, 9, ran_s=8), Unwatch("q1")]),
     )
 
 
@@ -437,7 +441,7 @@ def test_an_end_before_the_answer_counts_when_the_answer_comes() -> None:
         (Ended("g", 1.5), []),
         (
             Answered("g", *GOOD, 2),
-            [told(1, "g", EventKind.STARTED, 2), told(2, "g", EventKind.ENDED, 2, ran_s=0), Unwatch("g")],
+            [reports(1, "g", EventKind.STARTED, 2), reports(2, "g", EventKind.ENDED, 2, ran_s=0), Unwatch("g")],
         ),
     )
 
@@ -452,7 +456,7 @@ def test_refused_and_unanswered_guaranteed_starts() -> None:
             Answered("h", Outcome.LOST, "lost", 4),
             [Warn("h", "lost: counted as started until the NodeManager says otherwise")],
         ),
-        (Ended("h", 8), [told(1, "h", EventKind.ENDED, 8, ran_s=4), Unwatch("h")]),
+        (Ended("h", 8), [reports(1, "h", EventKind.ENDED, 8, ran_s=4), Unwatch("h")]),
     )
 
 
@@ -516,7 +520,7 @@ def test_what_jobs_have_left_is_renewed_while_they_wait() -> None:
 def test_what_is_over_a_quota_is_shed_as_the_proxy_says_and_what_runs_is_not() -> None:
     play(
         busy(),
-        (arrived("q9", 2), [Hold("q9"), told(5, "q9", EventKind.HELD, 2)]),
+        (arrived("q9", 2), [Hold("q9"), reports(5, "q9", EventKind.HELD, 2)]),
         (
             Targeted(
                 None,
@@ -527,6 +531,6 @@ def test_what_is_over_a_quota_is_shed_as_the_proxy_says_and_what_runs_is_not() -
                 (),
                 3,
             ),
-            [told(6, "q9", EventKind.SHED, 3, reason="absolute: 2", cause="quota", waited_s=1), Settled("q9")],
+            [reports(6, "q9", EventKind.SHED, 3, reason="absolute: 2", cause="quota", waited_s=1), Settled("q9")],
         ),
     )

@@ -26,11 +26,11 @@ from sidecar.node.events import (
     Launch,
     Outcome,
     Physical,
+    ReportEvent,
     SessionLost,
     SessionUp,
     Settled,
     StopAsked,
-    Tell,
     Tick,
     Unwatch,
     Watch,
@@ -58,7 +58,7 @@ class NodeMachine(RuleBasedStateMachine):
         )
         self.now_s = 0.0
         self.serial = 0
-        self.told: dict[str, list[EventKind]] = defaultdict(list)
+        self.reported: dict[str, list[EventKind]] = defaultdict(list)
         self.held: set[str] = set()
         self.settled: set[str] = set()
         self.guaranteed: set[str] = set()
@@ -101,11 +101,11 @@ class NodeMachine(RuleBasedStateMachine):
                 self.watched.add(cid)
             case Unwatch(cid):
                 self.watched.remove(cid)
-            case Tell(event):
+            case ReportEvent(event):
                 assert event.seq == self.sequence + 1
                 self.sequence = event.seq
-                assert not LAST & set(self.told[event.container_id]), "something was told after the last thing"
-                self.told[event.container_id].append(event.kind)
+                assert not LAST & set(self.reported[event.container_id]), "something was reported after the last event"
+                self.reported[event.container_id].append(event.kind)
 
     def next_id(self, prefix: str) -> str:
         self.serial += 1
@@ -218,11 +218,11 @@ class NodeMachine(RuleBasedStateMachine):
         self.now_s += 20
         self.tell(Tick(self.now_s))
         for cid in self.held:
-            assert len(LAST & set(self.told[cid])) == 1, (cid, self.told[cid])
+            assert len(LAST & set(self.reported[cid])) == 1, (cid, self.reported[cid])
         assert self.guaranteed - self.withdrawn <= self.forwarded
         assert not [e for e in self.node.state.containers.values() if e.id in self.held or e.id in self.guaranteed]
         assert not self.watched
-        assert self.held <= self.settled | {c for c in self.held if self.told[c] == [EventKind.SHED]}
+        assert self.held <= self.settled | {c for c in self.held if self.reported[c] == [EventKind.SHED]}
 
 
 class PatientMachine(NodeMachine):

@@ -25,9 +25,9 @@ from sidecar.node.events import (
     Launch,
     Outcome,
     Released,
+    ReportEvent,
     SessionLost,
     SessionUp,
-    Tell,
     Tick,
     Unwatch,
     Warn,
@@ -50,7 +50,7 @@ from sidecar.node.phases import KEPT, Phase
 from sidecar.node.recovery import Restored
 from sidecar.node.report_view import fill_report
 from tests.playbook import play
-from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
+from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports
 
 LIFE = SEQ_SKIPPED
 
@@ -66,7 +66,7 @@ class Lives:
     def handle(self, event: Any) -> Sequence[Command]:
         commands = self.node.handle(event)
         self.lines += [line_of(self.node.state, cid) for cid in self.node.state.take_changed()]
-        self.lines += [event_line(c.event) for c in commands if isinstance(c, Tell)]
+        self.lines += [event_line(c.event) for c in commands if isinstance(c, ReportEvent)]
         return commands
 
     def die(self, now_s: float, cut: int = 0) -> Sequence[Command]:
@@ -102,7 +102,7 @@ def test_a_grant_is_known_again() -> None:
             arrived("q", 6),
             [
                 Hold("q"),
-                told(LIFE + 1, "q", EventKind.HELD, 6),
+                reports(LIFE + 1, "q", EventKind.HELD, 6),
                 Launch("q", ATTEMPT, b"launch"),
                 Watch("q", APP),
             ],
@@ -114,11 +114,11 @@ def test_a_held_start_is_lost_and_a_repeated_one_is_answered() -> None:
     lives = lived(*held("a", "b", "c"))
     assert lives.node.state.held_state("c") is ContainerState.WAITING
     lost = lives.die(5)
-    assert told(3 + LIFE + 1, "c", EventKind.LOST, 5, waited_s=4, reason="the sidecar restarted") in lost
+    assert reports(3 + LIFE + 1, "c", EventKind.LOST, 5, waited_s=4, reason="the sidecar restarted") in lost
     assert "c" not in lives.node.state.containers
     play(lives, (arrived("c", 6), [Hold("c")]), (Granted((grant("c"),), 7), []), (arrived("c", 8), [Hold("c")]))
     again = lives.die(9)
-    assert not [c for c in again if isinstance(c, Tell)]
+    assert not [c for c in again if isinstance(c, ReportEvent)]
     play(lives, (arrived("c", 10), [Hold("c")]))
 
 
@@ -144,7 +144,7 @@ def test_a_running_one_is_taken_over_with_its_times() -> None:
         (
             Ended("q", 12),
             [
-                told(2 + LIFE + 1, "q", EventKind.ENDED, 12, ran_s=10.0),
+                reports(2 + LIFE + 1, "q", EventKind.ENDED, 12, ran_s=10.0),
                 Unwatch("q"),
                 Released(ATTEMPT),
             ],
@@ -163,14 +163,14 @@ def test_a_start_without_an_answer_is_looked_up(there: bool) -> None:
     early = compare(NmList(listed, 6.0), lives.node.state.containers, (), (), 6.1)
     assert early == ([Doubtful("q", True, 6.1)] if there else [])
     assert compare(NmList(listed, 8.5), lives.node.state.containers, (), (), 8.6) == [Doubtful("q", there, 8.6)]
-    told_now = [c.event.kind for c in lives.handle(Doubtful("q", there, 8.6)) if isinstance(c, Tell)]
-    assert told_now == [EventKind.STARTED if there else EventKind.LOST]
+    kinds = [c.event.kind for c in lives.handle(Doubtful("q", there, 8.6)) if isinstance(c, ReportEvent)]
+    assert kinds == [EventKind.STARTED if there else EventKind.LOST]
     assert ("q" in lives.node.state.containers) is there
     assert ("q" in lives.node.state.over) is not there
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "without an answer"])
-def test_what_a_nodemanager_lost_that_died_with_the_sidecar_is_told(answered: bool) -> None:
+def test_what_a_nodemanager_lost_that_died_with_the_sidecar_is_reported(answered: bool) -> None:
     lives = lived(*(started("q") if answered else held("q")))
     lives.die(5)
     listed = NmList((Listed(id="q", state="SCHEDULED"),), 8.5, 6.0)
@@ -191,7 +191,7 @@ def test_a_repeated_guaranteed_start_goes_to_the_nodemanager_again() -> None:
         (arrived("g", 6, q=False), [Forward("g")]),
         (
             Answered("g", Outcome.STARTED, "already is running", 7),
-            [told(LIFE + 1, "g", EventKind.STARTED, 7, reason="already is running")],
+            [reports(LIFE + 1, "g", EventKind.STARTED, 7, reason="already is running")],
         ),
         (Doubtful("g", False, 9), []),
     )
@@ -214,7 +214,7 @@ def test_a_kill_whose_stop_may_not_have_gone_out_is_the_proxy_s_to_release() -> 
     victim = next(e.id for e in lives.node.state.containers.values() if e.phase is Phase.KILLING)
     commands = lives.die(7)
     assert lives.node.state.containers[victim].phase is Phase.STRANDED
-    assert not [c for c in commands if isinstance(c, Tell)], "the kill was told before"
+    assert not [c for c in commands if isinstance(c, ReportEvent)], "the kill was reported before"
     assert [e.kind for e in lives.memory().events.values() if e.container_id == victim][-1] is EventKind.KILLED
     assert list(lives.node.state.to_release()) == [victim]
     assert lives.node.state.used("Q") == Resources(2048, 2), "it counts until it is gone"
@@ -234,11 +234,11 @@ def _warned(cid: str) -> list[Any]:
 def test_without_a_session_a_kill_is_the_proxy_s_to_carry_out() -> None:
     lives = lived(*started("a", "b"), SessionLost(ATTEMPT, 4))
     commands = lives.handle(arrived("g", 5, q=False))
-    (tell,) = [c.event for c in commands if isinstance(c, Tell)]
-    assert (tell.kind, tell.cause) == (EventKind.KILLED, "room")
+    (event,) = [c.event for c in commands if isinstance(c, ReportEvent)]
+    assert (event.kind, event.cause) == (EventKind.KILLED, "room")
     assert not [c for c in commands if isinstance(c, Kill | Forward)]
-    assert report(lives.node).release == [tell.container_id]
-    after = lives.handle(Ended(tell.container_id, 6))
+    assert report(lives.node).release == [event.container_id]
+    after = lives.handle(Ended(event.container_id, 6))
     assert [c for c in after if isinstance(c, Forward)] == [Forward("g")]
     assert report(lives.node).release == []
 
@@ -251,12 +251,12 @@ def test_what_the_nodemanager_started_without_the_sidecar_is_the_proxy_s_if_it_w
     lives = lived(Granted((grant("q"),), 0))
     lives.die(5)
     adopted = lives.handle(Adopted("q", APP, Resources(1024, 1), True, 6))
-    assert [c.event.kind for c in adopted if isinstance(c, Tell)] == [EventKind.STARTED]
+    assert [c.event.kind for c in adopted if isinstance(c, ReportEvent)] == [EventKind.STARTED]
     assert lives.node.state.containers["q"].kind == "Q"
     assert not lives.node.state.announced
 
 
-def test_events_are_told_until_they_are_acknowledged() -> None:
+def test_events_are_reported_until_they_are_acknowledged() -> None:
     lives = lived(*started("q"))
     lives.lines.append(acked_line(1))
     assert [e.kind for e in lives.memory().events.values()] == [EventKind.STARTED]
@@ -295,7 +295,7 @@ STEPS = st.lists(
 
 @given(STEPS, st.integers(0, 3))
 def test_two_lives_know_what_one_would(steps: list[str], which: int) -> None:
-    """What uses the node, what is announced and what is to be told never depends on how often it died."""
+    """What uses the node, what is announced and what is to be reported never depends on how often it died."""
     lives, now_s, number = Lives(memory_mb=4096, vcores=4), 1.0, 0
     for step in steps:
         now_s += 1.0
@@ -323,12 +323,12 @@ def test_two_lives_know_what_one_would(steps: list[str], which: int) -> None:
             case "ack":
                 lives.lines.append(acked_line(max(lives.memory().events, default=0)))
             case "die":
-                before, untold = lives.node, set(lives.memory().events)
+                before, unacknowledged = lives.node, set(lives.memory().events)
                 lives.die(now_s)
                 assert lives.node.state.used() == before.state.used()
                 assert list(lives.node.state.announced) == list(before.state.announced)
                 assert not len(lives.node.state.queue)
-                assert untold <= set(lives.memory().events)
+                assert unacknowledged <= set(lives.memory().events)
     memory, of = lives.memory(), lives.node
     anew = read("".join(f"{line}\n" for line in all_lines(of.state, "n:1", "boot", memory.events.values())))
     assert (anew.entries, anew.announced, anew.over) == (memory.entries, memory.announced, memory.over)
@@ -336,7 +336,7 @@ def test_two_lives_know_what_one_would(steps: list[str], which: int) -> None:
     assert set(memory.entries) == {e.id for e in of.state.containers.values() if e.phase in KEPT}
 
 
-def test_every_event_is_told_once_over_all_lives() -> None:
+def test_every_event_is_reported_once_over_all_lives() -> None:
     lives = lived(*started("a", "b"), *held("c"))
     lives.die(5)
     lives.die(6)

@@ -24,8 +24,8 @@ from sidecar.node.events import (
     Launch,
     LetGo,
     Outcome,
+    ReportEvent,
     SessionUp,
-    Tell,
     Tick,
     Unwatch,
     Watch,
@@ -35,7 +35,7 @@ from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
 from sidecar.node.wait_reason import obstacle
-from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, told
+from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, reports
 
 GOOD = (Outcome.STARTED, "")
 
@@ -88,7 +88,7 @@ def test_a_newcomer_preempts_who_has_attained_most_and_a_freed_core_goes_to_the_
     assert isinstance(shrink, Shrink) and (shrink.container_id, shrink.by) == ("a", "c") and shrink.cores == 0.05
     node.handle(Resized("a", "", 5))
     commands = node.handle(Ended("b", 6))
-    assert [type(c) for c in commands if not isinstance(c, type(told(1, "b", EventKind.ENDED, 6)))] == [
+    assert [type(c) for c in commands if not isinstance(c, type(reports(1, "b", EventKind.ENDED, 6)))] == [
         Unwatch,
         Restore,
     ]
@@ -211,7 +211,7 @@ def test_the_end_of_a_container_tells_what_shrinking_saved_and_for_whom() -> Non
     node = full()
     node.handle(Served({"a": 7.0, "b": 1.0, "c": 5.0, "d": 3.0}, 10))
     by = node.state.sharing.shares()["a"].last_by
-    (end,) = [c.event for c in node.handle(Ended("a", 12)) if isinstance(c, Tell)]
+    (end,) = [c.event for c in node.handle(Ended("a", 12)) if isinstance(c, ReportEvent)]
     assert (end.kind, end.times_shrunk, end.cause) == (EventKind.ENDED, 1, by) and by in ("c", "d")
     assert end.saved_s == node_share_saved(full(), "a") and 0 < end.saved_s < 7.0
     assert end.attained_s is not None and end.attained_s >= 7.0
@@ -225,5 +225,5 @@ def test_a_kill_saves_nothing_and_names_its_cause() -> None:
     node = full()
     node.handle(KillAsked("a", "memory is short", 9))
     node.handle(KillAsked("b", "memory is short", 9))
-    events = [c.event for c in node.handle(KillAsked("c", "memory is short", 9)) if isinstance(c, Tell)]
+    events = [c.event for c in node.handle(KillAsked("c", "memory is short", 9)) if isinstance(c, ReportEvent)]
     assert [(e.kind, e.cause, e.saved_s) for e in events] == [(EventKind.KILLED, "memory", 0.0)]

@@ -19,10 +19,10 @@ from sidecar.node.events import (
     Granted,
     Launch,
     Outcome,
+    ReportEvent,
     SessionUp,
     Settled,
     Targeted,
-    Tell,
     Warn,
 )
 from sidecar.node.events import Tick as TickEvent
@@ -34,7 +34,7 @@ from sidecar.node.wait_estimate import LIMITED_S, Job, Room, remaining_s, starts
 from sidecar.node.wait_reason import obstacle
 from sidecar.node.waiting_queue import Waiting
 from tests.playbook import play
-from tests.sidecar.words import ATTEMPT, arrived, grant, node, told
+from tests.sidecar.words import ATTEMPT, arrived, grant, node, reports
 
 GOOD = (Outcome.STARTED, "")
 
@@ -58,7 +58,7 @@ def targeted(now_s: float, **fields: Any) -> Targeted:
 
 
 def shed(commands: list[Command]) -> list[str]:
-    events = [c.event for c in commands if isinstance(c, Tell)]
+    events = [c.event for c in commands if isinstance(c, ReportEvent)]
     assert all(e.cause == "shed" for e in events if e.kind is EventKind.SHED)
     return [e.container_id for e in events if e.kind is EventKind.SHED]
 
@@ -71,9 +71,9 @@ def test_what_would_start_too_late_is_shed_from_the_end() -> None:
         (
             targeted(0, max_wait_s=25, shed_reason="mean_sigma: mean 20 s"),
             [
-                told(7, "q4", EventKind.SHED, 0, reason=why.format(40), cause="shed"),
+                reports(7, "q4", EventKind.SHED, 0, reason=why.format(40), cause="shed"),
                 Settled("q4"),
-                told(8, "q3", EventKind.SHED, 0, reason=why.format(30), cause="shed"),
+                reports(8, "q3", EventKind.SHED, 0, reason=why.format(30), cause="shed"),
                 Settled("q3"),
             ],
         ),
@@ -84,8 +84,8 @@ def test_what_waits_beyond_the_number_is_shed() -> None:
     full = queue(4)
     out = full.handle(targeted(1, max_queue=3, shed_reason="queue_length"))
     assert shed(out) == ["q4"]
-    [told_q4] = [c.event for c in out if isinstance(c, Tell)]
-    assert told_q4.reason == "3 before it in the queue, the limit is 3 (queue_length)"
+    [event_of_q4] = [c.event for c in out if isinstance(c, ReportEvent)]
+    assert event_of_q4.reason == "3 before it in the queue, the limit is 3 (queue_length)"
 
 
 def test_the_head_is_never_shed() -> None:
@@ -225,14 +225,14 @@ jobs = st.lists(st.builds(Job, sizes, st.floats(0.1, 100), st.floats(0, 50), que
 def test_starts_never_decrease_and_a_limit_makes_none_sooner(
     free: Resources, left_q: Resources | None, running: list[Job], waiting: list[Job]
 ) -> None:
-    found = starts_s(Room(free, left_q), running, waiting)
-    assert len(found) == len(waiting)
-    assert all(math.isfinite(at) and at >= 0 for at in found)
-    assert found == sorted(found)
+    starts = starts_s(Room(free, left_q), running, waiting)
+    assert len(starts) == len(waiting)
+    assert all(math.isfinite(at) and at >= 0 for at in starts)
+    assert starts == sorted(starts)
     if left_q is None:
         return
-    if found and found[0] > 0:
-        assert found[0] >= starts_s(Room(free), running, waiting)[0]
+    if starts and starts[0] > 0:
+        assert starts[0] >= starts_s(Room(free), running, waiting)[0]
 
 
 def waiting(count: int, sheds: list[int]) -> list[Waiting]:
@@ -256,8 +256,8 @@ limits = st.builds(
 def test_what_is_shed_always(rows: list[tuple[float, int]], targets: Targets) -> None:
     starts = sorted(at for at, _ in rows)
     line = waiting(len(rows), [sheds for _, sheds in rows])
-    found = [container_id for container_id, _ in excess(line, starts, targets, 25.0)]
-    places = [int(name[1:]) for name in found]
+    shed = [container_id for container_id, _ in excess(line, starts, targets, 25.0)]
+    places = [int(name[1:]) for name in shed]
     assert places == sorted(places, reverse=True)
     assert 0 not in places
     assert len(places) <= max(1, int(len(rows) * targets.max_share_ratio))
@@ -293,7 +293,7 @@ def test_a_waiting_one_says_what_it_waits_for(limit_mb: int) -> None:
 def test_what_is_more_than_the_whole_limit_waits_nowhere_else() -> None:
     """`police` leaves less than one of them wants: they would wait for the limit, however empty the node gets."""
     commands = queue(2).handle(targeted(0, limit_q_mb=1023, limit_q_vcores=1.0, limit_reason="history: all used"))
-    events = [c.event for c in commands if isinstance(c, Tell)]
+    events = [c.event for c in commands if isinstance(c, ReportEvent)]
     why = "the share left to queueables: 1024 MB, 1 vcores wanted, 1023 MB, 1 vcores left (history: all used)"
     assert [(e.container_id, e.kind, e.cause, e.reason) for e in events] == [
         (name, EventKind.SHED, "police", why) for name in ("q1", "q2")

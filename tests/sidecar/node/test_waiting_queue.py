@@ -23,8 +23,8 @@ def policies(name: str, **chosen: Any) -> NodeSlots:
 
 
 def queue(name: str, **chosen: Any) -> WaitingQueue:
-    found = policies(name, **chosen)
-    return WaitingQueue(found.order_key, 1000, 10**6, found.bypass_limit_s, found.order_steady)
+    slots = policies(name, **chosen)
+    return WaitingQueue(slots.order_key, 1000, 10**6, slots.bypass_limit_s, slots.order_steady)
 
 
 def view(name: str, arrived_s: float, expected_s: float = 10.0, app: str = "", **more: Any) -> ContainerView:

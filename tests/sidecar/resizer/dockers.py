@@ -55,9 +55,9 @@ def beginning(daemon: Dockerd) -> Iterator[Run]:
 
 
 def group(leader: Leader) -> Group:
-    found = group_of(leader.pid)
-    assert found is not None
-    return found
+    cgroup = group_of(leader.pid)
+    assert cgroup is not None
+    return cgroup
 
 
 def cores(leader: Leader, for_s: float = 1.5) -> float:

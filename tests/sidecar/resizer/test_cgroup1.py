@@ -306,10 +306,10 @@ def test_a_process_that_shows_another_group_for_a_moment_is_caught(
         ending, looks = max(session(leader.pid)), iter(range(4))
 
         def shown(pid: int, proc: Path) -> dict[str, str] | None:
-            found = groups_of(pid, proc)
-            if pid == ending and found is not None and next(looks, None) is not None:
-                return dict.fromkeys(found, "/elsewhere")
-            return found
+            groups = groups_of(pid, proc)
+            if pid == ending and groups is not None and next(looks, None) is not None:
+                return dict.fromkeys(groups, "/elsewhere")
+            return groups
 
         monkeypatch.setattr(v1_members, "groups_of", shown)
         resizer.attach(NAME, leader)

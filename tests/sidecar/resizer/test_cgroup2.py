@@ -22,19 +22,19 @@ NM: Final = "system.slice/nodemanager.service"
 
 @pytest.fixture
 def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Kernel2:
-    made = Kernel2(tmp_path, monkeypatch)
-    made.group(NM)
-    made.spawn(10, NM)
-    return made
+    kernel = Kernel2(tmp_path, monkeypatch)
+    kernel.group(NM)
+    kernel.spawn(10, NM)
+    return kernel
 
 
 @pytest.fixture
 def leader(kernel: Kernel2) -> Leader:
     """A container of three processes: one left its session, one lost its parent."""
-    found = kernel.spawn(100, NM, parent=10)
+    leader = kernel.spawn(100, NM, parent=10)
     kernel.spawn(101, NM, parent=100, session=101)
     kernel.spawn(102, NM, parent=1, session=100)
-    return found
+    return leader
 
 
 def resizer(kernel: Kernel2, parent: str = "quicksilver/node1", **settings: float) -> Cgroup2:

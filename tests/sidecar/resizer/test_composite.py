@@ -153,11 +153,11 @@ def test_a_docker_container_that_appears_late_is_taken_over(
         either.reassert(cid)
         assert either.of(cid) is either.docker and either.holds(cid)
         assert isinstance(either.other, Fake) and either.other.leaders == {}
-        found = group(leader_of(dockerd, cid))
-        assert found.quota_us() == (5000 if call == "shrink" else -1)
-        assert found.frozen() is (call == "freeze")
+        limits = group(leader_of(dockerd, cid))
+        assert limits.quota_us() == (5000 if call == "shrink" else -1)
+        assert limits.frozen() is (call == "freeze")
         either.detach(cid)
-        assert (found.quota_us(), found.frozen()) == (-1, False)
+        assert (limits.quota_us(), limits.frozen()) == (-1, False)
 
 
 @pytest.mark.cgroup

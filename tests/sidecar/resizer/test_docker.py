@@ -85,7 +85,7 @@ def test_restore_gives_back_exactly_what_was_there(
     resizer: DockerResizer, run: Run, options: tuple[str, ...], quota_us: int
 ) -> None:
     cid, leader = run("sleep 1000", *options)
-    before, found = in_force(leader), resizer.engine.find(cid, cid)
+    before, docker = in_force(leader), resizer.engine.find(cid, cid)
     resizer.attach(cid, leader)
     assert in_force(leader) == before
     for _ in range(2):
@@ -100,9 +100,9 @@ def test_restore_gives_back_exactly_what_was_there(
     resizer.detach(cid)
     assert in_force(leader) == before
     after = resizer.engine.find(cid, cid)
-    assert found is not None and after is not None
-    assert (after.limits.nano_cpus, after.limits.cpu_period) == (found.limits.nano_cpus, found.limits.cpu_period)
-    assert max(after.limits.cpu_quota, 0) == max(found.limits.cpu_quota, 0)
+    assert docker is not None and after is not None
+    assert (after.limits.nano_cpus, after.limits.cpu_period) == (docker.limits.nano_cpus, docker.limits.cpu_period)
+    assert max(after.limits.cpu_quota, 0) == max(docker.limits.cpu_quota, 0)
 
 
 def test_a_paused_container_stands_still_and_goes_on(resizer: DockerResizer, run: Run) -> None:
@@ -267,10 +267,10 @@ def test_a_group_below_one_of_yarn_is_found(dockerd: Dockerd, resizer: DockerRes
 
 
 def test_many_threads_share_a_resizer(resizer: DockerResizer, run: Run) -> None:
-    found = [run("sleep 1000") for _ in range(8)]
+    containers = [run("sleep 1000") for _ in range(8)]
 
     def to_and_fro(number: int) -> None:
-        cid, leader = found[number]
+        cid, leader = containers[number]
         resizer.attach(cid, leader)
         for _ in range(5):
             resizer.shrink(cid, 0.05)
@@ -278,8 +278,8 @@ def test_many_threads_share_a_resizer(resizer: DockerResizer, run: Run) -> None:
             resizer.restore(cid)
         resizer.shrink(cid, 0.1 + number / 100)
 
-    with ThreadPoolExecutor(len(found)) as pool:
-        list(pool.map(to_and_fro, range(len(found))))
-    quotas = [group(leader).quota_us() for _, leader in found]
-    assert quotas == [10_000 + 1000 * number for number in range(len(found))]
-    assert all(resizer.holds(cid) for cid, _ in found)
+    with ThreadPoolExecutor(len(containers)) as pool:
+        list(pool.map(to_and_fro, range(len(containers))))
+    quotas = [group(leader).quota_us() for _, leader in containers]
+    assert quotas == [10_000 + 1000 * number for number in range(len(containers))]
+    assert all(resizer.holds(cid) for cid, _ in containers)

@@ -185,13 +185,13 @@ def test_a_folder_for_records_that_cannot_be_written_is_told(dockerd: Dockerd, t
 
 def test_a_record_that_was_never_finished_is_no_record(resizer: DockerResizer, records: Path, run: Run) -> None:
     cid, leader = run("sleep 1000")
-    found = resizer.engine.find(cid, cid)
-    assert found is not None
+    docker = resizer.engine.find(cid, cid)
+    assert docker is not None
     records.mkdir()
-    (records / f"{found.docker_id}.json").write_text('{"container_id": "cont')
+    (records / f"{docker.docker_id}.json").write_text('{"container_id": "cont')
     assert undo_all(records) == []
     assert list(records.glob("*")) == []
-    (records / f"{found.docker_id}.json").write_text("")
+    (records / f"{docker.docker_id}.json").write_text("")
     resizer.attach(cid, leader)
     resizer.shrink(cid, 0.1)
     resizer.restore(cid)

@@ -159,13 +159,13 @@ def test_mounts_are_read_as_the_kernel_writes_them(tmp_path: Path) -> None:
         "41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw",
         "40 31 0:37 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,name=systemd",
     )
-    found = hierarchies(root)
-    assert found.keys() == {"cpu", "cpuacct", "memory"}
-    assert found["cpu"].mount == tmp_path / "a b"
-    assert found["cpu"].folder("/docker/abc") == tmp_path / "a b"
-    assert found["cpu"].folder("/docker/abc/x/y") == tmp_path / "a b" / "x" / "y"
-    assert found["cpu"].folder("/docker/abcd") is None
-    assert not found["memory"].writable
+    mounts = hierarchies(root)
+    assert mounts.keys() == {"cpu", "cpuacct", "memory"}
+    assert mounts["cpu"].mount == tmp_path / "a b"
+    assert mounts["cpu"].folder("/docker/abc") == tmp_path / "a b"
+    assert mounts["cpu"].folder("/docker/abc/x/y") == tmp_path / "a b" / "x" / "y"
+    assert mounts["cpu"].folder("/docker/abcd") is None
+    assert not mounts["memory"].writable
 
 
 def test_processes_with_odd_names_are_read(tmp_path: Path) -> None:

@@ -46,9 +46,9 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def resizer(mount: Path) -> Iterator[Cgroup2]:
-    made = Cgroup2(f"{TOP}/node1")
-    yield made
-    made.close()
+    resizer = Cgroup2(f"{TOP}/node1")
+    yield resizer
+    resizer.close()
     assert not (mount / TOP).exists()
 
 

@@ -149,8 +149,8 @@ def test_without_rights_attaching_is_refused_with_a_remedy() -> None:
         "except ResizeRefusedError as error: print(error)"
     )
     with container() as leader:
-        told = subprocess.run(
+        outcome = subprocess.run(
             [sys.executable, "-c", script, str(leader.pid)], capture_output=True, text=True, timeout=30, check=True
         )
-    assert "Operation not permitted" in told.stdout
-    assert "run the sidecar as root" in told.stdout
+    assert "Operation not permitted" in outcome.stdout
+    assert "run the sidecar as root" in outcome.stdout

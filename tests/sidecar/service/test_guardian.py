@@ -207,10 +207,10 @@ def test_what_was_dropped_is_not_undone_and_one_failure_stops_no_other(
             resizer.close()
 
     asyncio.run(main())
-    told = capfd.readouterr().err
-    assert "bad: its limits are not given back" in told
-    assert "line not understood" in told
-    assert "last: full limits again" in told
+    log = capfd.readouterr().err
+    assert "bad: its limits are not given back" in log
+    assert "line not understood" in log
+    assert "last: full limits again" in log
 
 
 def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
@@ -221,9 +221,9 @@ def test_more_than_the_pipe_takes_is_kept_and_written_later() -> None:
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         record = {"resizer": "signals", "container": "x" * 1000, "pid": 0, "began_s": 0, "stopped": []}
-        told = [guardian.put(f"c{number}", record) for number in range(200)]
-        assert told[0]
-        assert not told[-1]
+        sent = [guardian.put(f"c{number}", record) for number in range(200)]
+        assert sent[0]
+        assert not sent[-1]
         for number in range(200):
             guardian.drop(f"c{number}")
         os.kill(pid, signal.SIGCONT)

@@ -46,7 +46,7 @@ from tests.playbook import play
 from tests.sidecar.fakes import FakeAm, cid, start_request
 from tests.sidecar.node.test_node import LAUNCH, busy
 from tests.sidecar.service.test_server import run, until, world
-from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, told
+from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node, reports
 
 NEXT = "appattempt_1_0001_000002"
 DOWN = "nobody answers at 127.0.0.1:8041: connection refused"
@@ -59,7 +59,7 @@ def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
     play(
         one,
         (NodeManagerState(DOWN, 1), []),
-        (arrived("a", 2), [Hold("a"), told(1, "a", EventKind.HELD, 2)]),
+        (arrived("a", 2), [Hold("a"), reports(1, "a", EventKind.HELD, 2)]),
     )
     assert obstacle(one.room, Resources(1, 1), 2) == f"waits for the NodeManager: {DOWN}"
     report = fill_report(Report(node_id="n", boot="b", seq=1, sidecar_url="", memory_mb=1, vcores=1), one, 3)
@@ -70,7 +70,7 @@ def test_nothing_is_launched_while_the_nodemanager_stands_still() -> None:
         (
             Answered("a", Outcome.LOST, "the connection to the NodeManager was lost", 5),
             [
-                told(2, "a", EventKind.LOST, 5, reason="the connection to the NodeManager was lost", waited_s=2),
+                reports(2, "a", EventKind.LOST, 5, reason="the connection to the NodeManager was lost", waited_s=2),
                 Unwatch("a"),
                 Settled("a"),
                 Released(ATTEMPT),
@@ -99,7 +99,7 @@ def test_what_runs_goes_on_without_its_session_and_is_counted_until_it_ends() ->
     full.handle(SessionLost(ATTEMPT, 5))
     full.handle(NodeManagerState(DOWN, 5))
     assert full.state.used() == Resources(2048, 2)
-    assert full.handle(Ended("q1", 7))[0] == told(5, "q1", EventKind.ENDED, 7, ran_s=6)
+    assert full.handle(Ended("q1", 7))[0] == reports(5, "q1", EventKind.ENDED, 7, ran_s=6)
     full.handle(NodeManagerState("", 8))
     assert full.state.used() == Resources(1024, 1)
 
@@ -136,10 +136,10 @@ def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> Non
     lost = {"reason": UNLAUNCHED, "waited_s": 0}
     play(
         one,
-        (Unlaunched("g", 30), [told(6, "g", EventKind.LOST, 30, **lost), Unwatch("g"), Watch("g", APP)]),
+        (Unlaunched("g", 30), [reports(6, "g", EventKind.LOST, 30, **lost), Unwatch("g"), Watch("g", APP)]),
         (
             Unlaunched("q", 30),
-            [told(7, "q", EventKind.LOST, 30, **lost), Unwatch("q"), Released(ATTEMPT), Watch("q", APP)],
+            [reports(7, "q", EventKind.LOST, 30, **lost), Unwatch("q"), Released(ATTEMPT), Watch("q", APP)],
         ),
         (Unlaunched("o", 60), []),  # it may wait for its turn in the NodeManager's own queue
         (Unlaunched("am", 60), []),  # nobody could release it
@@ -161,7 +161,7 @@ def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
     victim = next(entry for entry in full.state.using() if entry.kill_reason)
     assert full.handle(Unlaunched(victim.id, 5)) == []
     commands = full.handle(Unlaunched(victim.id, 15))
-    assert told(6, victim.id, EventKind.LOST, 15, reason=UNLAUNCHED) in commands
+    assert reports(6, victim.id, EventKind.LOST, 15, reason=UNLAUNCHED) in commands
     assert Forward("g") in commands
     assert full.handle(KillOver(victim.id, False, "it is not gone after 10 s", 75)) == []
     assert not list(full.state.to_release())
@@ -188,8 +188,8 @@ def test_a_newer_attempt_ends_what_its_predecessor_waits_for() -> None:
     play(
         full,
         (SessionUp("appattempt_1_0002_000002", 3), []),
-        (SessionUp(NEXT, 3), [told(6, "q9", EventKind.LOST, 3, reason=why, waited_s=1), Settled("q9")]),
-        (Ended("q1", 4), [told(7, "q1", EventKind.ENDED, 4, ran_s=3), Unwatch("q1")]),
+        (SessionUp(NEXT, 3), [reports(6, "q9", EventKind.LOST, 3, reason=why, waited_s=1), Settled("q9")]),
+        (Ended("q1", 4), [reports(7, "q1", EventKind.ENDED, 4, ran_s=3), Unwatch("q1")]),
     )
 
 
@@ -198,7 +198,7 @@ def test_a_start_that_comes_after_its_container_was_dropped_never_starts() -> No
     one.handle(SessionUp(ATTEMPT, 0))
     one.handle(Granted((grant("a"), grant("b")), 1))
     one.handle(Dropped(("a", "b", "c"), "its application master is gone", 2))
-    gone = told(1, "a", EventKind.STOPPED, 3, reason="its application master is gone")
+    gone = reports(1, "a", EventKind.STOPPED, 3, reason="its application master is gone")
     play(
         one,
         (arrived("a", 3), [Hold("a"), gone, Released(ATTEMPT)]),
@@ -224,9 +224,9 @@ def test_the_room_of_a_dead_master_goes_to_none_of_its_own_starts() -> None:
         (
             Ended("am", 5),
             [
-                told(5, "b", EventKind.LOST, 5, reason=why, waited_s=4),
+                reports(5, "b", EventKind.LOST, 5, reason=why, waited_s=4),
                 Settled("b"),
-                told(6, "am", EventKind.ENDED, 5, ran_s=4, am=True),
+                reports(6, "am", EventKind.ENDED, 5, ran_s=4, am=True),
                 Unwatch("am"),
             ],
         ),
@@ -254,12 +254,12 @@ def test_a_node_holds_again_when_nobody_wants_it_drained_any_more() -> None:
     drained.handle(Drain(True, "YARN: its state is DECOMMISSIONING", 3, "yarn"))
     assert drained.state.draining == "disks are changed"
     drained.handle(Drain(False, "", 4))
-    shed = told(5, "q9", EventKind.SHED, 5, reason="YARN: its state is DECOMMISSIONING", cause="drain")
+    shed = reports(5, "q9", EventKind.SHED, 5, reason="YARN: its state is DECOMMISSIONING", cause="drain")
     play(
         drained,
         (arrived("q9", 5), [Hold("q9"), shed]),
         (Drain(False, "", 6, "yarn"), []),
-        (arrived("q8", 7), [Hold("q8"), told(6, "q8", EventKind.HELD, 7)]),
+        (arrived("q8", 7), [Hold("q8"), reports(6, "q8", EventKind.HELD, 7)]),
     )
     assert [entry.id for entry in drained.state.using()] == ["q1", "q2"]  # what ran goes on
 

@@ -231,9 +231,9 @@ def test_calls_about_waiting_containers(tmp_path: Path) -> None:
             ids = [container_proto(cid(serial)) for serial in (2, 4)]
             answer = await am.call("getContainerStatuses", y.GetContainerStatusesRequestProto(container_id=ids))
             statuses = y.GetContainerStatusesResponseProto.FromString(answer.body)  # type: ignore[union-attr]
-            found = {container_id(s.container_id): (s.state, s.container_sub_state) for s in statuses.status}
-            assert found[cid(4)] == (y.C_RUNNING, y.CSS_SCHEDULED)
-            assert found[cid(2)][0] == y.C_RUNNING
+            states = {container_id(s.container_id): (s.state, s.container_sub_state) for s in statuses.status}
+            assert states[cid(4)] == (y.C_RUNNING, y.CSS_SCHEDULED)
+            assert states[cid(2)][0] == y.C_RUNNING
             stop = y.StopContainersRequestProto(container_id=[container_proto(cid(4))])
             answer = await am.call("stopContainers", stop)
             done = y.StopContainersResponseProto.FromString(answer.body)  # type: ignore[union-attr]

@@ -46,8 +46,8 @@ def place(folder: Path, properties: dict[str, str], **settings: Any) -> TrackerP
 
 
 def test_the_overlay_and_a_host_name_are_enough(tmp_path: Path) -> None:
-    found = place(tmp_path, NODE)
-    assert found == TrackerPlace((Ends("", Address("127.0.0.1", 18031), Address("rm1", 8031)),), Size(0, 0))
+    relay = place(tmp_path, NODE)
+    assert relay == TrackerPlace((Ends("", Address("127.0.0.1", 18031), Address("rm1", 8031)),), Size(0, 0))
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_a_difference_needs_no_size_in_the_configuration(tmp_path: Path) -> None
 
 
 def test_one_listener_for_each_resourcemanager(tmp_path: Path) -> None:
-    found = place(tmp_path, NODE | HA, rms={"b": {"upstream": "hostb:9031"}})
-    assert found.ends == (
+    relay = place(tmp_path, NODE | HA, rms={"b": {"upstream": "hostb:9031"}})
+    assert relay.ends == (
         Ends("a", Address("127.0.0.1", 18031), Address("hosta", 8031)),
         Ends("b", Address("127.0.0.1", 18032), Address("hostb", 9031)),
     )

@@ -37,19 +37,19 @@ def resource(memory_mb: int, vcores: int, gpus: int | None = None) -> y.Resource
     entries = {"memory-mb": (memory_mb, "Mi"), "vcores": (vcores, "")}
     if gpus is not None:
         entries["yarn.io/gpu"] = (gpus, "")
-    found = y.ResourceProto(memory=memory_mb, virtual_cores=vcores)
+    proto = y.ResourceProto(memory=memory_mb, virtual_cores=vcores)
     for key, (value, units) in entries.items():
-        found.resource_value_map.add(key=key, value=value, units=units)
-    return found
+        proto.resource_value_map.add(key=key, value=value, units=units)
+    return proto
 
 
 def status(
     number: int, kind: Any, state: Any = y.C_RUNNING, sub: Any = y.CSS_RUNNING, vcores: int = 1
 ) -> y.ContainerStatusProto:
-    found = y.ContainerStatusProto(state=state, executionType=kind, capability=resource(512, vcores))
-    found.container_id.id = number
-    found.container_sub_state = sub
-    return found
+    proto = y.ContainerStatusProto(state=state, executionType=kind, capability=resource(512, vcores))
+    proto.container_id.id = number
+    proto.container_sub_state = sub
+    return proto
 
 
 def register(size: y.ResourceProto, *statuses: y.ContainerStatusProto) -> s.RegisterNodeManagerRequestProto:

@@ -33,10 +33,10 @@ ANSWER = s.NodeHeartbeatResponseProto(resource=y.ResourceProto(memory=4096, virt
 
 def until(what: Callable[[], Any], within_s: float = 20.0) -> Any:
     end_s = time.monotonic() + within_s
-    while not (found := what()):
+    while not (answer := what()):
         assert time.monotonic() < end_s, "it did not happen in time"
         time.sleep(0.01)
-    return found
+    return answer
 
 
 class Rm:
