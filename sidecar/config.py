@@ -226,18 +226,9 @@ class SidecarSettings(BaseModel):
         loopback = reachable(Address(bound, 0)).host
         upstream = self.upstream or Address(loopback, conf.address(NM_ADDRESS).port)
         web_upstream = self.web_upstream or Address(loopback, conf.address(NM_WEB).port)
-        for name, ours, theirs in (("listen", public, upstream), ("web_listen", web_listen, web_upstream)):
-            if ours == theirs:
-                raise SettingsError(
-                    f"the sidecar would relay to itself: {theirs} is also where it listens",
-                    place=f"sidecar.{name}",
-                    remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
-                )
-        set_urls = [("rest_url", self.rest_url), ("proxy_url", self.proxy_url)]
-        for name, url in (*set_urls, *(("proxy_urls", url) for url in self.proxy_urls)):
-            if url is not None and not url.startswith(f"{scheme}://"):
-                what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
-                raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
+        _check_no_loop("listen", public, upstream)
+        _check_no_loop("web_listen", web_listen, web_upstream)
+        self._check_schemes(scheme)
         rest = self.rest_listen or Address(public.host, REST_PORT)
         set_by_admin = self.proxy_urls or ([self.proxy_url] if self.proxy_url else [])
         urls = tuple(url.rstrip("/") for url in set_by_admin or _proxy_urls(conf, scheme))
@@ -256,6 +247,14 @@ class SidecarSettings(BaseModel):
             nm_vcores=conf.integer("yarn.nodemanager.resource.cpu-vcores"),
             local_dirs=tuple(Path(name.removeprefix("file://")) for name in conf.names("yarn.nodemanager.local-dirs")),
         )
+
+    def _check_schemes(self, scheme: str) -> None:
+        """Raise SettingsError when a URL has another scheme than REST."""
+        set_urls = [("rest_url", self.rest_url), ("proxy_url", self.proxy_url)]
+        for name, url in (*set_urls, *(("proxy_urls", url) for url in self.proxy_urls)):
+            if url is not None and not url.startswith(f"{scheme}://"):
+                what, remedy = f"{url} does not begin with {scheme}://", "write it as section `security` has it"
+                raise SettingsError(what, place=f"sidecar.{name}", remedy=remedy)
 
     def _listening(self, conf: HadoopConf) -> tuple[Address, Address, Address | None]:
         """Return the NodeManager's address as others know it, and where the sidecar listens in its place."""
@@ -322,6 +321,16 @@ class Place:
     def group(self, parent: str) -> str:
         """Return the control group of this sidecar's containers; several sidecars of a machine have one each."""
         return f"{parent.strip('/')}/{self.known_as.host}-{self.known_as.port}"
+
+
+def _check_no_loop(name: str, ours: Address | None, theirs: Address) -> None:
+    """Raise SettingsError when the sidecar would listen where the NodeManager does."""
+    if ours == theirs:
+        raise SettingsError(
+            f"the sidecar would relay to itself: {theirs} is also where it listens",
+            place=f"sidecar.{name}",
+            remedy=f"let the NodeManager listen on loopback ({BIND_HOST}=127.0.0.1), the sidecar on its name",
+        )
 
 
 def _fixed(conf: HadoopConf, name: str, setting: str) -> Address:

@@ -72,7 +72,11 @@ class Node:
         self.orders = ProxyOrders(self.room, self.endings)
         self.nm_queue = NmQueue(state, self.endings, self.orders)
         self.recovery = Recovery(state, self.endings, self.launches)
-        self._handlers: dict[type[Any], Handler] = {
+        self._handlers = self._by_event()
+
+    def _by_event(self) -> dict[type[Any], Handler]:
+        """Return the handler of each class of events."""
+        return {
             Restored: self.recovery.restored,
             Granted: self.admission.granted,
             Dropped: self.admission.dropped,
