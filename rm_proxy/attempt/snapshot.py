@@ -1,8 +1,10 @@
-"""Journaled state of an application attempt, from which another process continues; one JSON object per change.
+"""State of an application attempt that survives a crash of the proxy: its journal, from which the next one continues.
 
 Only state that the application master and the ResourceManager will not send again: the answer to the registration, the
 containers held, the completions reported and still to be reported, the rows and private request ids that the
-ResourceManager may hold, and the last answer. Asks are not: a resync brings them (docs/internals.md, One allocate).
+ResourceManager may hold, and the last answer. Asks are not: the application master sends them again when the next
+process has it register anew (resync). Nodes, queues and reports are read anew; learned durations and usage come from
+the store (rm_proxy/store/learned_state.py). One JSON object per change.
 """
 
 from __future__ import annotations
