@@ -4,7 +4,7 @@ from typing import Any
 
 from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.api.live_state import LiveState
-from tests.rm_proxy.yarn import APP, cid, coordinator, node_id, report
+from tests.rm_proxy.yarn_messages import APP, cid, coordinator, node_id, report
 
 
 def runs(number: int, **more: Any) -> ContainerReport:

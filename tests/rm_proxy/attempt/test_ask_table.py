@@ -6,7 +6,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import NodeView, Placement
 from rm_proxy.attempt import ask_table, steering
 from rm_proxy.attempt.effects import FellBack
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     Am,
     capability,

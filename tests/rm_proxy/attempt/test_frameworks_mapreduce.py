@@ -4,7 +4,18 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain import ids
 from tests.model.requestor import Requestor, Want
-from tests.rm_proxy.yarn import ALL_Q, Am, capability, container, coordinator, ended, event, granted_rows, row, shown
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    Am,
+    capability,
+    container,
+    coordinator,
+    ended,
+    event,
+    granted_rows,
+    row,
+    shown,
+)
 
 ALL_G = {**ALL_Q, "routes": [{"policy": "only_g"}]}
 RACK = "/r1"

@@ -4,7 +4,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     Am,
     capability,

@@ -17,7 +17,7 @@ from rm_proxy.coordinator import promotion_choice
 from rm_proxy.coordinator.cluster_state import Limits
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.yarn.models import YarnQueue
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
     TIMESTAMP,

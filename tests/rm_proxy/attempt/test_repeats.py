@@ -3,7 +3,7 @@
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.attempt import Attempt
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     ATTEMPT,
     Am,

@@ -19,7 +19,19 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.relay.relay import NOT_REGISTERED
 from tests.model.wire import Wire
-from tests.rm_proxy.yarn import ALL_Q, APP, ATTEMPT, cid, container, coordinator, ended, event, report, row, yarn_node
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    APP,
+    ATTEMPT,
+    cid,
+    container,
+    coordinator,
+    ended,
+    event,
+    report,
+    row,
+    yarn_node,
+)
 
 KEY = b"secret of clients"
 

@@ -13,7 +13,7 @@ from rm_proxy.attempt import router, steering
 from rm_proxy.attempt.effects import DropHeld, Faulted, Granted
 from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     Am,
     capability,

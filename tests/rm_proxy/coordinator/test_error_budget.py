@@ -11,7 +11,19 @@ from quicksilver.common.messages import EventKind
 from rm_proxy.attempt.effects import BudgetTurned, DropHeld, Phase, Refused, Turned
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import MAX_APPS, SLICES, BudgetLimits, ErrorBudget, FaultKind, Sum
-from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, container, coordinator, ended, event, granted_rows, row, shown
+from tests.rm_proxy.yarn_messages import (
+    APP,
+    ATTEMPT,
+    Am,
+    cid,
+    container,
+    coordinator,
+    ended,
+    event,
+    granted_rows,
+    row,
+    shown,
+)
 
 LIMITS = BudgetLimits(window_s=60, app_faults=3, faults=5, apps=2, apps_ratio=0.5, quiet_s=100, trial_s=50)
 ALIVE = [f"application_1_{n:04}" for n in range(1, 5)]

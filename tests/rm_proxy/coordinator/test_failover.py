@@ -12,7 +12,7 @@ from quicksilver.common.messages import Ack, ContainerReport, ContainerState, Ev
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.event_acks import KEPT_S, EventAcks
 from rm_proxy.domain import exit_codes, ids
-from tests.rm_proxy.yarn import APP, ATTEMPT, Am, cid, coordinator, ended, event, node_id, report, row
+from tests.rm_proxy.yarn_messages import APP, ATTEMPT, Am, cid, coordinator, ended, event, node_id, report, row
 
 
 def there(number: int, state: ContainerState, **fields: Any) -> ContainerReport:

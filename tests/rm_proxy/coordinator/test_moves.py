@@ -14,7 +14,7 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.attempt.effects import Decided, Effect, Moved
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import DecisionRecord
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
     Am,

@@ -15,7 +15,7 @@ from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
 from rm_proxy.domain.exit_codes import by_the_system, translate
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     APP,
     ATTEMPT,
     TIMESTAMP,

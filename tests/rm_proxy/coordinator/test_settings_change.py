@@ -14,7 +14,7 @@ from quicksilver.common.messages import EventKind, Shed
 from rm_proxy.attempt import router
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.settings_change import RETRY_S, WATCH_S
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
     Am,

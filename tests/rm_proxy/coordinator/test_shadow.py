@@ -13,7 +13,7 @@ from policies.model import AppView, Ask, Kind, NodeView, Placement, QueueView, R
 from rm_proxy.attempt.effects import Decided, ShadowFaulted
 from rm_proxy.coordinator import shadow as shadow_module
 from rm_proxy.coordinator.shadow import Shadow
-from tests.rm_proxy.yarn import ALL_Q, APP, Am, coordinator, node_id, row
+from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, coordinator, node_id, row
 
 TIGHT: dict[str, Any] = {"quota": {"policy": "absolute", "settings": {"max_q": 2}}}
 WITH: dict[str, Any] = ALL_Q | {

@@ -32,7 +32,7 @@ from sidecar.node.events import (
 from sidecar.node.events import Event as NodeEvent
 from sidecar.node.node import Node
 from sidecar.node.report_view import fill_report
-from tests.rm_proxy.yarn import ALL_Q, node_id, yarn_node
+from tests.rm_proxy.yarn_messages import ALL_Q, node_id, yarn_node
 from tests.sidecar.words import APP, ATTEMPT, arrived, grant, node
 
 PLACES = 2

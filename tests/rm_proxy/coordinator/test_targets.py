@@ -16,7 +16,7 @@ from quicksilver.common.messages import Targets
 from rm_proxy.attempt.effects import Decided, Faulted
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import DecisionRecord
-from tests.rm_proxy.yarn import ALL_Q, coordinator, node_id, report, yarn_node
+from tests.rm_proxy.yarn_messages import ALL_Q, coordinator, node_id, report, yarn_node
 
 FAST = {"round_to": 1.0, "round_up": True}
 

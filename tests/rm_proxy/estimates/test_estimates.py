@@ -8,7 +8,7 @@ from quicksilver.common.messages import ContainerReport, ContainerState, EventKi
 from rm_proxy.attempt.effects import Announce, BadTags, Estimated
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.estimates.estimator import Source
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
     Am,

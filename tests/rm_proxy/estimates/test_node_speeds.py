@@ -12,7 +12,19 @@ from hypothesis import strategies as st
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.effects import Announce
 from rm_proxy.estimates.node_speeds import DEAD_BAND, HALF_S, MOST_TIMES, Speeds
-from tests.rm_proxy.yarn import ALL_Q, APP, Am, cid, container, coordinator, event, granted_rows, node_id, report, row
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    APP,
+    Am,
+    cid,
+    container,
+    coordinator,
+    event,
+    granted_rows,
+    node_id,
+    report,
+    row,
+)
 
 
 def speeds(slow_s: float, usual_s: float = 2.0, tasks: int = 8, nodes: int = 8) -> Speeds:

@@ -10,7 +10,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.effects import Announce, Granted
 from rm_proxy.relay.relay import MAX_OUTSTANDING, NOT_REGISTERED, Called, Identified, PassedThrough, Relay, ToAm, ToRm
 from tests.model.wire import Wire, identifier
-from tests.rm_proxy.yarn import ALL_Q, ATTEMPT, cid, container, coordinator, event, granted_rows, row, shown
+from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, cid, container, coordinator, event, granted_rows, row, shown
 
 ALL_G = {**ALL_Q, "routes": [{"policy": "only_g"}]}
 

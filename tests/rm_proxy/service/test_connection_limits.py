@@ -31,7 +31,7 @@ from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.upstream import Upstream
-from tests.rm_proxy.yarn import coordinator
+from tests.rm_proxy.yarn_messages import coordinator
 
 # The machine
 

@@ -20,7 +20,7 @@ from rm_proxy.service.decision_sampling import Decisions, Sampler, Sampling
 from rm_proxy.service.server import Proxy
 from rm_proxy.store.queries import History, Wanted
 from rm_proxy.store.store import Store
-from tests.rm_proxy.yarn import ALL_Q, Am, cid, container, coordinator, event, granted_rows, node_id, row
+from tests.rm_proxy.yarn_messages import ALL_Q, Am, cid, container, coordinator, event, granted_rows, node_id, row
 
 
 def made(number: int = 0, slot: str = "shed", weight: int = 1) -> DecisionRecord:

@@ -15,7 +15,7 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.service.node_drain import NodeDrain
 from tests.rm_proxy.api.test_app import State, client, state
 from tests.rm_proxy.service.test_reload import sidecar
-from tests.rm_proxy.yarn import coordinator, node_id, report
+from tests.rm_proxy.yarn_messages import coordinator, node_id, report
 
 __all__ = ["client", "state"]
 ON = Draining(on=True, reason="disks are changed")

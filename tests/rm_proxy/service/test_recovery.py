@@ -13,7 +13,7 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.recovery import Recovery
-from tests.rm_proxy.yarn import ATTEMPT, Am, cid, container, coordinator, granted_rows, row
+from tests.rm_proxy.yarn_messages import ATTEMPT, Am, cid, container, coordinator, granted_rows, row
 
 REGISTERED = y.RegisterApplicationMasterResponseProto(queue="default").SerializeToString()
 OTHER = "appattempt_1700000000000_0002_000001"

@@ -23,7 +23,7 @@ from rm_proxy.domain.records import ChangeRecord
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.reload import ProxyReloader
 from rm_proxy.store.writer import Writer
-from tests.rm_proxy.yarn import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
+from tests.rm_proxy.yarn_messages import ALL_Q, Am, container, coordinator, granted_rows, node_id, report, row, shown
 
 REGISTRY = Registry()
 TEXT = "policies: {queues: '*', routes: [{policy: only_q}], place: {policy: random}, quota: {policy: none}}\n"

@@ -18,7 +18,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller
 from rm_proxy.service.yarn_poller import YarnPoller
-from tests.rm_proxy.yarn import APP, Am, coordinator, node_id, yarn_node
+from tests.rm_proxy.yarn_messages import APP, Am, coordinator, node_id, yarn_node
 
 
 def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
