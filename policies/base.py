@@ -1,4 +1,4 @@
-"""What a policy is: a slot, a name, checked settings, and one pure function."""
+"""A policy: a slot, a name, checked settings, and one pure function."""
 
 from __future__ import annotations
 

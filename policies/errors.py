@@ -1,4 +1,4 @@
-"""What can go wrong with policies and their settings; all of it derives from PolicyError."""
+"""Errors of policies and of their settings; all derive from PolicyError."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class UnknownPolicyError(PolicyError):
 
 
 class BrokenPolicyError(PolicyError):
-    """A package offers the policy, but it cannot be used: it does not import, or is not what its slot wants."""
+    """A package offers the policy, but it cannot be used: it does not import, or its slot wants another signature."""
 
 
 class AmbiguousPolicyError(PolicyError):
@@ -24,12 +24,12 @@ class AmbiguousPolicyError(PolicyError):
 
 
 class PolicyFaultError(PolicyError):
-    """A policy failed, or answered what its slot does not allow, while it decided."""
+    """A policy failed in a decision, or gave an answer that its slot does not allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One mistake in the settings: where it is, what it is and what to do."""
+    """One mistake in the settings: its place, the mistake and the remedy."""
 
     path: tuple[str | int, ...]
     """Keys and list positions from the top of the file."""

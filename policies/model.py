@@ -102,7 +102,7 @@ class Ask:
     expected_s: float = 10.0
     """How long the task is expected to run."""
     spread_s: float = 0.0
-    """Standard deviation of what its siblings took; 0 when not known."""
+    """Standard deviation of the run times of its siblings; 0 when not known."""
     retries: int = 0
     """How often this task's queueable containers were shed or killed before."""
     steer: str = ""
@@ -139,11 +139,11 @@ class NodeView:
     rack: str = "/default-rack"
     label: str = ""
     usable: bool = True
-    """RUNNING in the RM, its sidecar's report fresh, not draining."""
+    """RUNNING in the ResourceManager, with a recent report of its sidecar, and not draining."""
     capacity: Resources = Resources()
     used_g: Resources = Resources()
     used_q: Resources = Resources()
-    """What started queueable containers use."""
+    """Use of queueable containers that have started."""
     queue_length: int = 0
     queued_s: float = 0.0
     """Tq: time until the node will have started all that is queued now, by estimates."""
@@ -160,7 +160,7 @@ class NodeView:
     idle_s: float = 0.0
     """How long it has had room with nothing waiting, for a `steal` policy."""
     limit_q: Resources | None = None
-    """What queueable containers may use here by the `police` policy; None: all that guaranteed ones leave."""
+    """Limit of the `police` policy to queueable containers here; None: all that guaranteed ones leave."""
     slow_ratio: float = 1.0
     """Factor by which tasks take longer here than on other nodes; reported waits include it."""
 
@@ -184,7 +184,7 @@ class NodeView:
         return used_g.vcores + used_q.vcores + resources.vcores <= capacity.vcores
 
     def within_limit(self, resources: Resources, used_q: Resources) -> bool:
-        """Return whether a container fits into what the `police` policy leaves, beside those that use `used_q`.
+        """Return whether a container fits into the limit of the `police` policy, beside those that use `used_q`.
 
         Where containers share the cores memory alone counts, since nothing is killed for CPU there.
         """
@@ -207,7 +207,7 @@ class ParentView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """A YARN queue: what the Capacity Scheduler grants it, and what is used."""
+    """A YARN queue: its capacities in the Capacity Scheduler, and its use."""
 
     name: str
     max_capacity: Resources = Resources()
@@ -217,21 +217,21 @@ class QueueView:
     user_used_q: dict[str, Resources] = field(default_factory=dict)
     user_used_g: dict[str, Resources] = field(default_factory=dict)
     user_limit: Resources | None = None
-    """What one user may have here by the scheduler: capacity times user-limit-factor; None for no limit."""
+    """The scheduler's limit for one user here: capacity times user-limit-factor; None for no limit."""
     parents: tuple[ParentView, ...] = ()
     """The queues above it, the nearest first."""
     priority: int = 0
     """YARN's priority of the queue: a higher number goes first."""
     cluster: Resources = Resources()
-    """What the nodes have together that take queueable containers."""
+    """Capacity of all nodes that take queueable containers."""
     cluster_used_q: Resources = Resources()
-    """What the queueable containers of all YARN queues use, waiting ones included."""
+    """Use of the queueable containers of all YARN queues, waiting ones included."""
     labels: frozenset[str] = frozenset()
     """Labels that the queue may use; `*` for all."""
     default_label: str = ""
     """The label of asks that name none."""
     capacity: Resources = Resources()
-    """What the Capacity Scheduler guarantees it; nothing under the Fair Scheduler."""
+    """Capacity that the Capacity Scheduler guarantees; nothing under the Fair Scheduler."""
 
     def plus(self, user: str, more: Resources) -> QueueView:
         """Return the queue with `more` used by queueable containers of a user; negative for less."""
@@ -273,7 +273,7 @@ class ContainerView:
     queue: str = ""
     user: str = ""
     spread_s: float = 0.0
-    """Standard deviation of what its siblings took; 0 when not known."""
+    """Standard deviation of the run times of its siblings; 0 when not known."""
     job_remaining_s: float = 0.0
     """Work that its job has left, by estimates: tasks that wait and run, in task-seconds (SRPT's size)."""
     bypassed_s: float = 0.0
@@ -291,7 +291,7 @@ class ContainerView:
 
     @property
     def remaining_s(self) -> float:
-        """Return how much longer it is expected to run by what it attained, at least a tenth of what was expected."""
+        """Return how much longer it is expected to run after its attained service, at least a tenth of the estimate."""
         done_s = self.attained_s or 0.0
         return max(self.expected_s - done_s, 0.1 * self.expected_s)
 
@@ -323,7 +323,7 @@ class ShedTarget:
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """What guaranteed containers used of a node in one quarter of an hour of the week, in the weeks before."""
+    """Use of a node by guaranteed containers in one quarter of an hour of the week, in the weeks before."""
 
     begins_s: float
     """Unix time at which it comes (or came) next."""
@@ -336,7 +336,7 @@ class Usual:
 
 @dataclass(frozen=True, slots=True)
 class NodeUse:
-    """What guaranteed containers use of a node: now, lately, and usually at the time that comes."""
+    """Use of a node by guaranteed containers: now, lately, and usually in the coming time."""
 
     node: str
     capacity: Resources
@@ -349,7 +349,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """What queueable containers may use of a node, with the reason in words."""
+    """The limit to queueable containers on a node, with the reason in words."""
 
     resources: Resources
     reason: str

@@ -87,7 +87,7 @@ class CorrectFunction(Protocol[C]):
 
 
 class PoliceFunction(Protocol[C]):
-    """Return what queueable containers may use of a node, or None for no limit."""
+    """Return the limit to queueable containers on a node, or None for no limit."""
 
     def __call__(self, use: NodeUse, cfg: C, now_s: float) -> Limit | None: ...  # noqa: D102
 

@@ -67,7 +67,7 @@ class SidecarSettings(BaseModel):
     Where containers share the CPU, the default is no more than the machine has.
     """
     count_vcores: bool = True
-    """Whether vcores bound what runs; DefaultResourceCalculator gives a guaranteed container 1, whatever it asked."""
+    """Whether vcores limit starts; DefaultResourceCalculator gives each guaranteed container 1, at any request."""
     reserve_mb: int = Field(512, ge=0)
     """Physical memory that stays free when a queueable container starts."""
     settle_s: float = Field(2.0, ge=0)
@@ -93,7 +93,7 @@ class SidecarSettings(BaseModel):
     """How long a container's stop waits for the end of its localization, which must not be interrupted."""
 
     resizer: Literal["auto", "cgroup1", "cgroup2", "docker", "signals", "none"] = "auto"
-    """What makes running containers smaller; auto: the first that works of cgroup2, cgroup1, signals."""
+    """The means to shrink running containers; auto: the first that works of cgroup2, cgroup1, signals."""
     cgroup: str = Field("quicksilver", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.@/-]*$")
     """Control group for the containers of all sidecars of this machine, below the mount of each controller."""
     docker_url: str | None = None
@@ -121,7 +121,7 @@ class SidecarSettings(BaseModel):
     fence_memory: bool = False
     """Whether the kernel bounds all containers together to the physical memory that the daemons do not need."""
     fence_keep_mb: int = Field(512, ge=0)
-    """Memory left to daemons beyond what they use when that bound is set."""
+    """Memory left to daemons beyond their use at the time when that bound is set."""
     oom_score_queueable: int = Field(500, ge=0, le=1000)
     """The least oom_score_adj of queueable containers where containers are resized: the kernel takes them first."""
 
@@ -157,16 +157,16 @@ class SidecarSettings(BaseModel):
     reconcile_s: float = Field(5.0, gt=0)
     """How often the NodeManager's own list of containers is compared; each second while an end cannot be seen else."""
     kerberos_principal: str | None = None
-    """Who logs in at the NodeManager's web server where that wants Kerberos; `_HOST` is this host's name (own)."""
+    """Principal for the NodeManager's web server where that wants Kerberos; `_HOST` is this host's name (own)."""
     kerberos_keytab: Path | None = None
     """The file with that principal's key, which only this user may read (own)."""
     rest_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the NodeManager's REST may take."""
 
     def rules(self, capacity: Resources, extra_vcores: float | None = None, nm_vcores: float | None = None) -> Rules:
-        """Return what the node machine needs.
+        """Return the rules of the node machine.
 
-        extra_vcores: where containers share the CPU, how many more may start; nm_vcores: what the NodeManager has.
+        extra_vcores: where containers share the CPU, how many more may start; nm_vcores: those of the NodeManager.
         """
         return Rules(
             strict=False,
@@ -189,7 +189,7 @@ class SidecarSettings(BaseModel):
         )
 
     def cores(self, capacity: Resources) -> Resources:
-        """Return what containers that share the CPU may use: no more vcores than there are, unless `vcores` says so."""
+        """Return the capacity for containers that share the CPU: the machine's vcores at most, or `vcores` if set."""
         there = os.cpu_count() or 1
         return capacity if self.vcores else Resources(capacity.memory_mb, min(capacity.vcores, there))
 
@@ -294,7 +294,7 @@ class Place:
     public: Address | None = None
     """The NodeManager's address as others know it; None: that of `listen`."""
     nm_vcores: int = 0
-    """What the NodeManager believes to have; 0 or less: it detects that by itself."""
+    """Vcores of the NodeManager's configuration; 0 or less: it detects them by itself."""
     proxy_urls: tuple[str, ...] = ()
     """With high availability those of all proxies, `proxy_url` among them."""
 

@@ -76,9 +76,9 @@ class SidecarMetrics:
         self.protocol_errors = self._counter("protocol_errors", "Connections closed for bytes out of form.", "side")
 
     def _containers(self) -> None:
-        self.starts = self._counter("starts", "Starts by what was done with them (held, forwarded).", "action")
-        self.events = self._counter("container_events", "What happened to containers, by kind of event.", "kind")
-        self.sheds = self._counter("sheds", "Waiting containers given up, by who wanted it in one word.", "cause")
+        self.starts = self._counter("starts", "Starts by action (held, forwarded).", "action")
+        self.events = self._counter("container_events", "Events of containers by kind.", "kind")
+        self.sheds = self._counter("sheds", "Waiting containers given up, by cause.", "cause")
         self.max_wait_s = self._gauge("max_wait_seconds", "Longer waits are shed; NaN without a limit.")
         self.max_queue = self._gauge("max_queue", "Longer queues are shed; NaN without a limit.")
         self.limit_q_mb = self._gauge("limit_q_mb", "Memory that is left to queueable containers; NaN without a limit.")
@@ -96,7 +96,7 @@ class SidecarMetrics:
         self.free_physical_mb = self._gauge("free_physical_mb", "Physical memory that is free.")
 
     def _resizes(self) -> None:
-        self.attached = self._counter("attached", "Containers taken into hand, by resizer.", "resizer")
+        self.attached = self._counter("attached", "Attached containers by resizer.", "resizer")
         self.resizes = self._counter(
             "resizes", "Resizes by resizer and action (shrink, freeze, restore).", "resizer", "action"
         )

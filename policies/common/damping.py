@@ -18,7 +18,7 @@ _OWN: Final[JsonDict] = {"source": "own"}
 
 
 class Damping(PolicyConfig):
-    """How a figure follows what is wanted; rising and falling have settings of their own.
+    """How a figure follows its target; rising and falling have settings of their own.
 
     Slow rise and fast fall: a limit that protects. Fast rise and slow fall: a limit that must not ask too much.
     """
@@ -26,22 +26,22 @@ class Damping(PolicyConfig):
     round_to: float = Field(0.0, ge=0, json_schema_extra={"unit": "of the figure", "source": "own"})
     """The figure in force is a multiple of this; 0 for no rounding."""
     round_up: bool = Field(False, json_schema_extra=_OWN)
-    """Round what is wanted up; off: down."""
+    """Round the target up; off: down."""
     rise_beyond_ratio: float = Field(0.0, ge=0, json_schema_extra=_OWN)
-    """Dead band: what is wanted has to exceed the figure in force by more than this part of it to raise it."""
+    """Dead band: the target has to exceed the figure in force by more than this part of it to raise it."""
     rise_part_ratio: float = Field(1.0, gt=0, le=1, json_schema_extra=_OWN)
     """One rise goes this part of the way, at least one step of the rounding; 1: all the way at once."""
     rise_every_s: float = Field(0.0, ge=0, json_schema_extra=_OWN)
     """A rise comes no sooner than this after the last change."""
     fall_beyond_ratio: float = Field(0.0, ge=0, le=1, json_schema_extra=_OWN)
-    """Dead band: what is wanted has to lie below the figure in force by more than this part of it to lower it."""
+    """Dead band: the target has to lie below the figure in force by more than this part of it to lower it."""
     fall_part_ratio: float = Field(1.0, gt=0, le=1, json_schema_extra=_OWN)
     """One fall goes this part of the way, at least one step of the rounding; 1: all the way at once."""
     fall_every_s: float = Field(0.0, ge=0, json_schema_extra=_OWN)
     """A fall comes no sooner than this after the last change."""
 
     def rounded(self, wanted: float) -> float:
-        """Return the multiple of `round_to` that stands for what is wanted."""
+        """Return the multiple of `round_to` for a target."""
         if not self.round_to:
             return wanted
         steps = round(wanted / self.round_to, 6)  # 0.3 / 0.1 is no whole number in binary

@@ -1,4 +1,4 @@
-"""What the placement policies share: candidates by nearness, and a random draw from the best of them."""
+"""Shared by the `place` policies: candidates by nearness, and a random draw from the best of them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from random import Random
 from policies.model import Ask, NodeView, Placement
 
 Score = tuple[float, float, str]
-"""What counts (seconds or containers), a tie-breaker (the node's load), the node id as the last one."""
+"""The cost (seconds or containers), then as tie-breakers the node's load and its id."""
 
 TIERS = ("node-local", "rack-local", "off-switch")
 SHOWN = 10

@@ -1,7 +1,7 @@
 """Limits how much may overtake a waiting container; shared by the `order` policies that reorder.
 
 Eagle (thesis §3.4.3): each start of a later one adds its expected duration to a counter of those that it overtakes, and
-nothing may overtake whose duration would take a counter beyond the limit. So nobody starves.
+nothing may overtake whose duration would take a counter beyond the limit. So no container starves.
 `sidecar.node.waiting_queue` keeps the counters and the limit; the policies give the order alone.
 """
 
@@ -38,15 +38,15 @@ class Bypassing(PolicyConfig):
 
 
 def work_s(container: ContainerView) -> float:
-    """Return what the start of a container adds to the counters of those that it overtakes, in seconds."""
+    """Return the seconds that the start of a container adds to the counters of those that it overtakes."""
     return max(LEAST_S, container.expected_s)
 
 
 def yarn_first(waiting: ContainerView) -> tuple[float, float]:
-    """Return what comes first in the orders: the priorities of the YARN queue and of the application, higher first."""
+    """Return the first part of the keys: the priorities of the YARN queue and of the application, higher first."""
     return -waiting.queue_priority, -waiting.app_priority
 
 
 def within_job(waiting: ContainerView) -> tuple[float, float, float]:
-    """Return what comes last: what the application needs first, then its request priority, then arrival."""
+    """Return the last part of the keys: the application's own precedence, then request priority, then arrival."""
     return waiting.precedence, waiting.priority, waiting.arrived_s

@@ -1,7 +1,7 @@
 """How much longer a task runs that has run for a while: its expectation given that it is not over yet (own).
 
-Durations are taken as lognormal with the known mean and spread: many are a little shorter, few a lot longer. What ran
-longer is expected to run longer in all; what outlived its expectation runs at least a tenth of it more.
+Durations are taken as lognormal with the known mean and spread: many are a little shorter, few a lot longer. A task
+that ran longer is expected to run longer in all; past its estimate it is assumed to need another tenth of it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FAR: Final = 25.0
 def left_s(expected_s: float, spread_s: float, ran_s: float) -> float:
     """Return how much longer a task runs, in seconds; > 0.
 
-    expected_s, spread_s: mean and standard deviation of its like; spread_s 0: not known, then what remains of the mean.
+    expected_s, spread_s: mean and standard deviation of its like; spread_s 0: not known, then the rest of the mean.
     """
     overrun_s = max(OVERRUN_MIN_S, OVERRUN_RATIO * expected_s)
     if ran_s < _LEAST_S:

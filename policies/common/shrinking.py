@@ -25,7 +25,7 @@ class Shrinking(PolicyConfig):
     protect_quanta: int = Field(1, ge=1, json_schema_extra={"unit": "quanta", "source": "own; m in Kairos §4.3.2"})
     """m: number of quanta that it then runs without giving way."""
     min_cores: float = Field(0.05, gt=0, le=1, json_schema_extra={"source": "own"})
-    """What a shrunk container keeps, so that its own heartbeats go on; never 0."""
+    """Cores that a shrunk container keeps, so that its own heartbeats go on; never 0."""
     by_type: dict[str, Way] = Field(
         {"SPARK": Way.NONE, "FLINK": Way.NONE, "APACHE FLINK": Way.NONE},
         json_schema_extra={"source": "own: executors serve each other's blocks"},

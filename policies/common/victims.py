@@ -29,7 +29,7 @@ class Victims(StrEnum):
     NEWEST = "newest"
     """Those that were started last first."""
     LOWEST_PRIORITY = "lowest_priority"
-    """Those of the lowest YARN priority (queue, then application) first, then what their application needs last."""
+    """First the lowest YARN priority (queue, then application), then those that their application needs last."""
 
 
 def since_s(container: ContainerView) -> float:
@@ -38,7 +38,7 @@ def since_s(container: ContainerView) -> float:
 
 
 def work_s(container: ContainerView, now_s: float) -> float:
-    """Return what is lost when the container is killed: CPU seconds, else wall time since it was started."""
+    """Return the work lost if the container is killed: CPU seconds, else wall time since its start."""
     return container.attained_s if container.attained_s is not None else now_s - since_s(container)
 
 

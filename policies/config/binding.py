@@ -95,7 +95,7 @@ def misnamed(raw: Mapping[str, Any], section: PoliciesSection, path: Path) -> li
 
 
 def _bind(registry: Registry, slot: str, raw: object, path: Path, mistakes: list[Mistake]) -> Bound | None:
-    """Bind one choice; add to `mistakes` what is wrong with its name and settings (its shape is checked elsewhere)."""
+    """Bind one choice; add the mistakes of its name and settings (its shape is checked elsewhere)."""
     if not isinstance(raw, Mapping) or not isinstance(raw.get("policy"), str):
         return None
     settings = raw.get("settings")

@@ -26,7 +26,7 @@ class ClusterSlots:
         return answer
 
     def shed_steady(self) -> object:
-        """Return what stays the same object while equal nodes get the same answer of `shed`, or None."""
+        """Return an object that stays the same while equal nodes get the same answer of `shed`, or None."""
         bound = self._choices["shed"]
         return bound if bound.steady else None
 
@@ -39,7 +39,7 @@ class ClusterSlots:
         return answer
 
     def moving(self, slot: str) -> Moving:
-        """Return the bounds for what the policy in `steal` or `correct` moves."""
+        """Return the bounds for moves of the policy in `steal` or `correct`."""
         cfg = self._choices[slot].cfg
         return cfg if isinstance(cfg, Moving) else Moving()
 
@@ -50,7 +50,7 @@ class ClusterSlots:
         return answer
 
     def police(self, use: NodeUse, now_s: float) -> Limit | None:
-        """Return what queueable containers may use of a node; None for no limit."""
+        """Return the limit to queueable containers on a node; None for no limit."""
         bound = self._choices["police"]
         answer: Limit | None = call(bound, Limit | None, use, bound.cfg, now_s)  # type: ignore[arg-type]
         return answer

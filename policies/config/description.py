@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def notes(policies: Policies) -> list[str]:
-    """Return what is allowed but probably not meant, one line each."""
+    """Return remarks on settings that are allowed but probably not meant, one line each."""
     queues, routes = policies.section.queues, policies.section.routes
     remarks = []
     if queues and not routes:

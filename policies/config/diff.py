@@ -1,4 +1,4 @@
-"""What differs between two descriptions of settings: which setting, from which value, to which."""
+"""The differences of two descriptions of settings: which setting, from which value, to which."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Change:
 
 
 def changes(before: Any, after: Any, path: str = "policies") -> list[Change]:
-    """Return what differs, in the order of the keys; MAX_CHANGES at most. `path` is where both stand."""
+    """Return the differences in the order of the keys, MAX_CHANGES at most; path: the place of both."""
     return list(islice(_differences(before, after, path), MAX_CHANGES))
 
 

@@ -1,4 +1,4 @@
-"""Calls a bound policy: what it raises, or answers out of form, becomes a fault that names it."""
+"""Calls a bound policy: an exception, or an answer out of form, becomes a fault that names the policy."""
 
 from __future__ import annotations
 

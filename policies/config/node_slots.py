@@ -25,7 +25,7 @@ class NodeSlots:
         return call(bound, tuple, waiting, bound.cfg, now_s)
 
     def order_steady(self) -> object:
-        """Return what stays the same object while keys and limits of unchanged containers do, or None."""
+        """Return an object that stays the same while keys and limits of unchanged containers do, or None."""
         bound = self._choices["order"]
         return bound if bound.steady else None
 

@@ -1,4 +1,4 @@
-"""The bound set of policies: what the `policies:` section of quicksilver.yaml chose, checked and ready to be called.
+"""The bound set of policies: the choices of the `policies:` section of quicksilver.yaml, checked and ready for calls.
 
 `policies.config.schema` has the shape of that section.
 """
@@ -60,7 +60,7 @@ class Rule:
 class Policies:
     """All policies of one quicksilver.yaml; its methods are pure, and fast enough to be called for each container.
 
-    A policy that raises, or answers what its slot does not allow, becomes a PolicyFaultError that names it. It never
+    A policy that raises, or answers out of form, causes a PolicyFaultError that names it. A set of policies never
     changes: settings that are read anew, and windows that open, make another one. An application is decided on by the
     policies of `for_app`, which the methods look up; nodes by those of `for_nodes`, as `node` and `cluster` do.
     """
@@ -113,7 +113,7 @@ class Policies:
         others = {name: cls(a.section, a.choices, a.routes, a.quotas, name=name) for name, a in alternatives.items()}
         return cls(base.section, base.choices, base.routes, base.quotas, others)
 
-    # Which policies hold
+    # Which policies are in force
 
     @property
     def version(self) -> str:
@@ -210,7 +210,7 @@ class Policies:
     def drained(self, ask: Ask, queue: QueueView, rng: Random, now_s: float) -> str | None:
         """Return why a container may not be queueable now that could be still, when a window begins or ends.
 
-        What is expected to end before is none of its business.
+        A container that is expected to end before the window does is not concerned.
         """
         own = self.for_app(ask.app)
         for change, policies in self._later:

@@ -79,7 +79,7 @@ Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
 class Match(Section):
-    """What a rule applies to: all that is named must fit; a list fits when one of it does."""
+    """The requests that a rule applies to: each named property must fit; a list fits if one of its values does."""
 
     queue: Globs = ()
     """YARN queues, as globs; a queue stands for those below it too."""
@@ -156,10 +156,10 @@ def _choices(value: object) -> object:
 
 
 class RouteRule(Choice):
-    """A route policy for what matches."""
+    """A route policy for matching requests."""
 
     match: Match = Match()
-    """What the rule applies to."""
+    """The requests that the rule applies to."""
 
 
 class ModeRule(Section):
@@ -183,16 +183,16 @@ def _drawn(key: str) -> float:
 
 
 class Hint(Section):
-    """How long what matches is expected to run, by its admin's knowledge."""
+    """Expected run time of matching tasks, from the admin's knowledge."""
 
     match: Match = Match()
-    """What the hint applies to."""
+    """The requests that the hint applies to."""
     expected_s: float = Field(gt=0, allow_inf_nan=False)
     """Expected duration of a task."""
 
 
 class Estimate(Section):
-    """Expected durations of tasks: what is believed before their like completed, and how much that counts then."""
+    """Expected durations of tasks: the estimate before their siblings completed, and its weight afterwards."""
 
     default_s: float = Field(10.0, gt=0, allow_inf_nan=False)
     """Expected duration of a task about which nothing is known."""
@@ -201,9 +201,9 @@ class Estimate(Section):
     tags: bool = True
     """Whether applications may name durations in their tags (`expected_s:12`), which count before the rules."""
     prior_weight: float = Field(3.0, ge=0, le=1000, json_schema_extra={"unit": "tasks"})
-    """How many completed siblings a hint, or what earlier jobs of the name took, counts as (own)."""
+    """Completed siblings that a hint, or the durations of earlier jobs of the name, counts as (own)."""
     history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
-    """What is remembered of a job name counts as this many tasks at most, so that old ones fade (own)."""
+    """Durations stored for a job name count as at most this number of tasks, so that old ones fade (own)."""
     node_tasks: int = Field(32, ge=0, le=10_000, json_schema_extra={"unit": "tasks"})
     """Number of ended tasks from which a node's slowness relative to the others is estimated; its waits and run times
     are multiplied by it. 0: all nodes count as equal (own; Mercury §7.2.3 has such nodes)."""
@@ -219,7 +219,7 @@ class PolicySet(Section):
     modes: tuple[ModeRule, ...] = ()
     """Modes by queue and percent of applications; the first that takes an application counts."""
     routes: tuple[RouteRule, ...] = ()
-    """Route policies; the first that matches counts, and what none matches is guaranteed."""
+    """Route policies; the first matching rule counts, and a request without a match is guaranteed."""
     place: Choice = Choice(policy="topk_wait")
     """Where a queueable container waits."""
     order: Choice = Choice(policy="job_submission")
@@ -233,11 +233,11 @@ class PolicySet(Section):
     shed: Choice = Choice(policy="none")
     """How much may wait at a node; containers beyond it are shed and asked for again."""
     steal: Choice = Choice(policy="none")
-    """What an idle node takes over from the queues of others."""
+    """Waiting containers that an idle node takes over from other nodes."""
     correct: Choice = Choice(policy="none")
     """When a waiting container moves to a better node."""
     police: Choice = Choice(policy="none")
-    """What queueable containers may use of a node."""
+    """Limit to queueable containers on a node."""
     promote: Choice = Choice(policy="none")
     """When a running queueable container becomes guaranteed."""
     estimate: Estimate = Estimate()
@@ -277,7 +277,7 @@ class Window(Section):
     """A time in which an alternative is in force."""
 
     name: Name
-    """What records and metrics call it."""
+    """Its name in records and metrics."""
     cron: Annotated[str, BeforeValidator(_cron)]
     """When it begins, as crontab has it: minute, hour, day, month, weekday (0 and 7 are Sunday, or mon to sun)."""
     length_s: float = Field(gt=0, le=366 * 86400.0)

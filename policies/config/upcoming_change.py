@@ -1,4 +1,4 @@
-"""What settings that come soon would not allow: ahead of a window's begin or end it does not begin any more."""
+"""Checks containers against settings that come soon: before a window begins or ends, no Q starts that it forbids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks settings by a pydantic model, and says what is wrong in words that name the place and the remedy.
+"""Checks settings by a pydantic model; its texts of mistakes name the place and the remedy.
 
 Values are checked strictly: text is no number, and yes/no is neither. Lists serve for tuples and sets, whole numbers
 for fractions, `.inf` for infinity.
@@ -125,7 +125,7 @@ def model_at(model: type[BaseModel], loc: Path) -> type[BaseModel]:
 
 
 def describe(model: type[BaseModel], loc: Path, limits: bool = True) -> str:
-    """Return what the setting at `loc` is and its range, e.g. `nodes to draw from, 1..`; empty when not known."""
+    """Return meaning and range of the setting at `loc`, e.g. `nodes to draw from, 1..`; empty when not known."""
     fields = [field for _, field in _fields(model, loc) if field is not None]
     if not fields:
         return ""

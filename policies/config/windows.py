@@ -1,4 +1,4 @@
-"""Times in which an alternative is in force: what holds now and what comes, of begins and ends that are given."""
+"""Windows, in which an alternative is in force: the open ones and the coming ones, from given begins and ends."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Coming:
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Which windows are open, and what comes so soon that the cluster drains for it."""
+    """The open windows, and the changes that come soon enough for the cluster to drain."""
 
     open: tuple[str, ...] = ()
     coming: tuple[Coming, ...] = ()
 
 
 def hours(windows: Sequence[Window], spans: Mapping[str, Span], now_s: float) -> Hours:
-    """Return what holds at `now_s`; a window without a span never opens again."""
+    """Return the windows at `now_s`; one without a span never opens again."""
     coming = []
     for window in windows:
         span = spans.get(window.name)

@@ -33,11 +33,11 @@ class Apollo(Moving):
     slow_ratio: float = Field(2.0, ge=1, json_schema_extra={"source": "own; after Apollo's straggler detection, §3.4"})
     """A running task that took this many times its expected duration is overdue."""
     slow_share_ratio: float = Field(0.5, gt=0, le=1, json_schema_extra={"source": "own"})
-    """A node of whose running tasks this share is overdue is slow; what waits there is looked at again."""
+    """A node of whose running tasks this share is overdue is slow; containers that wait there are looked at again."""
     gain_s: float = Field(5.0, ge=0, json_schema_extra={"source": "own: what it takes to move one"})
     """It moves only when it would wait less by this at the better node ..."""
     gain_ratio: float = Field(0.5, ge=0, le=1, json_schema_extra={"source": "own"})
-    """... and by this share of what it would still wait where it is."""
+    """... and by this share of its remaining wait where it is."""
 
 
 def slowness(here: NodeQueue, cfg: Apollo, now_s: float) -> float:
@@ -53,7 +53,7 @@ def slowness(here: NodeQueue, cfg: Apollo, now_s: float) -> float:
 
 
 def slower(ran_ratios: Sequence[float], cfg: Apollo) -> float:
-    """Return the same, of what running tasks ran by what each was expected to run."""
+    """Return the same for the ratios of run time to estimate of a node's running tasks."""
     overdue = [ratio for ratio in ran_ratios if ratio > cfg.slow_ratio]
     if not overdue or len(overdue) < cfg.slow_share_ratio * len(ran_ratios):
         return 1.0

@@ -20,7 +20,7 @@ class Rule(StrEnum):
 
     AS_IS = "as_is"
     LESS_QUEUEABLE = "less_queueable"
-    """Less what the application's queueable containers use."""
+    """Less the use of the application's queueable containers."""
     AT_LEAST_NEXT = "at_least_next"
     """At least the most urgent ask, while a node has room for it as a queueable container."""
 

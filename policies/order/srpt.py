@@ -1,7 +1,7 @@
 """Start containers of the job that has the least work left (Eagle thesis §3.4.3, SRPT at the node).
 
-What a job has left is the proxy's estimate over all nodes, renewed while the container waits. Before that, YARN's own
-wishes: the priority of the queue, then of the application.
+The proxy estimates a job's remaining work over all nodes, again and again while the container waits. YARN's own
+wishes come first: the priority of the queue, then of the application.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Srpt(Bypassing):
 def key(waiting: ContainerView, cfg: Srpt, now_s: float) -> tuple[float, ...]:
     """Return (-queue priority, -application priority, work left, job's submission, precedence, priority, arrival).
 
-    A job has at least the waiting task left, also while nobody estimated more.
+    A job has at least the waiting task left, also without an estimate.
     """
     left_s = max(waiting.job_remaining_s, waiting.expected_s)
     return (*yarn_first(waiting), left_s, waiting.job_submitted_s, *within_job(waiting))

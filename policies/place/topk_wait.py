@@ -42,7 +42,7 @@ def cost_s(node: NodeView, ask: Ask) -> float:
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: TopKWait, rng: Random) -> Placement:
     """Choose a node for `ask` at random among the k of least R of the nearest tier that is worth it.
 
-    What the task runs longer on a slow node counts as waiting. Ties go to the node with the smaller used share, then by
+    Its additional run time on a slow node counts as waiting. Ties go to the node with the smaller used share, then by
     node id. Scores are R in seconds.
     """
     tiers = by_tier(ask, nodes, lambda node: cost_s(node, ask))

@@ -1,4 +1,4 @@
-"""Leave to queueable containers what guaranteed ones will not need, by history (Mercury, ATC '15, §4.3, §7.2.3)."""
+"""Leave to queueable containers the room that guaranteed ones will not need, by history (Mercury §4.3, §7.2.3)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class HistoricalUse(PolicyConfig):
     recent_s: float = Field(300.0, ge=0, le=3600, json_schema_extra={"source": "own"})
     """Window whose peak usage is also taken into account."""
     peak_ratio: float = Field(0.5, ge=0, le=1, json_schema_extra={"source": "own"})
-    """What was usual: 0 the mean of that quarter of an hour in the weeks before, 1 its peak, between them a mix."""
+    """The usual use: 0 the mean of that quarter of an hour in the weeks before, 1 its peak, between them a mix."""
     min_weeks: int = Field(1, ge=1, json_schema_extra={"unit": "weeks", "source": "own"})
     """A quarter of an hour seen in fewer weeks is left out of account."""
     margin_ratio: float = Field(0.05, ge=0, le=1, json_schema_extra={"source": "own"})
@@ -37,7 +37,7 @@ def _most(parts: Sequence[Resources]) -> Resources:
 
 
 def _usual(use: NodeUse, cfg: HistoricalUse, now_s: float) -> list[Resources]:
-    """Return what is usual in each quarter of an hour from now to the horizon."""
+    """Return the usual use in each quarter of an hour from now to the horizon."""
     amounts = []
     for usual in use.usual:
         if usual.weeks >= cfg.min_weeks and usual.begins_s <= now_s + cfg.horizon_s and usual.ends_s > now_s:
@@ -49,7 +49,7 @@ def _usual(use: NodeUse, cfg: HistoricalUse, now_s: float) -> list[Resources]:
 
 
 def police(use: NodeUse, cfg: HistoricalUse, now_s: float) -> Limit | None:
-    """Return what is left beside the highest of: the use now, the recent peak, and what is usual until the horizon."""
+    """Return the room beside the highest of: the use now, the recent peak, and the usual use until the horizon."""
     recent = _most((use.used_g, *use.recent[: math.ceil(cfg.recent_s / 60)]))
     usual = _usual(use, cfg, now_s) if use.usual else []
     need = _most((recent, *usual)) if usual else recent

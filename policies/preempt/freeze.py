@@ -1,4 +1,4 @@
-"""Run the least attained service first as `las` does, and let stand still whom it displaces.
+"""Run the least attained service first as `las` does, and freeze the containers that give way.
 
 For mechanisms and applications that cannot do with a sliver of CPU. Kairos suspends (thesis §4.3.2) and resizes (§4.4).
 """

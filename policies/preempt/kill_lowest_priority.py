@@ -1,6 +1,6 @@
 """Kill the running queueable containers of the lowest priority to make room for a guaranteed one (Mercury §3).
 
-YARN's priority of the queue, then of the application; then what the application needs last; then the newest.
+In order: YARN's priority of the queue, of the application, how late the application needs the container, the newest.
 """
 
 from __future__ import annotations

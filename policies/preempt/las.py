@@ -1,4 +1,4 @@
-"""Run the least attained service first, and shrink whom it displaces (Kairos, thesis §4.3.2 and §4.4).
+"""Run the least attained service first, and shrink the containers that give way (Kairos, thesis §4.3.2 and §4.4).
 
 CPU never needs a kill then. Memory does when nothing else frees it: shrunk containers keep theirs.
 """

@@ -22,9 +22,9 @@ class WhenRoom(Worth):
     up_to: Literal["capacity", "max_capacity"] = Field(
         "max_capacity", json_schema_extra={"unit": "share of the YARN queue", "source": "own"}
     )
-    """What the guaranteed containers of the queue may fill by promotion: its capacity, or its maximum capacity."""
+    """The bound of promotion for the queue's guaranteed containers: its capacity, or its maximum capacity."""
     fill_ratio: float = Field(0.9, gt=0, le=1, json_schema_extra={"source": "own"})
-    """The part of it that promotion may fill; the rest is left to what the queue asks for as guaranteed."""
+    """The part of it that promotion may fill; the rest is left to its guaranteed requests."""
     count_vcores: bool = Field(True, json_schema_extra={"source": "own"})
     """Count vcores beside memory; off where the ResourceManager plans by memory alone (DefaultResourceCalculator)."""
 

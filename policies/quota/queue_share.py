@@ -22,7 +22,7 @@ class QueueShare(PolicyConfig):
     """Settings of queue_share."""
 
     factor: float = Field(1.0, ge=0, allow_inf_nan=False, json_schema_extra={"unit": "ratio", "source": "own"})
-    """Queueable containers may use this many times what guaranteed ones leave of the queue's maximum capacity.
+    """Queueable containers may use this many times the part of the queue's maximum capacity that guaranteed ones leave.
 
     The same holds for each of the queues above it.
     """
@@ -33,19 +33,19 @@ class QueueShare(PolicyConfig):
     user_limit: bool = Field(True, json_schema_extra={"source": "user-limit-factor of the CapacityScheduler"})
     """Keep a user's guaranteed and queueable containers within the queue's capacity times its user-limit-factor."""
     cluster_ratio: float = Field(math.inf, ge=0, json_schema_extra={"source": "own"})
-    """Queueable containers of all queues may use this share of what the nodes have; `.inf` for no limit."""
+    """Queueable containers of all queues may use this share of the nodes' capacity; `.inf` for no limit."""
     count_vcores: bool = Field(True, json_schema_extra={"source": "own"})
     """Count vcores beside memory; off where the ResourceManager plans by memory alone (DefaultResourceCalculator)."""
 
     def left(self, queue: QueueView) -> Resources:
-        """Return what queueable containers may still use of a queue, not below 0; a user may be allowed less."""
+        """Return the room of a queue that is left to queueable containers, not below 0; a user may be allowed less."""
         rest = Resources(_BEYOND, _BEYOND)
         for _, room, used in _rooms(queue, self):
             rest = _least(rest, room - used)
         return rest if queue.max_capacity.memory_mb else Resources()
 
     def left_for(self, queue: QueueView, user: str) -> Resources:
-        """Return what queueable containers of a user may still use of a queue, not below 0."""
+        """Return the room of a queue that is left to queueable containers of a user, not below 0."""
         rest = self.left(queue)
         for _, room, used in _user_rooms(queue, user, self):
             rest = _least(rest, room - used)
@@ -53,11 +53,11 @@ class QueueShare(PolicyConfig):
 
 
 Room = tuple[str, Resources, Resources]
-"""Words with the figures, what there is, and what queueable containers use of it."""
+"""A text with the figures, the room, and its use by queueable containers."""
 
 
 def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
-    """Return what a queue's queueable containers have to fit into; those of the queue itself come first."""
+    """Return the rooms that a queue's queueable containers have to fit into, the queue's own first."""
     rooms = [_share(queue.name, queue.max_capacity, queue.used_g, queue.used_q, cfg)]
     rooms += [
         _share(above.name, above.max_capacity, above.used_g, above.used_q, cfg)
@@ -78,7 +78,7 @@ def _share(name: str, most: Resources, used_g: Resources, used: Resources, cfg: 
 
 
 def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
-    """Return what the queueable containers of a user of the queue have to fit into."""
+    """Return the rooms that the queueable containers of a user of the queue have to fit into."""
     room = _rooms(queue, cfg)[0][1]
     holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
     share = _times(room, max(cfg.user_ratio, 1 / len(holders)))

@@ -1,4 +1,4 @@
-"""Shed what would wait longer than the nodes' mean and some standard deviations (Mercury, ATC '15, §4.3, §7.2.3)."""
+"""Shed where the wait exceeds the nodes' mean by some standard deviations (Mercury, ATC '15, §4.3, §7.2.3)."""
 
 from __future__ import annotations
 

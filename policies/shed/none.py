@@ -1,4 +1,4 @@
-"""Shed nothing: what waits at a node stays there until it starts or its hold limit is over."""
+"""Shed nothing: a waiting container stays at its node until it starts or its hold limit is reached."""
 
 from __future__ import annotations
 

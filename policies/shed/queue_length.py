@@ -1,4 +1,4 @@
-"""Shed what waits beyond a length that follows the mean of all nodes, as the ResourceManager of Hadoop 3 wants it.
+"""Shed beyond a queue length that follows the mean of all nodes, as the ResourceManager of Hadoop 3 does.
 
 Source: QueueLimitCalculator and NodeQueueLoadMonitor of Hadoop 3.4 with QUEUE_LENGTH: the mean of the lengths in whole
 containers, plus `sigma` times their rounded standard deviation, within a smallest and a largest length.

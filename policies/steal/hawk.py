@@ -22,7 +22,7 @@ class Hawk(Moving):
     )
     """A task that is expected to run less is short; only short ones are taken."""
     behind_long: bool = Field(True, json_schema_extra={"source": "Hawk, thesis §2.3.6"})
-    """Take only what comes behind a long task; off: the first short ones of any queue."""
+    """Take only containers behind a long task; off: the first short ones of any queue."""
     max_taken: int = Field(10, ge=1, json_schema_extra={"unit": "containers", "source": "own; no limit in Hawk"})
     """Containers that are taken at once; never more than the idle node has room for."""
     min_wait_s: float = Field(5.0, ge=0, json_schema_extra={"source": "own: what it takes to move one"})
@@ -65,7 +65,7 @@ def _may_go(task: ContainerView, cfg: Hawk) -> bool:
 
 
 def steal(thief: NodeView, others: Sequence[NodeQueue], cfg: Hawk, rng: Random, now_s: float) -> list[str]:
-    """Choose what the idle node takes over: of the first of `max_contacts` random nodes that has something for it."""
+    """Choose the containers that the idle node takes over, from the first of `max_contacts` random nodes with some."""
     if thief.idle_s < cfg.idle_s:
         return []
     for at in rng.sample(range(len(others)), min(cfg.max_contacts, len(others))):

@@ -1,4 +1,4 @@
-"""Let no node take over what waits at another."""
+"""Let no node take over waiting containers of another."""
 
 from __future__ import annotations
 

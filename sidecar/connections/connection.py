@@ -18,7 +18,7 @@ _UNDECIDED: Final = "its undecided calls are too large"
 
 
 class Connection:
-    """One gate with its two sockets; `put(connection, event)` adds an event to the queue of whoever runs the gates."""
+    """One gate with its two sockets; `put(connection, event)` adds an event to the queue of the gates."""
 
     def __init__(self, gate: Gate, put: Callable[[Connection, GateEvent], None], buffer_bytes: int) -> None:
         self.gate, self.put = gate, put
@@ -58,7 +58,7 @@ class Connection:
             self.handshake_timer = None
 
     def close(self) -> None:
-        """Close both sockets; what is unsent is still sent."""
+        """Close both sockets after unsent bytes are sent."""
         self.cancel_handshake_timer()
         if self.early is not None:
             self.early.close()
@@ -66,7 +66,7 @@ class Connection:
         self.upstream.close()
 
     def abort(self) -> None:
-        """Close both sockets without waiting for what is unsent."""
+        """Close both sockets without waiting for unsent bytes."""
         if self.early is not None:
             self.early.close()
             self.early = None

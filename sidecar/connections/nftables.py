@@ -41,7 +41,7 @@ class Redirect:
         self._public, self._port = public, port
 
     def install(self) -> None:
-        """Set the rule, in place of one that an earlier process left. Raises RedirectError naming what is missing."""
+        """Set the rule, in place of one that an earlier process left. Raises RedirectError naming the cause."""
         run_nft(self.rules(self._address()))
 
     def rules(self, address: str) -> str:

@@ -26,7 +26,7 @@ class LasRules:
     """Settings of the machine (Kairos thesis §4.3.2); defaults as in `policies.common.shrinking.Shrinking`."""
 
     cores: float
-    """N: what the running containers may use together, in vcores."""
+    """N: vcores that the running containers may use together."""
     quantum_s: float = 50.0
     """W."""
     starve_quanta: int = 3

@@ -74,7 +74,7 @@ class Share:
     last_why: str = ""
     by: str = ""
     why: str = ""
-    """Why it is granted what it is."""
+    """The reason for its grant."""
     stuck: str = ""
     """Why the resizer refused; the container stays as it is until the next try."""
     tries: int = 0
@@ -186,7 +186,7 @@ class Share:
         """Note that the resizer refused the grant in flight: the container keeps the old one until the next try."""
         self.flight = None
         if not self.stuck and self.granted == self.applied:
-            return  # by now it is to have what it has
+            return  # its limits are the wanted ones by now
         self.stuck = refused
         self.tries += 1
         self.retry_at_s = now_s + min(MAX_RETRY_S, rules.retry_s * 2.0 ** min(self.tries - 1, 30))

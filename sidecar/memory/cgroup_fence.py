@@ -73,7 +73,7 @@ class Fence:
 
     def __init__(self, limits: FenceLimits) -> None:
         self.limits = limits
-        """May be set anew; `keep` then writes what differs. Call `lift` first when one of them is to go."""
+        """May be set anew; `keep` then writes the differences. Call `lift` first when one of them is to go."""
         self._before: dict[Path, str] = {}
         self._set: dict[Path, str] = {}
 
@@ -118,7 +118,7 @@ class Fence:
 
 
 def undo_fence(record: Mapping[str, object]) -> None:
-    """Take back what `Fence.undo` says; what is gone is fine. Raises the first ResizeRefusedError at the end."""
+    """Take back the bounds of `Fence.undo`; missing groups are ignored. Raises the first ResizeRefusedError."""
     refusals: list[ResizeRefusedError] = []
     limits = record["limits"]
     if not isinstance(limits, dict):
@@ -203,4 +203,4 @@ def _check_fits(path: Path, limit: int) -> None:
     held_mb, limit_mb = (int(used) - cache) // _MB, limit // _MB
     if held_mb >= limit_mb:
         why = f"the containers hold {held_mb} MB, the bound would be {limit_mb} MB"
-        raise ResizeRefusedError("", str(path), why, remedy="it is tried again; lower what the fence keeps free")
+        raise ResizeRefusedError("", str(path), why, remedy="it is tried again; let the fence keep less free")

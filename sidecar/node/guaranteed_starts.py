@@ -58,7 +58,7 @@ class GuaranteedStarts:
                 return
 
     def _await_ends(self, container: Container, need: Resources, now_s: float) -> Resources:
-        """Let a start wait for containers that end soon, the next to end first; return what is still short."""
+        """Let a start wait for containers that end soon, the next to end first; return the resources still short."""
         grace_s = self._policies.grace_s()
         if need == _NOTHING or grace_s <= 0:
             return need

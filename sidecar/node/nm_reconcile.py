@@ -86,7 +86,7 @@ FromList = Adopted | Doubtful | Ended | Dying | Unlaunched | Localized | NodeMan
 def compare(
     listed: NmList, containers: Mapping[str, Container], gone: Collection[str], pidfds: Collection[str], now_s: float
 ) -> list[FromList]:
-    """Return events for what the machine does not know yet: ended containers, and starts that it never saw.
+    """Return events that the machine does not know yet: ended containers, and starts that it never saw.
 
     gone: containers that ended lately; pidfds: containers whose process is watched, which needs no list.
     """

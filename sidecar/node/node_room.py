@@ -28,7 +28,7 @@ class NodeRoom:
         return amount if self.state.rules.count_vcores else Resources(amount.memory_mb, 0)
 
     def short_for_guaranteed(self, room: Resources, need: Resources) -> Resources:
-        """Return what `room` lacks of `need`, not below 0.
+        """Return the part of `need` that `room` lacks, not below 0.
 
         Where running containers make room by shrinking, vcores lack only when the NodeManager believes so.
         """

@@ -45,7 +45,7 @@ class _Place:
     waiting: Waiting
     arrival: tuple[float, str]
     bypassed_s: float
-    """Expected run time in the view, plus what was added since."""
+    """Expected run time in the view, plus later additions."""
     key: tuple[tuple[float, ...], float, str] | None = None
     """None until it is computed."""
     work_s: float = 0.0

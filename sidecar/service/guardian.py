@@ -94,7 +94,7 @@ class Records:
 
 
 def undoing(resizer: str) -> Undoing:
-    """Return the function that undoes what a resizer did. Raises ImportError, AttributeError or KeyError."""
+    """Return the function that undoes the changes of a resizer. Raises ImportError, AttributeError or KeyError."""
     undo: Undoing = getattr(importlib.import_module(_MODULES[resizer]), f"undo_{resizer}")
     return undo
 

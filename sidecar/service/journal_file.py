@@ -94,6 +94,6 @@ class Journal:
     def _failed(self, error: OSError | JournalInUseError) -> None:
         self.failures += 1
         if not self.why:
-            text = "the journal cannot be written: a sidecar that dies now forgets what it held"
+            text = "the journal cannot be written: a sidecar that dies now forgets its held starts"
             log.error(text, file=str(self.path), why=str(error))
         self.why = f"{self.path}: {getattr(error, 'strerror', None) or error}"

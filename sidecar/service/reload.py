@@ -15,5 +15,5 @@ def takeable(new: Policies, old: Policies, sharing: Sharing) -> tuple[Policies, 
     if shrinks == before or (sharing.las is None and not shrinks):
         return new, []
     was, wanted = old.chosen("preempt"), new.chosen("preempt")
-    why = "what resizes is looked for when it starts" if shrinks else "it gives back what is shrunk when it ends"
+    why = "it chooses its resizer at its start" if shrinks else "it restores shrunk containers at its end"
     return new.keeping("preempt", old), [f"policies.preempt stays {was}: {wanted} needs a restart ({why})"]

@@ -24,7 +24,7 @@ _ENCRYPTED: Final = (
     "signed or encrypted connections of application masters pass unread, so that none of their containers is queued: "
     "let this port speak hadoop.rpc.protection=authentication (docs/security.md)"
 )
-NO_JOURNAL: Final = "a restart forgets what it held: there is no place for a journal (sidecar.state_dir)"
+NO_JOURNAL: Final = "a restart forgets its held starts: there is no place for a journal (sidecar.state_dir)"
 
 
 class Limitations:
@@ -52,7 +52,7 @@ class Limitations:
         if time.time() - self._gates.commands.encrypted_s < _ENCRYPTED_S:
             texts.append(_ENCRYPTED)
         if self._journal is not None and self._journal.why:
-            texts.append(f"a restart forgets what it held: {self._journal.why}")
+            texts.append(f"a restart forgets its held starts: {self._journal.why}")
         no_journal = NO_JOURNAL if self._journal is None else ""
         rest = (self._gates.node.state.nm_down, self._nm_rest.why, no_journal)
         return texts + [text for text in dict.fromkeys(rest) if text]

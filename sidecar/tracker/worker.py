@@ -105,7 +105,7 @@ class TrackerConnection:
         self._log = log.bind(peer=peer)
 
     async def run(self, sock: socket.socket) -> None:
-        """Relay until one side closes. Raises what broke the connection."""
+        """Relay until one side closes. Raises the error that broke the connection."""
         timer = asyncio.get_running_loop().call_later(self._handshake_s, self._handshake_late)
         try:
             await self.pair.relay(sock)

@@ -16,7 +16,7 @@ from sidecar.resizer.processes import PROC
 def clean_cgroup2(
     parent: str = "quicksilver", nm_hierarchy: str | None = None, proc: Path = PROC
 ) -> tuple[list[str], list[str]]:
-    """Undo what an earlier process left; return the restored containers and the refusals.
+    """Undo limits and groups that an earlier process left; return the restored containers and the refusals.
 
     `parent` is that of `Cgroup2`. Its processes move to the group of the NodeManager, which started them; to
     the root when that is not known. The NodeManager's own groups that have a quota lose it: it sets none itself unless

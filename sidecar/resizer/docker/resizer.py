@@ -2,7 +2,7 @@
 
 A container's Docker container is found by its name, the YARN container id: so LinuxContainerExecutor's Docker runtime
 names it, and `docker run --name $CONTAINER_ID` under DefaultContainerExecutor. Limits are set through the Engine, which
-would write its own again with the next `docker update`; what is in force is read from the cgroup.
+would write its own again with the next `docker update`; the limits in force are read from the cgroup.
 """
 
 from __future__ import annotations
@@ -201,7 +201,7 @@ class DockerResizer:
     def _pause(self, container_id: str, held: _Held) -> None:
         """Pause, with retries: the kernel freezes tasks when they run next, and the Engine gives up before.
 
-        What its bound has stopped is given its own limits for that time.
+        A container that its bound has stopped gets its own limits for that time.
         """
         bound, until_s = held.limits, time.monotonic() + _PAUSE_WITHIN_S
         try:

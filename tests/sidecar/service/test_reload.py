@@ -30,8 +30,8 @@ def of(preempt: str, **settings: object) -> Policies:
         ("kill_newest", "none", False, ""),
         ("las", "freeze", True, ""),
         ("las", "kill_newest", False, ""),
-        ("las", "kill_newest", True, "policies.preempt stays las: kill_newest needs a restart (it gives back"),
-        ("none", "las", False, "policies.preempt stays none: las needs a restart (what resizes is looked for"),
+        ("las", "kill_newest", True, "policies.preempt stays las: kill_newest needs a restart (it restores"),
+        ("none", "las", False, "policies.preempt stays none: las needs a restart (it chooses its resizer"),
     ],
 )
 def test_what_a_running_sidecar_can_take_over(old: str, new: str, hands: bool, kept: str) -> None:
