@@ -42,23 +42,11 @@ from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.store.queries import History, Wanted
+from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, Page, QueueDetail, QueueInfo
+from rm_proxy.views.container_models import Decision, Explanation
 from rm_proxy.views.explain import tell
-from rm_proxy.views.models import (
-    ApplicationInfo,
-    BypassInfo,
-    ChangeInfo,
-    Comparison,
-    Decision,
-    Explanation,
-    Health,
-    NodeDetail,
-    NodeInfo,
-    Page,
-    PoliciesInfo,
-    QueueDetail,
-    QueueInfo,
-    Summary,
-)
+from rm_proxy.views.history_models import Summary
+from rm_proxy.views.service_models import BypassInfo, ChangeInfo, Comparison, Health, PoliciesInfo
 
 T = TypeVar("T")
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 
 from quicksilver.common.settings.reload import said_by
 from rm_proxy.coordinator.error_budget import Order
-from rm_proxy.views.models import BypassInfo, BypassOrder
+from rm_proxy.views.service_models import BypassInfo, BypassOrder
 
 
 def bypass_routes(info: Callable[[], BypassInfo], give_order: Callable[[Order, str], BypassInfo]) -> APIRouter:

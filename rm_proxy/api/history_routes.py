@@ -14,9 +14,10 @@ from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.store.ledger import By, Scope, csv_header, csv_lines
 from rm_proxy.store.queries import History, Wanted
+from rm_proxy.views.cluster_models import Page
+from rm_proxy.views.container_models import ChoiceInfo
 from rm_proxy.views.explain import tell_application
 from rm_proxy.views.history_models import AppStory, LedgerRow
-from rm_proxy.views.models import ChoiceInfo, Page
 
 OfSlot = Annotated[str | None, Query(max_length=50, description="Only of this slot: quota, place, shed, steal ...")]
 OfAlternative = Annotated[

@@ -16,18 +16,9 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.views.models import (
-    ActivePolicy,
-    ApplicationInfo,
-    Comparison,
-    Difference,
-    LiveContainer,
-    NodeDetail,
-    NodeInfo,
-    PoliciesInfo,
-    QueueDetail,
-    QueueInfo,
-)
+from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
+from rm_proxy.views.container_models import LiveContainer
+from rm_proxy.views.service_models import ActivePolicy, Comparison, Difference, PoliciesInfo
 
 
 class LiveState:

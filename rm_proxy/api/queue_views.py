@@ -7,7 +7,7 @@ from policies.config.schema import full_queue
 from policies.model import QueueView, Resources
 from policies.quota.queue_share import QueueShare
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.views.models import QueueAbove, QueueDetail, QueueInfo, QueueUser
+from rm_proxy.views.cluster_models import QueueAbove, QueueDetail, QueueInfo, QueueUser
 
 
 def all_queues(coordinator: Coordinator) -> list[QueueInfo]:

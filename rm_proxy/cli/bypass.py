@@ -9,7 +9,7 @@ import click
 
 from quicksilver.common.settings.cli_security import rest_client
 from rm_proxy.cli.commands import REMEDY, get, proxy, reading, show
-from rm_proxy.views.models import BypassOrder
+from rm_proxy.views.service_models import BypassOrder
 
 __all__ = ["proxy"]
 

@@ -23,7 +23,7 @@ from rm_proxy.store.rows import Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Change
 from rm_proxy.store.writer import Writer
-from rm_proxy.views.models import BypassInfo
+from rm_proxy.views.service_models import BypassInfo
 
 MEASURE_S: Final = 0.25
 """How often lateness is measured."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.common.process.version import version
 from rm_proxy.config import Endpoints
-from rm_proxy.views.models import Health
+from rm_proxy.views.service_models import Health
 
 MAX_PROBLEMS: Final = 50
 ENCRYPTED_S: Final = 600.0

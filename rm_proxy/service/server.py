@@ -51,7 +51,7 @@ from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import Writer
-from rm_proxy.views.models import Health
+from rm_proxy.views.service_models import Health
 from rm_proxy.yarn.client import AUTO_UPDATE
 
 log = get_logger(__name__)

@@ -18,21 +18,10 @@ from rm_proxy.store.estimate_errors import Estimates, estimates
 from rm_proxy.store.ledger import Ledger
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Application, Change, Choice, Completion, Event, Grant
-from rm_proxy.views.history_models import AppStory, Counted
-from rm_proxy.views.models import (
-    ApplicationRecord,
-    ChangeInfo,
-    ChoiceInfo,
-    CompletionInfo,
-    Decision,
-    Delays,
-    EventInfo,
-    Explanation,
-    NodeCounts,
-    Page,
-    Score,
-    Summary,
-)
+from rm_proxy.views.cluster_models import ApplicationRecord, Page
+from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision, EventInfo, Explanation, Score
+from rm_proxy.views.history_models import AppStory, Counted, Delays, NodeCounts, Summary
+from rm_proxy.views.service_models import ChangeInfo
 
 _MOST: Final = 200
 """Rows of one kind that a story has at most."""

@@ -6,17 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.views.history_models import AppStory, Counted, LedgerRow
-from rm_proxy.views.models import (
-    ApplicationInfo,
-    ChoiceInfo,
-    CompletionInfo,
-    Decision,
-    Delays,
-    EventInfo,
-    Explanation,
-    Score,
-)
+from rm_proxy.views.cluster_models import ApplicationInfo
+from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision, EventInfo, Explanation, Score
+from rm_proxy.views.history_models import AppStory, Counted, Delays, LedgerRow
 
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
 _EVENTS: Final = {

@@ -1,10 +1,44 @@
-"""Answers of the REST API on stored data, summed up. Durations are seconds, as the names say."""
+"""Answers of the REST API on the store's data, in sums. Durations are seconds, as the names say."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
-from rm_proxy.views.models import ApplicationInfo, ApplicationRecord, Delays
+from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord
+
+
+class Delays(BaseModel):
+    """A distribution of times; percentiles are nearest ranks, null without values."""
+
+    count: int
+    p50_s: float | None = None
+    p95_s: float | None = None
+    max_s: float | None = None
+
+
+class NodeCounts(BaseModel):
+    """Containers delivered on one node."""
+
+    node_id: str
+    guaranteed: int
+    queueable: int
+
+
+class Summary(BaseModel):
+    """Counts and delays over a time, of all applications or of one."""
+
+    since_s: float
+    app_id: str | None
+    guaranteed: int
+    queueable: int
+    nodes: list[NodeCounts]
+    allocation_g: Delays
+    """From ask to delivery."""
+    allocation_q: Delays
+    queueing: Delays
+    """Waiting at the node, of queueable containers that started."""
+    events: dict[str, int]
+    """Container events by kind."""
 
 
 class LedgerRow(BaseModel):

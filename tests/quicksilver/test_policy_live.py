@@ -12,7 +12,8 @@ from click.testing import CliRunner, Result
 
 from quicksilver.cli import cli
 from quicksilver.common.messages import NodeReload, ReloadAnswer, SettingChange
-from rm_proxy.views.models import ChangeInfo, Comparison, Difference, Page
+from rm_proxy.views.cluster_models import Page
+from rm_proxy.views.service_models import ChangeInfo, Comparison, Difference
 
 FINE = ReloadAnswer(
     file="/etc/quicksilver/quicksilver.yaml",

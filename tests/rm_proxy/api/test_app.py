@@ -31,19 +31,9 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
-from rm_proxy.views.models import (
-    ActivePolicy,
-    ApplicationInfo,
-    BypassInfo,
-    Comparison,
-    Health,
-    LiveContainer,
-    NodeDetail,
-    NodeInfo,
-    PoliciesInfo,
-    QueueDetail,
-    QueueInfo,
-)
+from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
+from rm_proxy.views.container_models import LiveContainer
+from rm_proxy.views.service_models import ActivePolicy, BypassInfo, Comparison, Health, PoliciesInfo
 from tests.paths import DOCS
 
 APP = "application_1_0001"

@@ -17,7 +17,7 @@ from rm_proxy.estimates.estimator import Source
 from rm_proxy.store.rows import NodeEvent
 from rm_proxy.store.store import Store
 from rm_proxy.views import explain
-from rm_proxy.views.models import ChoiceInfo, EventInfo, Explanation, Score
+from rm_proxy.views.container_models import ChoiceInfo, EventInfo, Explanation, Score
 from tests.rm_proxy.api.test_app import APP, WAITING, State, app_of, choice, grant
 from tests.rm_proxy.store.test_store import APP as RECORD
 

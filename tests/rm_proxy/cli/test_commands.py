@@ -18,15 +18,8 @@ from policies.model import NodeView, QueueView, Resources
 from quicksilver.cli import COMMANDS, cli
 from quicksilver.common.messages import ContainerReport, ContainerState, Targets
 from rm_proxy.store.estimate_errors import EstimateErrors, Estimates
-from rm_proxy.views.history_models import AppStory, LedgerRow
-from rm_proxy.views.models import (
+from rm_proxy.views.cluster_models import (
     ApplicationInfo,
-    ChoiceInfo,
-    Decision,
-    Delays,
-    Explanation,
-    Health,
-    NodeCounts,
     NodeDetail,
     NodeInfo,
     Page,
@@ -34,9 +27,10 @@ from rm_proxy.views.models import (
     QueueDetail,
     QueueInfo,
     QueueUser,
-    Score,
-    Summary,
 )
+from rm_proxy.views.container_models import ChoiceInfo, Decision, Explanation, Score
+from rm_proxy.views.history_models import AppStory, Delays, LedgerRow, NodeCounts, Summary
+from rm_proxy.views.service_models import Health
 from tests.paths import DOCS
 
 APP = "application_1_0001"

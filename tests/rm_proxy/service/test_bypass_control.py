@@ -21,7 +21,7 @@ from rm_proxy.service import bypass_control as module
 from rm_proxy.service.bypass_control import BypassControl, stored_order
 from rm_proxy.store.store import Store
 from rm_proxy.store.writer import Writer
-from rm_proxy.views.models import BypassInfo
+from rm_proxy.views.service_models import BypassInfo
 from tests.rm_proxy.yarn_messages import APP, Am, coordinator, granted_rows, row
 
 

@@ -1,0 +1,124 @@
+"""Answers of the REST API on the proxy itself: its settings, bypass and health. Times are Unix seconds."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class ActivePolicy(BaseModel):
+    """A policy in use, with its settings."""
+
+    slot: str
+    name: str
+    settings: dict[str, Any] = {}
+    rules: list[dict[str, Any]] = []
+    """For a slot whose policy is chosen by rules: the rules in order."""
+
+
+class PoliciesInfo(BaseModel):
+    """The policies in use, and the names that each slot could take."""
+
+    active: list[ActivePolicy]
+    available: dict[str, list[str]]
+    source: str = ""
+    """The file that they were read from."""
+    version: str = ""
+    """Number and digest of the settings, and the windows that are open."""
+    windows_open: list[str] = []
+    alternatives: list[str] = []
+
+
+class ChangeInfo(BaseModel):
+    """A change of the settings, or an attempt at one; values as JSON."""
+
+    id: str
+    at_s: float
+    who: str
+    how: str
+    """start, sighup, rest, command, window."""
+    ok: bool
+    path: str
+    """The setting; `version` for that of all settings; "" where a file was refused."""
+    before: str
+    after: str
+    error: str
+
+
+class Difference(BaseModel):
+    """One decision that an alternative would have made otherwise."""
+
+    at_s: float
+    app_id: str
+    chosen: str
+    """The decision in force."""
+    other: str
+    """The alternative's decision."""
+    reason: str
+    """The alternative's."""
+
+
+class Comparison(BaseModel):
+    """How an alternative of `policies.shadow` compares with what is in force, in one slot."""
+
+    alternative: str
+    slot: str
+    policy: str
+    active: str
+    """The policy in force."""
+    since_s: float
+    decisions: int = Field(ge=0)
+    differ: int = Field(ge=0)
+    differ_percent: float = Field(ge=0, le=100)
+    wait_less_s: float | None
+    """Of placements: by how much a container would have waited less, by estimates; mean, negative for more."""
+    faults: int = Field(ge=0)
+    left_out: int = Field(ge=0)
+    """Decisions that were not compared because there were many."""
+    examples: list[Difference]
+
+
+class BypassInfo(BaseModel):
+    """Applications in bypass because of the error budget or an order, with the reasons."""
+
+    order: Literal["on", "off", "auto"]
+    """The admin's order; auto: the error budget decides."""
+    phase: Literal["active", "bypass", "trial"]
+    """Of all applications; trial: a part of them is active again."""
+    why: str
+    applications: dict[str, str] = {}
+    """Those in bypass by their own error budget, and why; 1000 at most."""
+
+
+class BypassOrder(BaseModel):
+    """An admin's order."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    order: Literal["on", "off", "auto"]
+    who: str = Field("", max_length=100)
+    """The user on whose behalf the command was given; the peer's address is added."""
+
+
+class Health(BaseModel):
+    """Whether the proxy works; `problems` has a sentence with a remedy for each problem."""
+
+    status: Literal["ok", "degraded"]
+    version: str
+    settings_version: str = ""
+    """Number and digest of the settings in use, and the windows that are open."""
+    started_s: float
+    mode: str
+    listen: str
+    upstream: str
+    rm_web: str
+    rm_reachable: bool
+    nodes: int = Field(ge=0)
+    nodes_usable: int = Field(ge=0)
+    connections: int = Field(ge=0)
+    attempts: int = Field(ge=0)
+    store: str = ""
+    """The store's URL without its password."""
+    store_backlog: int = 0
+    problems: list[str] = []
