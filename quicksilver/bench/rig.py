@@ -31,6 +31,7 @@ def spec(workdir: Path, base_port: int) -> ClusterSpec:
         workdir=workdir,
         base_port=base_port,
         nodes=1,
+        yarn_only=True,
         node_memory_mb=65536,
         min_allocation_mb=1,
         queues={"default": 100},

@@ -40,8 +40,8 @@ def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
 
 def core_site(spec: ClusterSpec) -> Properties:
     """Return core-site.xml."""
-    own = {"fs.defaultFS": f"hdfs://{spec.namenode}", "hadoop.tmp.dir": str(spec.workdir / "tmp")}
-    return own | kerberos.core_site(spec)
+    files = "file:///" if spec.yarn_only else f"hdfs://{spec.namenode}"
+    return {"fs.defaultFS": files, "hadoop.tmp.dir": str(spec.workdir / "tmp")} | kerberos.core_site(spec)
 
 
 def hdfs_site(spec: ClusterSpec) -> Properties:
@@ -85,6 +85,7 @@ def yarn_site(spec: ClusterSpec, jars: Jars) -> Properties:
             "yarn.node-attribute.fs-store.root-dir": f"file://{spec.workdir}/tmp/node-attribute",
             "yarn.log.server.url": f"{spec.jobhistory_web.url}/jobhistory/logs",
         }
+        | ({"yarn.nodemanager.remote-app-log-dir": str(spec.files / "logs")} if spec.yarn_only else {})
         | kerberos.yarn_site(spec)
     )
 
@@ -167,6 +168,7 @@ def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
     """Return mapred-site.xml: containers of 512 MB with heaps of 300 MB."""
     shared = [*jars.sharing, "-cp", f"{jars.classpath}:$CLASSPATH"] if jars.archive else []
     own = [*kerberos.jvm_options(spec, jars.native), *spec.jvm_opts]
+    staging = {"yarn.app.mapreduce.am.staging-dir": str(spec.files / "staging")} if spec.yarn_only else {}
     options = " ".join([*jvm_options(hosts_file, heap_mb=300), *own, *shared])
     return {
         "mapreduce.framework.name": "yarn",
@@ -183,6 +185,7 @@ def mapred_site(spec: ClusterSpec, jars: Jars, hosts_file: Path) -> Properties:
         "mapreduce.jobhistory.webapp.address": str(spec.jobhistory_web),
         "mapreduce.jobhistory.admin.address": str(spec.jobhistory_admin),
         "mapreduce.jobhistory.move.interval-ms": "2000",
+        **staging,
     } | kerberos.mapred_site(spec)
 
 

@@ -259,6 +259,8 @@ class Cluster:
         for left in (self.spec.workdir / "local", rm_state_dir(self.spec), zookeeper_dir(self.spec)):
             shutil.rmtree(left, ignore_errors=True)
         (self.spec.workdir / "logs").mkdir(exist_ok=True)
+        if self.spec.yarn_only:
+            self.spec.files.mkdir(exist_ok=True)
         state.save(self.processes.saved().model_copy(update={"spec": self.spec}))
         return launcher
 
@@ -271,6 +273,8 @@ class Cluster:
 
 
 def _launcher(spec: ClusterSpec, conf: ConfDirs, java: Java, jars: Jars) -> Launcher:
-    opts = (*jars.sharing, *jvm_options(spec, jars.native), *spec.jvm_opts)
+    home = (f"-Duser.home={spec.files}",) if spec.yarn_only else ()  # the home in its default file system, too
+    opts = (*jars.sharing, *home, *jvm_options(spec, jars.native), *spec.jvm_opts)
     tickets = Kerberos(spec).client_env if spec.kerberos else None
-    return Launcher(java, jars, conf.hosts_file, spec.workdir / "tmp", opts, tickets)
+    folder = spec.files if spec.yarn_only else None
+    return Launcher(java, jars, conf.hosts_file, spec.workdir / "tmp", opts, tickets, folder)

@@ -42,6 +42,8 @@ class Launcher:
     """More options of every JVM."""
     tickets: Callable[[str | None], Mapping[str, str]] | None = None
     """On a secure cluster: the environment that holds a user's fresh tickets (None: of whoever runs this)."""
+    folder: Path | None = None
+    """Working directory of client programs; None for that of this process."""
 
     def argv(self, main: str, args: Sequence[str], conf_dir: Path, heap_mb: int, opts: Sequence[str] = ()) -> list[str]:
         """Return the command line of `main`: a short name of MAIN_CLASSES, or a class name."""
@@ -69,6 +71,7 @@ class Launcher:
         argv = self.argv(main, args, conf_dir, heap_mb=512)
         return subprocess.Popen(
             argv,
+            cwd=self.folder,
             env=self.client_env(conf_dir, user),
             text=True,
             errors="replace",
@@ -85,6 +88,7 @@ class Launcher:
         try:
             done = subprocess.run(
                 argv,
+                cwd=self.folder,
                 env=self.client_env(conf_dir, user),
                 text=True,
                 errors="replace",

@@ -49,8 +49,8 @@ def kdc_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
 
 
 def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
-    """Return NameNode and DataNode; nothing when there is only an RM."""
-    if spec.rm_only:
+    """Return NameNode and DataNode; nothing for a cluster without HDFS."""
+    if not spec.has_hdfs:
         return []
     namenode = Daemon(
         "namenode",
@@ -72,8 +72,8 @@ def hdfs_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
 
 
 def history_daemons(spec: ClusterSpec, conf: ConfDirs) -> list[Daemon]:
-    """Return the JobHistoryServer, nothing when there is only an RM. Started before HDFS is up it would wait 10 s."""
-    return [] if spec.rm_only else [_history(spec, conf)]
+    """Return the JobHistoryServer, nothing for a cluster without HDFS. Started before HDFS is up it would wait 10 s."""
+    return [_history(spec, conf)] if spec.has_hdfs else []
 
 
 def _history(spec: ClusterSpec, conf: ConfDirs) -> Daemon:

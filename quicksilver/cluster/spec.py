@@ -86,6 +86,8 @@ class ClusterSpec(BaseModel):
     nodes: int = Field(3, ge=1, le=100)
     rm_only: bool = False
     """The ResourceManager alone: no NodeManager, HDFS or JobHistoryServer is started, whatever `nodes` is."""
+    yarn_only: bool = False
+    """YARN alone: neither HDFS nor JobHistoryServer is started; applications keep their files below `workdir`."""
     overlay: bool = True
     """Merge hadoop-conf/ into the plain configuration; jobs then need the proxy and the sidecars to run."""
     tracker_relay: bool = False
@@ -135,6 +137,8 @@ class ClusterSpec(BaseModel):
             )
         if self.rm_only and (self.kerberos or self.ha):
             raise ValueError("rm_only goes neither with kerberos nor with ha: leave it out")
+        if self.yarn_only and self.kerberos:
+            raise ValueError("yarn_only does not go with kerberos: leave it out")
         if self.spnego and not self.kerberos:
             raise ValueError("spnego needs kerberos: set both")
         if not self.queues or sum(self.queues.values()) != 100:
@@ -149,6 +153,16 @@ class ClusterSpec(BaseModel):
     def master(self, offset: int) -> HostPort:
         """Return the master's address `offset` ports above the base."""
         return HostPort(MASTER, self.base_port + offset)
+
+    @property
+    def has_hdfs(self) -> bool:
+        """Whether the cluster has HDFS and the JobHistoryServer."""
+        return not (self.rm_only or self.yarn_only)
+
+    @property
+    def files(self) -> Path:
+        """Where applications of a cluster without HDFS keep their files: it is their default file system's part."""
+        return self.workdir / "files"
 
     @property
     def namenode(self) -> HostPort:

@@ -70,6 +70,7 @@ def spec(plan: Plan, workdir: Path, base_port: int, quicksilver: bool) -> Cluste
         workdir=workdir,
         base_port=base_port,
         nodes=plan.nodes,
+        yarn_only=True,
         overlay=quicksilver,
         node_vcores=plan.vcores,
         node_memory_mb=plan.node_mb,

@@ -60,6 +60,7 @@ class Mode:
             workdir=workdir / self.name,
             base_port=base_port,
             nodes=1,
+            yarn_only=True,
             overlay=self.policies is not None,
             node_vcores=self.vcores,
             node_memory_mb=_NODE_MEMORY_MB,

@@ -129,6 +129,7 @@ def spec(plan: Plan, workdir: Path, base_port: int) -> ClusterSpec:
         workdir=workdir / "policies",
         base_port=base_port,
         nodes=plan.nodes,
+        yarn_only=True,
         node_vcores=plan.vcores,
         node_memory_mb=2 * MEMORY_MB * plan.vcores,
         min_allocation_mb=MEMORY_MB,

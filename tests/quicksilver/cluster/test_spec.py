@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from quicksilver.cluster import ClusterSpec
+from quicksilver.cluster import ClusterSpec, baseconf
 from quicksilver.cluster.confdirs import ConfDirs
 from quicksilver.cluster.daemons import hdfs_daemons, history_daemons, yarn_daemons
+from quicksilver.cluster.jars import Jars
 from quicksilver.cluster.ports import Listen
 
 
@@ -48,6 +49,18 @@ def test_the_resource_manager_alone_has_no_other_daemon() -> None:
     }
 
 
+def test_yarn_alone_keeps_files_below_its_folder(tmp_path: Path) -> None:
+    spec = ClusterSpec(workdir=tmp_path, yarn_only=True, overlay=False)
+    assert not {spec.namenode, spec.datanode[0], spec.jobhistory_web} & {listen.address for listen in listens(spec)}
+    assert baseconf.core_site(spec)["fs.defaultFS"] == "file:///"
+    jars = Jars(tmp_path)
+    folders = [
+        baseconf.yarn_site(spec, jars)["yarn.nodemanager.remote-app-log-dir"],
+        baseconf.mapred_site(spec, jars, tmp_path / "hosts")["yarn.app.mapreduce.am.staging-dir"],
+    ]
+    assert all(Path(folder).parent == spec.files for folder in folders) and spec.files.parent == tmp_path
+
+
 def test_nodes_have_a_loopback_address_each() -> None:
     spec = ClusterSpec(base_port=18000)
     assert [str(node.rpc) for node in spec.node_addresses] == [
@@ -65,6 +78,7 @@ def test_nodes_have_a_loopback_address_each() -> None:
         ({"base_port": 80}, "greater than or equal to 1024"),
         ({"nodes": 0}, "greater than or equal to 1"),
         ({"queues": {"default": 60}}, "queues: capacities must add up to 100, not 60"),
+        ({"yarn_only": True, "kerberos": True}, "yarn_only does not go with kerberos"),
         ({"rm_only": True, "ha": True}, "rm_only goes neither with kerberos nor with ha"),
         ({"colour": "red"}, "Extra inputs are not permitted"),
     ],

@@ -48,8 +48,8 @@ class Real:
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
     folder = tmp_path_factory.mktemp("sidecar")
     anywhere = {"yarn.resourcemanager.opportunistic-container-allocation.nodes-used": "10"}  # nobody steers here
-    spec = ClusterSpec(workdir=folder / "cluster", base_port=free_base_port(1), nodes=1, extra_site={"yarn": anywhere})
-    cluster = Cluster(spec)
+    spec = ClusterSpec(workdir=folder / "cluster", base_port=free_base_port(1), nodes=1, yarn_only=True)
+    cluster = Cluster(spec.model_copy(update={"extra_site": {"yarn": anywhere}}))
     cluster.start()
     rest = f"http://{spec.node_addresses[0].host}:{spec.base_port + 99}"
     try:

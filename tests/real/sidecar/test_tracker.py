@@ -163,6 +163,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         workdir=tmp_path_factory.mktemp("tracker"),
         base_port=free_base_port(1),
         nodes=1,
+        yarn_only=True,
         overlay=False,
         tracker_relay=True,
         node_vcores=NM_VCORES,
