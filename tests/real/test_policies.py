@@ -83,6 +83,7 @@ def refused(stack: LocalDaemons, quota: int) -> int:
     return sum(f"has {quota} queueable containers, its quota is {quota}" in reason for reason in reasons)
 
 
+@LONG
 def test_a_quota_of_three_holds_for_mapreduce(cluster: Cluster) -> None:
     text = make_text(2000)
     put_text(cluster, "/policies/input.txt", text)

@@ -23,7 +23,8 @@ _STARTED = re.compile(r"Start request for (container_\w+) by")
 _OVER = re.compile(
     r"Container (container_\w+) transitioned from \w+ to (?:EXITED_WITH_|CONTAINER_CLEANEDUP_AFTER_KILL|DONE)"
 )
-pytestmark = [pytest.mark.hadoop, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(600)]
+"""`make test` has held starts and kills behind a proxy: tests/real/test_jobs.py and test_promotion.py."""
 
 
 @dataclass

@@ -209,6 +209,7 @@ async def kill(w: World, am: FakeAm, storm: Storm) -> None:
 
 @pytest.mark.cgroup
 @pytest.mark.alone
+@pytest.mark.long
 def test_a_storm_of_containers_never_has_more_than_the_cores(tmp_path: Path) -> None:
     needs_cgroup1()
 
