@@ -43,6 +43,7 @@ from hadoop_rpc.protos.rpc_pb2 import (
     RpcResponseHeaderProto,
     RpcSaslProto,
 )
+from hadoop_rpc.received_frames import answer_event, out_of_band_event, surplus_error
 from hadoop_rpc.shape import Shape
 
 __all__ = [
@@ -124,13 +125,7 @@ class ServerConnection(_Receiver):
         self._opening: bytes | None = b""  # received part of the preamble; None once it is complete
         self._names: dict[bytes, tuple[str, str]] = {}
         self._shape: Shape | None = None
-        self._last: tuple[int, bytes, int, str, str] = (
-            0,
-            b"",
-            0,
-            "",
-            "",
-        )  # the fields of the Call that _shape was made from
+        self._last: tuple[int, bytes, int, str, str] = (0, b"", 0, "", "")  # fields of the Call that gave the shape
 
     def receive_data(self, data: bytes) -> list[ServerEvent]:
         """Return the events that `data` completes, in order.
@@ -219,7 +214,7 @@ class ServerConnection(_Receiver):
         if not (call_id and client_id) and not header.IsInitialized():  # both set: the required fields are there
             raise RemoteProtocolError("bad request header: call id or client id is missing")
         if call_id < 0:
-            return _out_of_band(call_id, raw, at)
+            return out_of_band_event(call_id, raw, at)
         if header.rpcKind != RPC_PROTOCOL_BUFFER:
             raise RemoteProtocolError(
                 f"call {call_id} has serialization {header.rpcKind}, only {RPC_PROTOCOL_BUFFER} (protobuf) is read"
@@ -228,7 +223,7 @@ class ServerConnection(_Receiver):
         protocol, method = self._names.get(name_bytes) or self._learn(name_bytes)
         body, end = split_delimited(raw, head_end, "parameter")
         if end != len(raw):
-            raise _surplus(raw, end, "parameter")
+            raise surplus_error(raw, end, "parameter")
         call = Call(call_id, client_id, header.retryCount, protocol, method, body, raw, head_end)
         self._remember(call, at)
         return call
@@ -248,36 +243,6 @@ class ServerConnection(_Receiver):
             self._names.clear()
         self._names[name_bytes] = names
         return names
-
-
-def _out_of_band(call_id: int, raw: bytes, at: int) -> ServerEvent:
-    """Read a frame with a negative call id; `at`: where its header ends."""
-    if call_id == PING_CALL_ID:
-        if at != len(raw):
-            raise _surplus(raw, at, "ping")
-        return Ping(raw)
-    if call_id == SASL_CALL_ID:
-        return _sasl_frame(raw, at)
-    if call_id == CONTEXT_CALL_ID:
-        data, end = split_delimited(raw, at, "connection context")
-        if end != len(raw):
-            raise _surplus(raw, end, "connection context")
-        context = parse_message(IpcConnectionContextProto.FromString, data, "connection context")
-        return ConnectionContext(as_text(context.protocol), as_text(context.userInfo.effectiveUser), raw)
-    known = f"{CONTEXT_CALL_ID}, {PING_CALL_ID} and {SASL_CALL_ID}"
-    raise RemoteProtocolError(f"bad request header: call id {call_id}, of the negative ids only {known} have a meaning")
-
-
-def _sasl_frame(raw: bytes, at: int) -> SaslFrame:
-    data, end = split_delimited(raw, at, "SASL message")
-    if end != len(raw):
-        raise _surplus(raw, end, "SASL message")
-    message = parse_message(RpcSaslProto.FromString, data, "SASL message")
-    return SaslFrame(SASL_CALL_ID, message.state, message, raw)
-
-
-def _surplus(raw: bytes, end: int, what: str) -> RemoteProtocolError:
-    return RemoteProtocolError(f"{len(raw) - end} bytes too many after the {what}, at byte {end} of the frame")
 
 
 class ClientConnection(_Receiver):
@@ -316,7 +281,7 @@ class ClientConnection(_Receiver):
         shape = self._shape
         if shape is not None and (found := shape.find(raw)) is not None and found[0] <= 0x7FFFFFFF:
             return Response(found[0], found[2], raw, found[1])
-        event = _client_event(raw)
+        event = answer_event(raw)
         self._shape = None
         if type(event) is Response and raw.startswith(_RESPONSE_START, 5):
             shape = Shape(_RESPONSE_START, raw, event.head_end, event.head_end)
@@ -378,37 +343,3 @@ class ClientConnection(_Receiver):
             ).SerializeToString()
             self._names[protocol, method] = name
         return frame(request_header(call_id, self.client_id, retry_count), name, as_bytes(parameter))
-
-
-def _client_event(raw: bytes) -> ClientEvent:
-    header_bytes, at = split_delimited(raw, 4, "response header")
-    try:
-        header = RpcResponseHeaderProto.FromString(header_bytes)
-    except DecodeError as error:
-        raise RemoteProtocolError(f"bad response header of {len(header_bytes)} bytes: {error}") from error
-    call_id = header.callId
-    if not (header.HasField("status") if call_id else header.IsInitialized()):
-        raise RemoteProtocolError("bad response header: call id or status is missing or unknown")
-    if call_id > 0x7FFFFFFF:
-        call_id -= 1 << 32
-    if header.status:
-        return _failure(call_id, header, raw)
-    if call_id == SASL_CALL_ID:
-        return _sasl_frame(raw, at)
-    if at == len(raw):
-        return Response(call_id, b"", raw, at)
-    body, end = split_delimited(raw, at, "result")
-    if end != len(raw):
-        raise _surplus(raw, end, "result")
-    return Response(call_id, body, raw, at)
-
-
-def _failure(call_id: int, header: RpcResponseHeaderProto, raw: bytes) -> Failure:
-    return Failure(
-        call_id,
-        as_text(header.exceptionClassName),
-        as_text(header.errorMsg),
-        header.status == RpcResponseHeaderProto.FATAL,
-        header.errorDetail if header.HasField("errorDetail") else 0,
-        raw,
-    )
