@@ -61,32 +61,33 @@ class AllocateExchange:
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
         self._open: OpenRequest | None = None
+        """The request without an answer."""
         self._late: y.AllocateRequestProto | None = None
         """Content of a repeated request that the first one lacked; it is sent with the next."""
-        self._unseen = False
+        self._last_repeated = False
         """Whether the last request asked for the last answer again."""
-        self._answered = True
+        self._answer_came = True
         """Whether an answer came since the last request: only then an ask can have been left ungranted."""
-        self._telling: frozenset[str] = frozenset()
-        """Completions in the last answer."""
+        self._reported_ends: frozenset[str] = frozenset()
+        """Completions in the last answer, until the next request confirms them."""
 
     @property
     def at_rest(self) -> bool:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
-        return not (asks or taken_over or self._telling or self._ends.open or self._promotion.to_ask)
+        return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
     @property
     def unseen(self) -> LastAnswer | None:
         """The last answer, if the application master asked for it again because it may not have received it."""
-        return self.last if self._unseen else None
+        return self.last if self._last_repeated else None
 
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = None
-        self._answered = True
-        self._telling = frozenset()
+        self._answer_came = True
+        self._reported_ends = frozenset()
 
     # Requests
 
@@ -97,13 +98,13 @@ class AllocateExchange:
             return None
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
-        moved = self._registration.resync is not None and self._go_on(request)
+        moved = self._registration.resync is not None and self._continue(request)
         last = self.last
-        self._unseen = last is not None and last.repeats(request.response_id)
-        if self._telling and not self._unseen:
-            self._ends.unheard -= self._telling
-            self._telling = frozenset()
-        if last is not None and self._unseen:
+        self._last_repeated = last is not None and last.repeats(request.response_id)
+        if self._reported_ends and not self._last_repeated:
+            self._ends.unheard -= self._reported_ends
+            self._reported_ends = frozenset()
+        if last is not None and self._last_repeated:
             self._late = last.late(request) if body != last.request else None
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
         first = self._open
@@ -141,7 +142,7 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
-        self._answered = False
+        self._answer_came = False
         return changed
 
     def _rewrite_asks(self, request: y.AllocateRequestProto, now_s: float) -> bool:
@@ -150,8 +151,8 @@ class AllocateExchange:
         touched = table.update(request.ask)
         if self._registration.resync is not None:
             self._registration.resync.adopt(table)
-        self._router.route(touched, now_s, self._answered)
-        self._steering.place_all(now_s, self._answered)
+        self._router.route(touched, now_s, self._answer_came)
+        self._steering.place_all(now_s, self._answer_came)
         again, self.resend = self.resend, None
         ours = again is not None or table.dirty or any(entry.rows.rewritten for entry in touched)
         rows = [*(again or ()), *table.rows_for_rm()]
@@ -184,17 +185,16 @@ class AllocateExchange:
         self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
         self._promotion.ask_again(sent.update_requests)
 
-    def _go_on(self, request: y.AllocateRequestProto) -> bool:
-        """Let a request go on with the id from before the take-over; returns whether that changed it."""
+    def _continue(self, request: y.AllocateRequestProto) -> bool:
+        """Give a request the id from before the take-over; returns whether that changed it."""
         resync = self._registration.resync
         assert resync is not None
         if request.response_id == 0 and resync.id is not None:
             request.response_id = resync.id
             return True
         if not resync.busy:
-            self._registration.follow(
-                AttemptEvent.RESYNCED
-            )  # the application master has an answer since: it goes on by itself
+            # the application master has an answer since then: it continues by itself
+            self._registration.follow(AttemptEvent.RESYNCED)
             self._notebook.resync(None)
         return False
 
@@ -207,23 +207,23 @@ class AllocateExchange:
         answer = y.AllocateResponseProto.FromString(body)
         check_answer(answer)
         if self.last is not None and answer.response_id == self.last.response_id:
-            return self.last.rewritten  # the ResourceManager repeats itself: so do we
+            return self.last.rewritten  # the ResourceManager repeats its answer
         request = self._close()
         self._arrivals.begin()
         carries = _carries(answer) or self._ends.to_tell
-        changed = carries and self._take_in(answer, now_s)
+        changed = carries and self._rewrite_news(answer, now_s)
         self._table.answered()
         changed = self._rewrite_limit(answer) or changed
         rewritten = answer.SerializeToString() if changed else None
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
-        self._telling = frozenset(ids.container_id_text(status.container_id) for status in ends)
+        self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
         self.last = LastAnswer(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
         if carries:
             self._notebook.answered(self.last, arrived.granted)
         return rewritten
 
-    def _take_in(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
+    def _rewrite_news(self, answer: y.AllocateResponseProto, now_s: float) -> bool:
         self._router.begin()
         changed = self._arrivals.rewrite_allocated(answer, now_s)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s) or changed
@@ -239,7 +239,7 @@ class AllocateExchange:
     def _close(self) -> bytes:
         """End the call that is answered now, and return it; content that may not have been seen is sent again."""
         self._containers.answers += 1
-        self._answered = True
+        self._answer_came = True
         call, self._open = self._open, None
         self._ends.answered()
         if call is not None and call.late is not None:
