@@ -93,7 +93,8 @@ def create_app(
     live, history = parts.live, parts.history
     for routes in (
         _node_routes(live, parts.report, parts.drain),
-        _live_routes(parts),
+        _live_routes(live),
+        _operation_routes(parts),
         _decision_routes(live, history, now),
         _container_routes(live, history),
         history_routes(live, history, parts.recent),
@@ -148,8 +149,8 @@ def _node_routes(
     return router
 
 
-def _live_routes(parts: ApiParts) -> APIRouter:
-    router, live, history = APIRouter(), parts.live, parts.history
+def _live_routes(live: LiveState) -> APIRouter:
+    router = APIRouter()
 
     @router.get("/applications", tags=["applications"], summary="The applications that live now")
     async def applications(limit: Limit = 1000, offset: Offset = 0) -> Page[ApplicationInfo]:
@@ -168,6 +169,12 @@ def _live_routes(parts: ApiParts) -> APIRouter:
         if detail is None:
             raise ApiError(404, "unknown-queue", f"there is no YARN queue {name}")
         return detail
+
+    return router
+
+
+def _operation_routes(parts: ApiParts) -> APIRouter:
+    router, live, history = APIRouter(), parts.live, parts.history
 
     @router.get("/policies", tags=["operation"], summary="The policies in use")
     async def policies() -> PoliciesInfo:

@@ -68,8 +68,17 @@ class World:
         self.run = Run([], round(setup.nodes * setup.size.vcores), setup.window_s)
         self._rest = Rest(self.yarn, self.coordinator, setup.eager)
         self._regular = Regular(self.clock, self.yarn, self.sites, setup)
-        cluster = Cluster(
-            setup=setup,
+        jobs_of = self._jobs = JobMasters(self._cluster(names, slow), jobs, self._carry_out, rng)
+        self.masters = jobs_of.masters
+        self.run_s, self.began, self.ended, self.reused = jobs_of.run_s, jobs_of.began, jobs_of.ended, jobs_of.reused
+        self.yarn.news = jobs_of.rouse
+        self._reporting: set[str] = set()
+        self._rng = rng
+
+    def _cluster(self, names: list[tuple[str, str]], slow: set[str]) -> Cluster:
+        """Return what masters see of the world. names: hosts and racks; slow: ids of slow nodes."""
+        return Cluster(
+            setup=self.setup,
             clock=self.clock,
             coordinator=self.coordinator,
             yarn=self.yarn,
@@ -80,12 +89,6 @@ class World:
             regular=self._regular,
             run=self.run,
         )
-        jobs_of = self._jobs = JobMasters(cluster, jobs, self._carry_out, rng)
-        self.masters = jobs_of.masters
-        self.run_s, self.began, self.ended, self.reused = jobs_of.run_s, jobs_of.began, jobs_of.ended, jobs_of.reused
-        self.yarn.news = jobs_of.rouse
-        self._reporting: set[str] = set()
-        self._rng = rng
 
     # Clock
 

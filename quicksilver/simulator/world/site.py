@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final, Protocol
 
+from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
 from policies.model import ContainerView, Resources
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
@@ -105,19 +106,8 @@ class Site:
         self.id, self.capacity, self.policies = node_id, capacity, policies
         shrinking = policies.node.shrinking() if shares else None
         self.shares = shrinking is not None
-        extra, self._sliver = (shrinking.extra, shrinking.min_cores) if shrinking is not None else (0.0, 0.0)
-        rules = Rules(capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=10 * report_s)
-        self.node = Node(
-            rules,
-            NodePolicies(
-                policies.node.order_key,
-                self._victims,
-                policies.node.bypass_limit_s,
-                policies.node.order_steady,
-                lambda: policies.node.grace_s,
-            ),
-            Sharing(shrinking, rules),
-        )
+        self._sliver = shrinking.min_cores if shrinking is not None else 0.0
+        self.node = self._machine(shrinking, targets_keep_s=10 * report_s)
         self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
         self.told: list[ContainerEvent] = []
@@ -136,6 +126,18 @@ class Site:
         self.resizes: Counter[str] = Counter()
         self._world = world
         self._reports = 0
+
+    def _machine(self, shrinking: Shrinking | None, targets_keep_s: float) -> Node:
+        """Return the node's machine, as the sidecar makes it."""
+        slots = self.policies.node
+        extra = shrinking.extra if shrinking is not None else 0.0
+        rules = Rules(
+            self.capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=targets_keep_s
+        )
+        policies = NodePolicies(
+            slots.order_key, self._victims, slots.bypass_limit_s, slots.order_steady, lambda: slots.grace_s
+        )
+        return Node(rules, policies, Sharing(shrinking, rules))
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         return self.policies.node.victims(need, running, now_s)
