@@ -20,6 +20,7 @@ MEMORY_MB = 256
 _HEARTBEAT_S = 0.2
 _SETUP_S = 1.2
 """From the registration to the first ask: the proxy finds out meanwhile whose it is, as with masters that set up."""
+_STARTS, _RETRY_S = 40, 0.5
 SYSTEM = frozenset({-100, -102})
 """Exit codes by which the system says that it was not the task's fault."""
 
@@ -143,12 +144,19 @@ class Job:
         await self._start(container, task)
 
     async def _start(self, container: y.ContainerProto, task: Task) -> None:
+        """Start a task; one whose connection breaks is tried again, as Hadoop's ServerProxy does."""
         address = container.nodeId.host, container.nodeId.port
-        try:
-            async with NmClient(*address, self._tokens[address]) as node:
-                await node.start(container, f"exec sleep {task.seconds:g}")
-        except ContainerRefusedError as error:
-            self.errors.append(str(error))
+        for _ in range(_STARTS):
+            try:
+                async with NmClient(*address, self._tokens[address]) as node:
+                    await node.start(container, f"exec sleep {task.seconds:g}")
+            except ConnectionError:
+                await asyncio.sleep(_RETRY_S)
+                continue
+            except ContainerRefusedError as error:
+                self.errors.append(str(error))
+            return
+        self.errors.append(f"{container_name(container.id)}: {address} closed {_STARTS} connections")
 
 
 def _rows(key: tuple[int, int], count: int, hosts: Sequence[str], strict: bool) -> list[y.ResourceRequestProto]:
