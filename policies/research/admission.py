@@ -1,4 +1,4 @@
-"""Which applications run, and with how many elastic components: what the disciplines of Zoe (§2.2, §3) share.
+"""Which applications run, and with how many elastic components: shared by the disciplines of Zoe (§2.2, §3).
 
 A discipline (`admit_rigid`, `admit_malleable`, `admit_flexible`, `admit_preemptive`) is a machine: requests arrive and
 depart, and each call returns what changes. It never looks at all who wait, only at the first of a line.
@@ -16,7 +16,7 @@ from policies.research.requests import Request
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What there is to share."""
+    """The resources to share."""
 
     millicores: int
     memory_mb: int = 0
@@ -35,7 +35,7 @@ class NeverFitsError(Exception):
     """A request that an empty cluster could not serve: it would hold up the line for ever."""
 
     def __init__(self, request: Request, millicores: int, memory_mb: int, room: Room) -> None:
-        """Say what it asks for at once, and what there is."""
+        """Name its request and the room."""
         super().__init__(
             f"application {request.id} needs {millicores / 1000:g} cores and {memory_mb} MB at once, the cluster has "
             f"{room.millicores / 1000:g} cores and {room.memory_mb or 'uncounted'} MB: "
@@ -44,7 +44,7 @@ class NeverFitsError(Exception):
 
 
 class Admission(Protocol):
-    """A discipline: a machine that is told of arrivals and departures, and tells what changes."""
+    """A discipline: a machine that handles arrivals and departures, and returns the changes."""
 
     @property
     def waiting(self) -> int:
@@ -54,12 +54,12 @@ class Admission(Protocol):
         """Handle those that arrive at one time. Raises NeverFitsError before any is taken in."""
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
-        """Give back what an application in service had. Raises KeyError when it is not in service."""
+        """Give back the resources of an application in service. Raises KeyError when it is not in service."""
 
 
 @dataclass(slots=True, eq=False)
 class Served:
-    """One in service. `granted` is -1 until it is told for the first time."""
+    """One in service. `granted` is -1 until its first grant is reported."""
 
     request: Request
     granted: int = -1
@@ -67,7 +67,7 @@ class Served:
 
 
 class Desk:
-    """What every discipline has: a room, a line, those in service and what is free; never less than nothing."""
+    """Shared by the disciplines: a room, a line, the applications in service and the free resources, never below 0."""
 
     def __init__(self, room: Room, order: Order) -> None:
         """Begin empty."""
@@ -86,19 +86,19 @@ class Desk:
         return len(self.line)
 
     def check(self, request: Request, whole: bool) -> None:
-        """Raise NeverFitsError when what it needs at once, its core or the whole, is more than the room."""
+        """Raise NeverFitsError when its need at once, its core or the whole, is more than the room."""
         millicores = request.whole_millicores if whole else request.core_millicores
         memory_mb = request.whole_mb if whole else request.core_mb
         if millicores > self.room.millicores or (self.room.memory_mb and memory_mb > self.room.memory_mb):
             raise NeverFitsError(request, millicores, memory_mb, self.room)
 
     def take(self, millicores: int, memory_mb: int) -> None:
-        """Take from what is free; negative amounts are given back."""
+        """Take free resources; negative amounts are given back."""
         self.free_millicores -= millicores
         self.free_mb -= memory_mb
 
     def core_fits(self, request: Request) -> bool:
-        """Whether its core fits into what is free."""
+        """Whether its core fits into the free resources."""
         return request.core_millicores <= self.free_millicores and request.core_mb <= self.free_mb
 
 

@@ -16,7 +16,7 @@ from policies.base import PolicyConfig
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A part of what a task reads, and where it is; `rack` is the rack of `host`."""
+    """A part of a task's input, and its place; `rack` is the rack of `host`."""
 
     size_mb: float
     host: str

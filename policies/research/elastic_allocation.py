@@ -11,7 +11,7 @@ from policies.research.requests import Request
 
 
 class Cascade:
-    """Those in service, in their order, and what elastic components they have."""
+    """The applications in service, in their order, with their elastic components."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -19,11 +19,11 @@ class Cascade:
         self._full = 0
         """So many of the first have all that they want, ..."""
         self._full_millicores = 0
-        """... which is this; who just came counts among them before it is told."""
+        """... which is this; a new application counts among them before its start is reported."""
         self._full_mb = 0
         self._fresh: list[Served] = []
         self.millicores = 0
-        """What all elastic components have."""
+        """The resources of all elastic components."""
         self.memory_mb = 0
 
     def __len__(self) -> int:
@@ -31,7 +31,7 @@ class Cascade:
         return len(self.members)
 
     def insert(self, place: int, request: Request, now_s: float) -> Served:
-        """Put one before the member at `place`, or at the end; `share` tells what it gets."""
+        """Put one before the member at `place`, or at the end, with its `share`."""
         served = Served(request, entered_s=now_s)
         self.members.insert(place, served)
         self._fresh.append(served)
@@ -41,7 +41,7 @@ class Cascade:
         return served
 
     def remove(self, served: Served) -> None:
-        """Take one out, with what it had. Raises ValueError when it is not in."""
+        """Take one out, with its resources. Raises ValueError when it is not in."""
         place = self.members.index(served)
         del self.members[place]
         elastic = served.request.elastic
@@ -52,7 +52,7 @@ class Cascade:
             self._fill(served, -1)
 
     def share(self, millicores: int, memory_mb: int) -> list[Served]:
-        """Share out what the cores leave, and return those for whom something changed; nobody who just came is missing.
+        """Share out the room that the cores leave; return the applications with a change, each new one included.
 
         millicores, memory_mb: at least 0.
         """
@@ -72,7 +72,7 @@ class Cascade:
         return changed
 
     def _beyond(self, millicores: int, memory_mb: int) -> list[Served]:
-        """Share out the rest behind the full ones; return for whom something changed."""
+        """Share out the rest behind the full ones; return the applications with a change."""
         changed, begin = [], self._full
         for place, served in enumerate(self.members[begin:], begin):
             elastic = served.request.elastic
@@ -97,7 +97,7 @@ class Cascade:
         self.memory_mb += more * elastic.memory_mb
 
     def _fill(self, served: Served, sign: int) -> tuple[int, int]:
-        """Count it among the full ones, or no more; return what it wants, in millicores and MB."""
+        """Count it among the full ones, or no more; return its request in millicores and MB."""
         elastic = served.request.elastic
         wants = elastic.count * elastic.millicores, elastic.count * elastic.memory_mb
         self._full_millicores += sign * wants[0]

@@ -40,12 +40,12 @@ class Flexible(Desk):
         return self._if_unused(now_s)
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
-        """Give back what it had, and share it out anew."""
+        """Give its resources back, and share them out anew."""
         self._leave(number)
         return self._rebalance(now_s)
 
     def _if_unused(self, now_s: float) -> list[Grant]:
-        """Let in the first of the line only into what nobody uses (Algorithm 1, line 3)."""
+        """Let the first of the line only into unused room (Algorithm 1, line 3)."""
         if not len(self.line):
             return []
         head = self.line.head(now_s)
@@ -68,7 +68,7 @@ class Flexible(Desk):
         return self.wanted_millicores < room.millicores and not enough_mb
 
     def _enter(self, request: Request, now_s: float) -> None:
-        """Put it in service; `free` is what the cores leave, what elastic components have of it is the cascade's."""
+        """Put it in service; `free` is the room beside the cores, which the cascade shares among elastic components."""
         place = bisect_right(self.cascade.members, self.order.key(request, now_s), key=self._key)
         self.take(request.core_millicores, request.core_mb)
         self.wanted_millicores += request.whole_millicores

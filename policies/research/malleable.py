@@ -1,4 +1,4 @@
-"""What is free goes to those in service first, then to the next; nothing is ever taken back (Zoe, §2.2, §4.3).
+"""Free resources go to those in service first, then to the next; nothing is ever taken back (Zoe, §2.2, §4.3).
 
 First fit, as in the literature on malleable jobs: the next one starts when its core fits into what the others leave.
 """
@@ -30,7 +30,7 @@ class Malleable(Desk):
         return self._start(now_s)
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
-        """Give back what it had: first to those in service, in the order of their begin."""
+        """Give its resources back: first to those in service, in the order of their begin."""
         gone = self.serving.pop(number)
         self._hungry.pop(number, None)
         core, elastic = gone.request, gone.request.elastic

@@ -1,4 +1,4 @@
-"""Flexible, and who is more urgent than the last in service does not wait for a departure (Zoe, §3.3, Algorithm 2).
+"""Flexible; an application more urgent than the last in service does not wait for a departure (Zoe, §3.3, Algorithm 2).
 
 Elastic components of the less urgent ones make way, cores never do. Who is urgent and finds no room for its core waits
 in a line of its own, which goes before the other: while somebody waits there, nobody of the other line is let in.
@@ -21,7 +21,7 @@ class Preemptive(Flexible):
     """The machine."""
 
     def __init__(self, room: Room, order: Order, left: Left = nothing_done) -> None:
-        """Begin empty; `left` tells at any time what share of the work of one in service is to do, for SRPT."""
+        """Begin empty; `left` returns the remaining share of the work of one in service, for SRPT."""
         super().__init__(room, order)
         self.urgent = order.line()
         self._left = left
@@ -41,7 +41,7 @@ class Preemptive(Flexible):
         return list(changes.values())
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
-        """Give back what it had: to the urgent ones first."""
+        """Give its resources back: to the urgent ones first."""
         self._leave(number)
         while len(self.urgent) and self.core_fits(self.urgent.head(now_s)):
             self._enter(self.urgent.pop(now_s), now_s)
@@ -69,6 +69,6 @@ class Preemptive(Flexible):
         return self._share()
 
     def _key(self, served: Served) -> Key:
-        """Return the key of one in service: as it began, with SRPT by what it has left."""
+        """Return the key of one in service: as it began, with SRPT by its remaining work."""
         left = self._left(served.request.id) if self.order.shrinks else 1.0
         return self.order.key(served.request, served.entered_s, left)

@@ -1,4 +1,4 @@
-"""Who is served first among applications: FIFO, SJF, SRPT and HRRN on three definitions of size (Zoe, §4.4, §4.6).
+"""The order in which applications are served: FIFO, SJF, SRPT and HRRN on three definitions of size (Zoe, §4.4, §4.6).
 
 The order of containers at a node is the slot `order`; here whole applications wait, thousands of them, for admission.
 """
@@ -35,7 +35,7 @@ class Order:
 
     @property
     def shrinks(self) -> bool:
-        """Whether what was done already counts."""
+        """Whether completed work counts."""
         return self.name == "srpt"
 
     def key(self, request: Request, now_s: float, left: float = 1.0) -> Key:
@@ -54,7 +54,7 @@ class Order:
 
 
 class Line(Protocol):
-    """Those who wait; only the first is ever looked at."""
+    """The waiting requests; only the first is ever looked at."""
 
     def __len__(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""What an application asks for as a whole: core components, which it needs, and elastic ones, which make it faster.
+"""The request of an application as a whole: core components, which it needs, and elastic ones for more speed.
 
 After Zoe ("Flexible Scheduling of Distributed Analytic Applications", §2): without all of its core components an
 application does no work; elastic ones come and go while it runs. Admission (`policies.research.admission`) decides by
@@ -23,7 +23,7 @@ class Components:
     """Of each; 0: not counted."""
 
     def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be counted."""
+        """Raise ValueError for amounts that cannot be counted."""
         if self.count < 0 or self.millicores < 1 or self.memory_mb < 0:
             raise ValueError(f"{self}: count and memory_mb must be 0 or more, millicores 1 or more")
 

@@ -23,7 +23,7 @@ class Rigid(Desk):
         return self._start(now_s)
 
     def depart(self, number: int, now_s: float) -> list[Grant]:
-        """Give back what it had, and start who fits."""
+        """Give its resources back, and start the applications that fit."""
         gone = self.serving.pop(number).request
         self.take(-gone.whole_millicores, -gone.whole_mb)
         return self._start(now_s)

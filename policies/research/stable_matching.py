@@ -61,7 +61,7 @@ def _loss_s(candidates: Preference, best: int, taken: set[str]) -> float:
 
 
 def greedy(tasks: Sequence[Preference]) -> list[str | None]:
-    """Return the server of each task when they choose one after the other: what §3.3 compares with."""
+    """Return the server of each task when they choose one after the other: the comparison of §3.3."""
     chosen: list[str | None] = []
     taken: set[str] = set()
     for candidates in tasks:

@@ -49,5 +49,5 @@ def shortest(
 
 
 def overtake(slack_s: list[float], at: int, task_s: float) -> None:
-    """Lower what may still overtake those before `at`, since a task of `task_s` seconds did (§3.4.3)."""
+    """Lower the work that may still overtake those before `at`, since a task of `task_s` seconds did (§3.4.3)."""
     slack_s[:at] = [slack - task_s for slack in slack_s[:at]]

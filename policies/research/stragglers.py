@@ -15,12 +15,12 @@ from policies.base import PolicyConfig
 
 
 class Stragglers(PolicyConfig):
-    """Settings of what is a straggler."""
+    """Settings of the detection of stragglers."""
 
     gain_ratio: float = Field(
         0.5, gt=0, le=1, json_schema_extra={"source": "Apollo §3.4: significantly less; figure own"}
     )
-    """A copy is worth it when it would be over in less than this share of what the task has left."""
+    """A copy is worth it when it would be over in less than this share of the task's remaining time."""
     least_ran_s: float = Field(5.0, ge=0, json_schema_extra={"source": "own: a rate takes time to be known"})
     """A task that ran less long is not looked at."""
 
@@ -42,7 +42,7 @@ class Progress:
 def rerun(task: Progress, usual_rate: float, wait_s: float, cfg: Stragglers) -> bool:
     """Return whether a second copy is worth it.
 
-    usual_rate: work in a second of the siblings that are over; 0: none is, nothing can be told. wait_s: of the copy.
+    usual_rate: work in a second of the siblings that are over; 0: none is. wait_s: of the copy.
     """
     if task.ran_s < cfg.least_ran_s or usual_rate <= 0:
         return False

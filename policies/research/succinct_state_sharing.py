@@ -30,7 +30,7 @@ class Marks:
 
 
 def freshest(one: Marks | None, other: Marks | None) -> Marks | None:
-    """Return what was sent later."""
+    """Return the later state of the two."""
     if one is None or (other is not None and other.number > one.number):
         return other
     return one

@@ -1,4 +1,4 @@
-"""Who has waited longest for its size, among thousands, without looking at all of them.
+"""The highest response ratio (wait for its size) among thousands, without a look at all of them.
 
 The response ratio (wait + size) / size of each grows by a straight line; two lines cross once at most. A tournament
 keeps at every match its winner and until when no match below ends otherwise: only what expired is played again.
@@ -14,7 +14,7 @@ _NOBODY = -1
 
 
 class Tournament(Generic[T]):
-    """A binary tree of matches over slots; time never goes back. O(log n) for each who comes or goes."""
+    """A binary tree of matches over slots; time never goes back. O(log n) for each arrival or departure."""
 
     def __init__(self) -> None:
         self._slots = 1
@@ -41,13 +41,13 @@ class Tournament(Generic[T]):
         self._seat(slot, slot)
 
     def head(self, now_s: float) -> T:
-        """Return who has the highest ratio at `now_s`. Raises IndexError when there is nobody."""
+        """Return the one with the highest ratio at `now_s`. Raises IndexError when there is none."""
         item = self._item[self._champion(now_s)]
         assert item is not None
         return item
 
     def pop(self, now_s: float) -> T:
-        """Take out who has the highest ratio at `now_s`."""
+        """Take out the one with the highest ratio at `now_s`."""
         slot = self._champion(now_s)
         item = self._item[slot]
         assert item is not None
@@ -103,7 +103,7 @@ class Tournament(Generic[T]):
         return (arrived_s * larger - before_s * size) / (larger - size)
 
     def _grow(self) -> None:
-        """Double the slots: what there is becomes the left half."""
+        """Double the slots: the present ones become the left half."""
         slots = 2 * self._slots
         self._item += [None] * self._slots
         self._line += [(0.0, 1.0, 0)] * self._slots
