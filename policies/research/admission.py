@@ -1,6 +1,6 @@
 """Which applications run, and with how many elastic components: shared by the disciplines of Zoe (§2.2, §3).
 
-A discipline (`admit_rigid`, `admit_malleable`, `admit_flexible`, `admit_preemptive`) is a machine: requests arrive and
+A discipline (`rigid`, `malleable`, `flexible`, `preemptive`) is a machine: requests arrive and
 depart, and each call returns what changes. It never looks at all who wait, only at the first of a line.
 """
 
