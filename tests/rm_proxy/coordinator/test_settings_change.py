@@ -12,6 +12,7 @@ from policies.errors import PolicyFaultError
 from policies.model import Kind
 from quicksilver.common.messages import EventKind, Shed
 from rm_proxy.attempt import router
+from rm_proxy.coordinator import settings_change
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.settings_change import RETRY_S, WATCH_S
 from tests.rm_proxy.yarn_messages import (
@@ -276,13 +277,12 @@ def test_a_quota_by_queue_sheds_by_size() -> None:
 
 def test_a_failing_quota_sheds_nothing_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     am = holding(2)
-    broken = Policies.load(quota(0))
 
     def fails(*_: object) -> str | None:
         raise PolicyFaultError("quota policy nope")
 
-    monkeypatch.setattr(broken, "quota", fails)
-    am.world.use(broken, 1.0)
+    monkeypatch.setattr(settings_change, "exceeded_quota", fails)
+    am.world.use(Policies.load(quota(0)), 1.0)
     assert shed(am.world) == []
     faults = [e for e in am.world.take_effects() if type(e).__name__ == "Faulted"]
     assert [(f.app_id, f.fault) for f in faults] == [(APP, "quota policy nope")] * 2  # type: ignore[union-attr]
