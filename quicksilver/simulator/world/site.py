@@ -107,7 +107,7 @@ class Site:
         shrinking = policies.node.shrinking() if shares else None
         self.shares = shrinking is not None
         self._sliver = shrinking.min_cores if shrinking is not None else 0.0
-        self.node = self._machine(shrinking, targets_keep_s=10 * report_s)
+        self.node = _machine(policies, capacity, self._victims, shrinking, targets_keep_s=10 * report_s)
         self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
         self.told: list[ContainerEvent] = []
@@ -126,18 +126,6 @@ class Site:
         self.resizes: Counter[str] = Counter()
         self._world = world
         self._reports = 0
-
-    def _machine(self, shrinking: Shrinking | None, targets_keep_s: float) -> Node:
-        """Return the node's machine, as the sidecar makes it."""
-        slots = self.policies.node
-        extra = shrinking.extra if shrinking is not None else 0.0
-        rules = Rules(
-            self.capacity, reserve_mb=0, shares_cpu=self.shares, extra_vcores=extra, targets_keep_s=targets_keep_s
-        )
-        policies = NodePolicies(
-            slots.order_key, self._victims, slots.bypass_limit_s, slots.order_steady, lambda: slots.grace_s
-        )
-        return Node(rules, policies, Sharing(shrinking, rules))
 
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         return self.policies.node.victims(need, running, now_s)
@@ -344,3 +332,22 @@ class Site:
 
 def _amount(used: Resources) -> tuple[float, int]:
     return used.vcores, used.memory_mb
+
+
+def _machine(
+    policies: Policies,
+    capacity: Resources,
+    victims: Callable[[Resources, Sequence[ContainerView], float], list[str]],
+    shrinking: Shrinking | None,
+    targets_keep_s: float,
+) -> Node:
+    """Return a node's machine, as the sidecar makes it."""
+    slots = policies.node
+    extra = shrinking.extra if shrinking is not None else 0.0
+    rules = Rules(
+        capacity, reserve_mb=0, shares_cpu=shrinking is not None, extra_vcores=extra, targets_keep_s=targets_keep_s
+    )
+    node_policies = NodePolicies(
+        slots.order_key, victims, slots.bypass_limit_s, slots.order_steady, lambda: slots.grace_s
+    )
+    return Node(rules, node_policies, Sharing(shrinking, rules))
