@@ -67,12 +67,12 @@ def _read(path: Path, file: IO[bytes], about: Mapping[str, Any]) -> Checkpoint:
     for number, line in enumerate(file, start=1):
         if not line.endswith(b"\n"):
             break
-        found = _parsed(path, number, line)
+        record = _parsed(path, number, line)
         if header is None:
-            header = found
+            header = record
             _same(path, header, about)
         else:
-            rows[found["key"]] = found["run"]
+            rows[record["key"]] = record["run"]
         whole += len(line)
     file.truncate(whole)
     if header is None:
@@ -82,15 +82,15 @@ def _read(path: Path, file: IO[bytes], about: Mapping[str, Any]) -> Checkpoint:
 
 def _parsed(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-        if not isinstance(found, dict):
+        record = json.loads(line)
+        if not isinstance(record, dict):
             raise ValueError("no object")
-        if number > 1 and not (isinstance(found.get("run"), dict) and isinstance(found.get("key"), str)):
+        if number > 1 and not (isinstance(record.get("run"), dict) and isinstance(record.get("key"), str)):
             raise ValueError("no key with its run")
     except ValueError as error:
         remedy = "name another folder, or delete the file"
         raise CheckpointError(f"is no line of runs: {error}", place=f"{path}:{number}", remedy=remedy) from error
-    return found
+    return record
 
 
 def _same(path: Path, header: Mapping[str, Any], about: Mapping[str, Any]) -> None:

@@ -16,16 +16,16 @@ def wrong(result: SimResult, jobs: Sequence[Job], cluster: ClusterModel) -> list
 
     jobs: those that the run was given. Nothing wrong is an empty list.
     """
-    found = _numbers(result, jobs)
+    faults = _numbers(result, jobs)
     by_number = {job.number: job for job in jobs}
     for outcome in result.jobs:
         if outcome.number in by_number:
-            found += _job(outcome, by_number[outcome.number])
+            faults += _job(outcome, by_number[outcome.number])
     if any(later[0] < earlier[0] for earlier, later in pairwise(result.busy)):
-        found.append("busy: samples are not by time")
+        faults.append("busy: samples are not by time")
     if any(not -_ROUNDING_S <= share <= 1 + _ROUNDING_S for _, share in result.busy):
-        found.append("busy: more slots than there are, or fewer than none")
-    return found + _counts(result, jobs) + _capacity(result, cluster)
+        faults.append("busy: more slots than there are, or fewer than none")
+    return faults + _counts(result, jobs) + _capacity(result, cluster)
 
 
 def _numbers(result: SimResult, jobs: Sequence[Job]) -> list[str]:
@@ -34,44 +34,46 @@ def _numbers(result: SimResult, jobs: Sequence[Job]) -> list[str]:
 
 
 def _job(outcome: JobOutcome, job: Job) -> list[str]:
-    found = []
+    faults = []
     if outcome.arrives_s != job.arrives_s or outcome.tasks != len(job.durations_s):
-        found.append(f"job {job.number}: arrival or tasks are not its own")
+        faults.append(f"job {job.number}: arrival or tasks are not its own")
     if not isclose(outcome.work_s, job.work_s, rel_tol=1e-9, abs_tol=_ROUNDING_S):
-        found.append(f"job {job.number}: {outcome.work_s} s of work were done, {job.work_s} s were asked for")
+        faults.append(f"job {job.number}: {outcome.work_s} s of work were done, {job.work_s} s were asked for")
     if outcome.ended_s < job.arrives_s + max(job.durations_s, default=0.0) - _ROUNDING_S:
-        found.append(f"job {job.number}: ended at {outcome.ended_s} s, before its longest task can have")
+        faults.append(f"job {job.number}: ended at {outcome.ended_s} s, before its longest task can have")
     if not -_ROUNDING_S <= outcome.wait_s <= outcome.completion_s + _ROUNDING_S:
-        found.append(f"job {job.number}: tasks waited {outcome.wait_s} s of {outcome.completion_s} s")
-    return found + (_stages(outcome, job) if outcome.stages else [])
+        faults.append(f"job {job.number}: tasks waited {outcome.wait_s} s of {outcome.completion_s} s")
+    return faults + (_stages(outcome, job) if outcome.stages else [])
 
 
 def _stages(outcome: JobOutcome, job: Job) -> list[str]:
     """No task of a stage begins before the one before has ended, and none is shorter than its longest task."""
     if len(outcome.stages) != len(job.stages):
         return [f"job {job.number}: {len(outcome.stages)} stages came back of {len(job.stages)}"]
-    found, before_s = [], job.arrives_s
+    faults, before_s = [], job.arrives_s
     for number, ((began_s, ended_s), (durations_s, _)) in enumerate(zip(outcome.stages, job.by_stage(), strict=True)):
         if began_s < before_s - _ROUNDING_S:
-            found.append(f"job {job.number}: stage {number} began at {began_s} s, the one before ended at {before_s} s")
+            faults.append(
+                f"job {job.number}: stage {number} began at {began_s} s, the one before ended at {before_s} s"
+            )
         if ended_s < before_s + max(durations_s) - _ROUNDING_S:
-            found.append(f"job {job.number}: stage {number} ended at {ended_s} s, before its longest task can have")
+            faults.append(f"job {job.number}: stage {number} ended at {ended_s} s, before its longest task can have")
         before_s = ended_s
     if abs(before_s - outcome.ended_s) > _ROUNDING_S:
-        found.append(f"job {job.number}: ended at {outcome.ended_s} s, its last stage at {before_s} s")
-    return found
+        faults.append(f"job {job.number}: ended at {outcome.ended_s} s, its last stage at {before_s} s")
+    return faults
 
 
 def _counts(result: SimResult, jobs: Sequence[Job]) -> list[str]:
     counts, tasks = result.counts, sum(len(job.durations_s) for job in jobs)
-    found = [
+    faults = [
         f"counts: {name}={counts.get(name, 0)}, not {expected}"
         for name, expected in (("tasks", tasks), ("ended", tasks), ("lost", 0), ("doubled", 0))
         if counts.get(name, 0) != expected
     ]
     if counts.get("started", 0) < tasks:
-        found.append(f"counts: started={counts.get('started', 0)}, below {tasks} tasks")
-    return found
+        faults.append(f"counts: started={counts.get('started', 0)}, below {tasks} tasks")
+    return faults
 
 
 def _capacity(result: SimResult, cluster: ClusterModel) -> list[str]:

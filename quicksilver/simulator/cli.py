@@ -62,18 +62,18 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
     """
     _ready(asked, formats)
     choices = [choice(text, "--sweep") for text in swept]
-    made = _study(asked)
-    found = variants(made.wanted(choices))
+    study = _study(asked)
+    found = variants(study.wanted(choices))
     wanted = cases(found, range(1, seeds + 1))
-    with runner(made) as does, _progress(made, does, wanted) as step:
+    with runner(study) as does, _progress(study, does, wanted) as step:
         rows = does.rows(wanted, *step)
-    about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts())}
-    places = _write(asked.out, formats, about, rows, page(_facts(made), rows, _title(made)))
+    about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts())}
+    places = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
     if as_json:
         click.echo(json.dumps(summary(about, rows)))
     else:
-        _print(made, rows, places)
-    _warn(made, rows)
+        _print(study, rows, places)
+    _warn(study, rows)
 
 
 @click.command("tune")
@@ -93,16 +93,16 @@ def tune_command(
         raise StudyError("one system at a time can be tuned", place="--system", remedy="name one")
     choices = [choice(text, "--param") for text in swept]
     figure = goal_of(goal)
-    made = _study(asked)
-    present, *_ = variants(made.wanted())
-    with runner(made) as does:
-        candidates = variants(made.wanted(choices, "--param"))
-        has(_batch(made, does, [Case(present, 1)])[0], figure)  # before a round of runs, not after it
-        verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(made, does, wanted))
-    about = made.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(made.facts()), **_found(verdict)}
+    study = _study(asked)
+    present, *_ = variants(study.wanted())
+    with runner(study) as does:
+        candidates = variants(study.wanted(choices, "--param"))
+        has(_batch(study, does, [Case(present, 1)])[0], figure)  # before a round of runs, not after it
+        verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(study, does, wanted))
+    about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts()), **_found(verdict)}
     rows = list(verdict.rows)
-    _warn(made, rows)
-    places = _write(asked.out, formats, about, rows, _evidence(made, verdict))
+    _warn(study, rows)
+    places = _write(asked.out, formats, about, rows, _evidence(study, verdict))
     if as_json:
         click.echo(json.dumps(about))
         return
@@ -122,16 +122,16 @@ def _ready(asked: Asked, formats: Sequence[str]) -> None:
 
 def _study(asked: Asked) -> Study:
     """Return the study, and say what was left out of its trace."""
-    made = study(asked)
-    for line in made.survey.mistakes:
+    prepared = study(asked)
+    for line in prepared.survey.mistakes:
         click.echo(f"left out: {line}", err=True)
-    return made
+    return prepared
 
 
-def _warn(made: Study, rows: Sequence[Row]) -> None:
+def _warn(study: Study, rows: Sequence[Row]) -> None:
     """Say of a settings file under which nothing was queueable that it did nothing."""
-    queues = ", ".join(map(full_queue, made.survey.queues))
-    for label, same in by_label(rows if made.policies is not None else ()).items():
+    queues = ", ".join(map(full_queue, study.survey.queues))
+    for label, same in by_label(rows if study.policies is not None else ()).items():
         counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
         if counts.get("granted G") and not counts.get("granted Q"):
             what = f"{label}: no container was queueable, so its policies changed nothing"
@@ -139,30 +139,30 @@ def _warn(made: Study, rows: Sequence[Row]) -> None:
             click.echo(f"quicksilver: warning: {what}; {remedy}", err=True)
 
 
-def _batch(made: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:
-    with _progress(made, does, wanted) as step:
+def _batch(study: Study, does: Runner, wanted: Sequence[Case]) -> list[Row]:
+    with _progress(study, does, wanted) as step:
         return does.rows(wanted, *step)
 
 
 @contextmanager
-def _progress(made: Study, does: Runner, wanted: Sequence[Case]) -> Iterator[tuple[Any, Any]]:
+def _progress(study: Study, does: Runner, wanted: Sequence[Case]) -> Iterator[tuple[Any, Any]]:
     """Show on a terminal how many jobs of all runs arrived and how many runs ended."""
     missing = len(wanted) - does.done(wanted)
     console = Console(stderr=True)
     parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
-        jobs = round(made.survey.jobs * made.offer.trace.sample_ratio)
+        jobs = round(study.survey.jobs * study.offer.trace.sample_ratio)
         arrived = bar.add_task("jobs", total=jobs * missing)
         runs = bar.add_task("runs", total=len(wanted), completed=len(wanted) - missing)
         yield (lambda count: bar.advance(arrived, count)), (lambda _: bar.advance(runs))
 
 
-def _title(made: Study) -> str:
-    return f"Simulation of {made.offer.trace.name}"
+def _title(study: Study) -> str:
+    return f"Simulation of {study.offer.trace.name}"
 
 
-def _facts(made: Study) -> list[tuple[str, str]]:
-    return [*made.facts(), ("command", f"`quicksilver {shlex.join(sys.argv[1:])}`")]
+def _facts(study: Study) -> list[tuple[str, str]]:
+    return [*study.facts(), ("command", f"`quicksilver {shlex.join(sys.argv[1:])}`")]
 
 
 def _write(
@@ -181,8 +181,8 @@ def _write(
     return places
 
 
-def _print(made: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
-    for name, value in made.facts():
+def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
+    for name, value in study.facts():
         click.echo(f"{name}: {value}")
     found = by_label(rows)
     for klass in classes_of(found):
@@ -248,11 +248,11 @@ def _round(found: Round, goal: str) -> Table:
     return Table(["settings", f"{goal}, mean", ""], rows, f"{found.seeds} seeds")
 
 
-def _evidence(made: Study, verdict: Verdict) -> Page:
+def _evidence(study: Study, verdict: Verdict) -> Page:
     """Return the page of a search: what to do, how it was found, and the comparison at the end."""
     rounds = [_round(one, verdict.goal) for one in verdict.rounds]
-    facts = [*_facts(made), ("goal", verdict.goal)]
-    title = f"Tuning {verdict.present.system} on {made.offer.trace.name}"
+    facts = [*_facts(study), ("goal", verdict.goal)]
+    title = f"Tuning {verdict.present.system} on {study.offer.trace.name}"
     told = [Section("Verdict", [Prose(verdict.words())]), Section("Search", rounds)]
     if not verdict.rows:
         return Page(title, facts, told)

@@ -89,16 +89,16 @@ def _whole(result: SimResult, cluster: ClusterModel) -> dict[str, float]:
         return {}
     first_s = min(job.arrives_s for job in result.jobs)
     spent_s = max(job.ended_s for job in result.jobs) - first_s
-    found = {"makespan": spent_s}
+    figures = {"makespan": spent_s}
     if spent_s > 0:
-        found["throughput"] = sum(job.tasks for job in result.jobs) / spent_s
-        found["utilisation"] = sum(job.work_s for job in result.jobs) / (spent_s * cluster.total_slots)
+        figures["throughput"] = sum(job.tasks for job in result.jobs) / spent_s
+        figures["utilisation"] = sum(job.work_s for job in result.jobs) / (spent_s * cluster.total_slots)
     weights = _weights(result.busy)
     if weights:
         whole_s = sum(seconds for _, seconds in weights)
-        found["utilisation_p50"] = _weighted_median(weights, whole_s)
-        found["utilisation_max"] = max(share for share, _ in weights)
-    return found
+        figures["utilisation_p50"] = _weighted_median(weights, whole_s)
+        figures["utilisation_max"] = max(share for share, _ in weights)
+    return figures
 
 
 def _weights(busy: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -133,11 +133,11 @@ def thinned(busy: Sequence[tuple[float, float]], steps: int = _STEPS) -> list[tu
 def sampled(busy: Sequence[tuple[float, float]], times_s: Sequence[float]) -> list[float]:
     """Return the share at each time: that of the last sample before it, 0 before the first and from the last one on."""
     starts = [at_s for at_s, _ in busy]
-    found = []
+    figures = []
     for time_s in times_s:
         at = bisect_right(starts, time_s) - 1
-        found.append(busy[at][1] if 0 <= at < len(busy) - 1 else 0.0)
-    return found
+        figures.append(busy[at][1] if 0 <= at < len(busy) - 1 else 0.0)
+    return figures
 
 
 def behind(counts: Mapping[str, int]) -> dict[str, int]:
@@ -146,10 +146,10 @@ def behind(counts: Mapping[str, int]) -> dict[str, int]:
     The first are queued (tasks or probes) behind, the second were held up and started after; of short jobs, unless
     the name begins with another class: `long_behind_long`.
     """
-    found = {}
+    figures = {}
     for name, count in sorted(counts.items()):
         match = _BEHIND.fullmatch(name)
         if match:
             how = "queued behind" if match["how"] == "behind" else "started after"
-            found[f"{match['who'] or SHORT} {how} {match['whom']}"] = count
-    return found
+            figures[f"{match['who'] or SHORT} {how} {match['whom']}"] = count
+    return figures

@@ -51,8 +51,8 @@ def history_routes(
         wanted = Wanted(app, node, container, slot, alternative, since, until)
         if not recent:
             return await ask(lambda: history.choices(wanted, limit=limit, offset=offset))
-        found = [ChoiceInfo.of(one) for one in last_decisions() if wanted.has(one)]
-        return Page(items=found[offset : offset + limit], offset=offset, more=len(found) > offset + limit)
+        items = [ChoiceInfo.of(one) for one in last_decisions() if wanted.has(one)]
+        return Page(items=items[offset : offset + limit], offset=offset, more=len(items) > offset + limit)
 
     @router.get("/applications/{app_id}/story", tags=["applications"], summary="What became of an application")
     async def story(app_id: AppId) -> AppStory:
@@ -80,8 +80,8 @@ def _ledger_routes(router: APIRouter, history: History) -> None:
     ) -> Page[LedgerRow]:
         """By application or day, the newest first; by queue or user, by name."""
         scope = Scope(by, since, until, zone_min)
-        found = await ask(lambda: history.ledger.rows(scope, limit=limit + 1, offset=offset))
-        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+        items = await ask(lambda: history.ledger.rows(scope, limit=limit + 1, offset=offset))
+        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
     @router.get(
         "/ledger.csv",

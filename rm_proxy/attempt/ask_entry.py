@@ -141,9 +141,9 @@ class AskEntry:
         self._set_q(self.q_wanted - 1)
         return _pop(self.q_reasons)
 
-    def cut_q(self, most: int) -> list[Reason]:
-        """Take up to `most` containers out of those still to be placed at once; return their reasons with counts."""
-        count = min(most, self.q_wanted)
+    def cut_q(self, limit: int) -> list[Reason]:
+        """Take up to `limit` containers out of those still to be placed at once; return their reasons with counts."""
+        count = min(limit, self.q_wanted)
         if count <= 0:
             return []
         self._set_q(self.q_wanted - count)

@@ -47,12 +47,12 @@ class Completions:
         self._releases: list[y.ContainerIdProto] = []
         self._sent: list[y.ContainerIdProto] = []
         """Releases of ours in the request that is not answered yet."""
-        self._made: list[y.ContainerStatusProto] = []
+        self._own_ends: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._stopped: dict[str, tuple[y.ContainerStatusProto, HeldContainer, float]] = {}
         """Completions after a stop whose origin is not known yet, with the time."""
-        self.fresh: dict[str, None] = {}
-        """Ends since the attempt was last written down."""
+        self.unjournaled: dict[str, None] = {}
+        """Ends since the attempt was last journaled."""
         self._killed_before: OrderedDict[str, HeldContainer] = OrderedDict()
         """Containers that were killed before this proxy knew of them; their completions are still to come."""
         self.unheard: set[str] = set()
@@ -65,7 +65,7 @@ class Completions:
         """Forget everything: the application is over."""
         self._releases.clear()
         self._sent.clear()
-        self._made.clear()
+        self._own_ends.clear()
         self._ended.clear()
         self._stopped.clear()
         self._killed_before.clear()
@@ -80,7 +80,7 @@ class Completions:
     @property
     def to_tell(self) -> bool:
         """Whether the next answer has to carry completions that the proxy made."""
-        return bool(self._made)
+        return bool(self._own_ends)
 
     @property
     def to_release(self) -> bool:
@@ -127,12 +127,12 @@ class Completions:
     @property
     def open(self) -> bool:
         """Whether there are completions to report, releases to send, or stops of unknown origin."""
-        return bool(self._made or self._releases or self._sent or self._stopped)
+        return bool(self._own_ends or self._releases or self._sent or self._stopped)
 
     def note(self) -> dict[str, Any]:
         """Return open completions, releases and stops for the journal."""
         return {
-            "made": [packed(status) for status in self._made],
+            "made": [packed(status) for status in self._own_ends],
             "out": [packed(proto) for proto in (*self._sent, *self._releases)],
             "stopped": [
                 {"status": packed(status), "live": packed_container(live), "at_s": at_s}
@@ -148,7 +148,7 @@ class Completions:
     def restore(self, kept: Snapshot) -> None:
         """Restore the state that an earlier process journaled."""
         self._ended = OrderedDict.fromkeys(kept.ended)
-        self._made = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
+        self._own_ends = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
         self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
         for stopped in kept.open.get("stopped", ()):
             live = unpacked_container(stopped["live"])
@@ -182,9 +182,9 @@ class Completions:
             changed = self._translate(status, live, now_s) or changed
         for at in reversed(doubled):
             del answer.completed_container_statuses[at]
-        if self._made:
-            answer.completed_container_statuses.extend(self._made)
-            self._made = []
+        if self._own_ends:
+            answer.completed_container_statuses.extend(self._own_ends)
+            self._own_ends = []
             changed = True
         return changed or bool(doubled)
 
@@ -197,11 +197,11 @@ class Completions:
         status, live, _ = self._stopped.pop(container_id)
         self._translate(status, live, now_s)
         self.unheard.add(container_id)
-        self._made.append(status)
+        self._own_ends.append(status)
 
     def tell_again(self, statuses: list[y.ContainerStatusProto]) -> None:
         """Repeat completions that the application did not get and that YARN may not send again."""
-        self._made = [*statuses, *self._made]
+        self._own_ends = [*statuses, *self._own_ends]
 
     def _translate(self, status: y.ContainerStatusProto, live: HeldContainer | None, now_s: float) -> bool:
         was, exit_status, diagnostics = status.exit_status, status.exit_status, as_text(status.diagnostics)
@@ -223,7 +223,7 @@ class Completions:
 
     def remember(self, container_id: str) -> None:
         """Note that a container is over for the application: nothing more is reported of it."""
-        self._ended[container_id] = self.fresh[container_id] = None
+        self._ended[container_id] = self.unjournaled[container_id] = None
         while len(self._ended) > REMEMBERED_ENDS:
             self._ended.popitem(last=False)
 
@@ -291,7 +291,7 @@ class Completions:
         status.container_id.CopyFrom(live.proto)
         status.capability.memory = live.resources.memory_mb
         status.capability.virtual_cores = int(live.resources.vcores)
-        self._made.append(status)
+        self._own_ends.append(status)
         self.unheard.add(live.id)
         self._emit(Completed(CompletionRecord(live.id, self._app_id, exit_status, None, diagnostics, now_s, own=True)))
 

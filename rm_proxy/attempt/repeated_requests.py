@@ -132,12 +132,12 @@ def _without(
 ) -> list[y.UpdateContainerRequestProto]:
     """Return copies of the updates of containers that `others` do not name."""
     named = {other.container_id.SerializeToString() for other in others}
-    found = []
+    copies = []
     for update in updates:
         if update.container_id.SerializeToString() not in named:
-            found.append(y.UpdateContainerRequestProto())
-            found[-1].CopyFrom(update)
-    return found
+            copies.append(y.UpdateContainerRequestProto())
+            copies[-1].CopyFrom(update)
+    return copies
 
 
 def _merge_blacklists(first: y.ResourceBlacklistRequestProto, second: y.ResourceBlacklistRequestProto) -> None:

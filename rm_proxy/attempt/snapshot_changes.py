@@ -65,21 +65,21 @@ class SnapshotChanges:
     def over(self) -> None:
         """Note that the attempt is over: its state is no longer needed."""
         self._live.changed.clear()
-        self._ends.fresh.clear()
+        self._ends.unjournaled.clear()
         self._rows, self._granted, self._open = [], [], {}
         self._note = {"over": True}
 
     def take(self) -> Note | None:
         """Return the changes and forget them; None if there are none."""
         live, ends = self._live, self._ends
-        if not (self._note or live.changed or ends.fresh or self._rows or self._open or ends.open):
+        if not (self._note or live.changed or ends.unjournaled or self._rows or self._open or ends.open):
             return None
         note, self._note = self._note, {}
         if live.changed:
             note["live"] = {c: packed_container(held) if (held := live.get(c)) else None for c in live.changed}
             live.changed = {}
-        if ends.fresh:
-            note["ended"], ends.fresh = list(ends.fresh), {}
+        if ends.unjournaled:
+            note["ended"], ends.unjournaled = list(ends.unjournaled), {}
         if self._rows:
             note["rows"], self._rows = [packed(row) for row in self._rows], []
         if self._granted:

@@ -39,8 +39,8 @@ def _user() -> str:
         return ""
 
 
-def _print(found: dict[str, Any]) -> None:
-    why = f": {found['why']}" if found["why"] else ""
-    click.echo(f"order {found['order']}, all applications: {found['phase']}{why}")
-    for app_id, reason in found["applications"].items():
+def _print(answer: dict[str, Any]) -> None:
+    why = f": {answer['why']}" if answer["why"] else ""
+    click.echo(f"order {answer['order']}, all applications: {answer['phase']}{why}")
+    for app_id, reason in answer["applications"].items():
         click.echo(f"{app_id}: bypass: {reason}")

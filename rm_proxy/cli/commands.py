@@ -243,9 +243,9 @@ def pages(url: str, path: str, params: dict[str, Any] | None = None, limit: int 
     return items
 
 
-def show(found: Any, as_json: bool, render: Callable[[Any], None]) -> None:
+def show(answer: Any, as_json: bool, render: Callable[[Any], None]) -> None:
     """Print an answer, as JSON or by `render`."""
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(json.dumps(answer, indent=2))
     else:
-        render(found)
+        render(answer)

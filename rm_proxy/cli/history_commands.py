@@ -84,7 +84,7 @@ def show_ledger(
     """Sum up task-seconds by application, queue, user or day; a task-second is CPU time where it was measured."""
     params = {"by": by, "zone_min": _zone_min(zone)} | _times(since, until, zone)
     if csv_file is None:
-        show(pages(url, "/v1/ledger", params, limit), as_json, lambda found: tables.ledger(found, by))
+        show(pages(url, "/v1/ledger", params, limit), as_json, lambda items: tables.ledger(items, by))
     elif as_json:
         raise click.UsageError("--csv and --json do not go together")
     else:

@@ -47,14 +47,14 @@ def status(url: str | None, config: Path | None, as_json: bool) -> None:
     Exit code 1 when the version is not the one that this program works with.
     """
     opened = _open(url, config)
-    found = _within(opened, _status)
+    status = _within(opened, _status)
     if as_json:
-        click.echo(json.dumps({"store": opened.name, **found}, indent=2))
+        click.echo(json.dumps({"store": opened.name, **status}, indent=2))
     else:
-        click.echo(f"{opened.name}: {found['state']}")
-        for table, rows in found["rows"].items():
+        click.echo(f"{opened.name}: {status['state']}")
+        for table, rows in status["rows"].items():
             click.echo(f"  {table}: {rows} rows")
-    if found["version"] != found["newest"]:
+    if status["version"] != status["newest"]:
         raise click.exceptions.Exit(1)
 
 
@@ -80,7 +80,7 @@ def migrate_down(version: str, yes: bool, url: str | None, config: Path | None) 
     if not yes:
         click.confirm(f"Delete what version {version} does not keep from {opened.name}?", abort=True)
     before = _within(opened, lambda connection: migrate.downgrade(connection, version))
-    click.echo(f"{opened.name}: its tables are of version {version} now, before {before.found}")
+    click.echo(f"{opened.name}: its tables are of version {version} now, before {before.current}")
 
 
 def _open(url: str | None, config: Path | None, *, must_exist: bool = True) -> Store:
@@ -110,15 +110,17 @@ def _within(opened: Store, do: Callable[[Connection], Any]) -> Any:
 
 def _status(connection: Connection) -> dict[str, Any]:
     versions = migrate.versions(connection)
-    if not versions.found:
+    if not versions.current:
         state = f"it has no tables yet; version {versions.newest} would be made"
     elif versions.is_newer:
-        state = f"its tables are of version {versions.found}, newer than this program's {versions.newest}"
-    elif versions.found != versions.newest:
-        state = f"its tables are of version {versions.found}; `quicksilver store migrate` makes {versions.newest} of it"
+        state = f"its tables are of version {versions.current}, newer than this program's {versions.newest}"
+    elif versions.current != versions.newest:
+        state = (
+            f"its tables are of version {versions.current}; `quicksilver store migrate` makes {versions.newest} of it"
+        )
     else:
-        state = f"its tables are of version {versions.found}, as this program wants them"
+        state = f"its tables are of version {versions.current}, as this program wants them"
     there = set(inspect(connection).get_table_names())
     tables = sorted(there & set(Base.metadata.tables))
     rows = {name: connection.scalar(select(func.count()).select_from(text(name))) for name in tables}
-    return {"version": versions.found, "newest": versions.newest, "state": state, "rows": rows}
+    return {"version": versions.current, "newest": versions.newest, "state": state, "rows": rows}

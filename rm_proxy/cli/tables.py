@@ -15,7 +15,7 @@ _PIPE_WIDTH: Final = 240
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
 
 
-def nodes(found: Sequence[dict[str, Any]]) -> None:
+def nodes(items: Sequence[dict[str, Any]]) -> None:
     """Print nodes, one a line."""
     columns = (
         *("node", "state", "use", "capacity", "used G", "used Q", ">containers", ">shrunk", ">spread s"),
@@ -37,15 +37,15 @@ def nodes(found: Sequence[dict[str, Any]]) -> None:
             seconds(one["report_age_s"]),
             one["why_unusable"] or "; ".join(one["limits"]),
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "no nodes")
 
 
-def node(found: dict[str, Any]) -> None:
+def node(answer: dict[str, Any]) -> None:
     """Print a node and its containers."""
-    nodes([found])
-    _facts(_wanted(found.get("targets") or {}))
+    nodes([answer])
+    _facts(_wanted(answer.get("targets") or {}))
     columns = (
         *("container", "kind", "state", ">for s", "size", ">priority", ">expected s"),
         *(">attained s", ">cores", ">shrunk", "by", "why"),
@@ -65,7 +65,7 @@ def node(found: dict[str, Any]) -> None:
             one["shrunk_by"] or "-",
             one["why"],
         )
-        for one in found["containers"]
+        for one in answer["containers"]
     ]
     _table(columns, rows, "no containers")
 
@@ -86,7 +86,7 @@ def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def queues(found: Sequence[dict[str, Any]]) -> None:
+def queues(items: Sequence[dict[str, Any]]) -> None:
     """Print queues, one a line."""
     columns = ("queue", "queueable", "max capacity", "used G", "used Q", "left for Q", "labels")
     rows = [
@@ -99,45 +99,45 @@ def queues(found: Sequence[dict[str, Any]]) -> None:
             _left(one["left_q"]),
             ", ".join(one["labels"]),
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "no queues")
 
 
-def queue(found: dict[str, Any]) -> None:
+def queue(answer: dict[str, Any]) -> None:
     """Print a queue, the queues above it, and its users."""
-    queues([found])
-    above = [(a["name"], *(amount(a[key]) for key in ("max_capacity", "used_g", "used_q"))) for a in found["above"]]
-    above.append(("all nodes", amount(found["cluster"]), "", amount(found["cluster_used_q"])))
+    queues([answer])
+    above = [(a["name"], *(amount(a[key]) for key in ("max_capacity", "used_g", "used_q"))) for a in answer["above"]]
+    above.append(("all nodes", amount(answer["cluster"]), "", amount(answer["cluster_used_q"])))
     _table(("above it", "max capacity", "used G", "used Q"), above, "")
-    users = [(u["user"], amount(u["used_g"]), amount(u["used_q"]), _left(u["left_q"])) for u in found["users"]]
+    users = [(u["user"], amount(u["used_g"]), amount(u["used_q"]), _left(u["left_q"])) for u in answer["users"]]
     _table(("user", "used G", "used Q", "left for Q"), users, "no users")
-    if found["user_limit"] is not None:
-        _facts([("limit of one user", amount(found["user_limit"]))])
+    if answer["user_limit"] is not None:
+        _facts([("limit of one user", amount(answer["user_limit"]))])
 
 
 def _left(resources: dict[str, Any] | None) -> str:
     return "no limit" if resources is None else amount(resources)
 
 
-def applications(found: Sequence[dict[str, Any]]) -> None:
+def applications(items: Sequence[dict[str, Any]]) -> None:
     """Print applications, one a line."""
     columns = ("application", "name", "type", "user", "queue", "mode", ">live G", ">live Q", ">wanted G", ">wanted Q")
     keys = ("id", "name", "type", "user", "queue", "mode", "live_g", "live_q", "wanted_g", "wanted_q")
-    _table(columns, [tuple(one[key] for key in keys) for one in found], "no applications")
+    _table(columns, [tuple(one[key] for key in keys) for one in items], "no applications")
 
 
-def application(found: dict[str, Any]) -> None:
+def application(answer: dict[str, Any]) -> None:
     """Print an application and the summary of its containers."""
-    applications([found])
-    facts = [("submitted", moment(found["submitted_s"])), ("finished", moment(found["finished_s"]))]
-    if found["mode_reason"]:
-        facts.append(("why this mode", found["mode_reason"]))
+    applications([answer])
+    facts = [("submitted", moment(answer["submitted_s"])), ("finished", moment(answer["finished_s"]))]
+    if answer["mode_reason"]:
+        facts.append(("why this mode", answer["mode_reason"]))
     _facts(facts)
-    summary(found["summary"])
+    summary(answer["summary"])
 
 
-def comparisons(found: Sequence[dict[str, Any]]) -> None:
+def comparisons(items: Sequence[dict[str, Any]]) -> None:
     """Print how alternatives compare, and the last decisions of each that differ."""
     columns = (
         *("alternative", "slot", "policy", "in use", ">decisions", ">differ", ">differ %", ">waits less s"),
@@ -151,19 +151,19 @@ def comparisons(found: Sequence[dict[str, Any]]) -> None:
             one["faults"],
             one["left_out"],
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "nothing to compare: no alternative of policies.shadow differs, or nothing was decided yet")
     examples = [
         (one["alternative"], one["slot"], moment(e["at_s"]), e["app_id"] or "-", e["chosen"], e["other"], e["reason"])
-        for one in found
+        for one in items
         for e in one["examples"][:3]
     ]
     if examples:
         _table(("alternative", "slot", "when", "application", "decided", "it would", "because"), examples, "")
 
 
-def changes(found: Sequence[dict[str, Any]]) -> None:
+def changes(items: Sequence[dict[str, Any]]) -> None:
     """Print changes of the settings, one a line."""
     columns = ("when", "who", "how", "setting", "before", "after")
     rows = [
@@ -175,12 +175,12 @@ def changes(found: Sequence[dict[str, Any]]) -> None:
             one["before"] or "-",
             one["after"] or one["error"] or "-",
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "no changes")
 
 
-def decisions(found: Sequence[dict[str, Any]]) -> None:
+def decisions(items: Sequence[dict[str, Any]]) -> None:
     """Print delivered containers, one a line."""
     columns = ("container", "kind", "node", ">delay s", "delivered", "why")
     rows = [
@@ -192,42 +192,42 @@ def decisions(found: Sequence[dict[str, Any]]) -> None:
             moment(one["granted_s"]),
             one["route_reason"],
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "no decisions")
 
 
-def explanation(found: dict[str, Any]) -> None:
+def explanation(answer: dict[str, Any]) -> None:
     """Print a container's story, then the candidates of its placement."""
     console = _console()
-    made, app = found["decision"], found["application"]
+    decision, app = answer["decision"], answer["application"]
     of = f" of {app['name'] or app['id']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
-    size = f", {amount(made['resources'])}, priority {made['priority']}" if made else ""
-    console.print(Text(f"{found['container_id']}{of}{size}"))
-    for sentence in found["story"]:
+    size = f", {amount(decision['resources'])}, priority {decision['priority']}" if decision else ""
+    console.print(Text(f"{answer['container_id']}{of}{size}"))
+    for sentence in answer["story"]:
         console.print(Text(f"  {sentence}"), soft_wrap=True)
-    if made and made["scores"]:
+    if decision and decision["scores"]:
         rows = [
             (
                 one["node"],
                 "inf" if one["score"] is None else f"{one['score']:g}",
-                "*" if one["node"] == made["node_id"] else "",
+                "*" if one["node"] == decision["node_id"] else "",
             )
-            for one in made["scores"]
+            for one in decision["scores"]
         ]
-        _table(("candidate", f">score ({made['unit']})", "taken"), rows, "")
+        _table(("candidate", f">score ({decision['unit']})", "taken"), rows, "")
 
 
-def app_story(found: dict[str, Any]) -> None:
+def app_story(answer: dict[str, Any]) -> None:
     """Print an application's story."""
-    console, app = _console(), found["application"]
+    console, app = _console(), answer["application"]
     of = f" {app['name']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
-    console.print(Text(f"{found['app_id']}{of}"))
-    for sentence in found["story"]:
+    console.print(Text(f"{answer['app_id']}{of}"))
+    for sentence in answer["story"]:
         console.print(Text(f"  {sentence}"), soft_wrap=True)
 
 
-def choices(found: Sequence[dict[str, Any]]) -> None:
+def choices(items: Sequence[dict[str, Any]]) -> None:
     """Print decisions beside those of delivered containers, one a line."""
     columns = ("time", "slot", "policy", "chosen", "node", "container or application", ">stands for", "why")
     rows = [
@@ -241,15 +241,15 @@ def choices(found: Sequence[dict[str, Any]]) -> None:
             one["weight"],
             one["reason"],
         )
-        for one in found
+        for one in items
     ]
     _table(columns, rows, "no decisions")
 
 
-def ledger(found: Sequence[dict[str, Any]], by: str) -> None:
+def ledger(items: Sequence[dict[str, Any]], by: str) -> None:
     """Print rows of the ledger."""
     names = {"containers_g": "G", "containers_q": "Q", "started_q": "started Q"}
-    keys = [key for key in found[0] if key not in ("key", "name", "queue", "user")] if found else []
+    keys = [key for key in items[0] if key not in ("key", "name", "queue", "user")] if items else []
     titles = [f">{names.get(key, key.replace('_s', ' s').replace('_', ' '))}" for key in keys]
     named = ["name", "queue", "user"] if by == "app" else []
     rows = [
@@ -257,30 +257,30 @@ def ledger(found: Sequence[dict[str, Any]], by: str) -> None:
             *(one[key] or "-" for key in ("key", *named)),
             *(f"{one[key]:.1f}" if key.endswith("_s") else one[key] for key in keys),
         )
-        for one in found
+        for one in items
     ]
     _table([by, *named, *titles], rows, "nothing happened")
 
 
-def summary(found: dict[str, Any]) -> None:
+def summary(answer: dict[str, Any]) -> None:
     """Print counts by node and kind, then delays."""
-    rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in found["nodes"]]
-    rows.append(("all", found["guaranteed"], found["queueable"]))
+    rows = [(one["node_id"], one["guaranteed"], one["queueable"]) for one in answer["nodes"]]
+    rows.append(("all", answer["guaranteed"], answer["queueable"]))
     _table(("node", ">G", ">Q"), rows, "")
     delays = (("allocation G", "allocation_g"), ("allocation Q", "allocation_q"), ("waiting at the node", "queueing"))
     keys = ("p50_s", "p95_s", "max_s")
-    lines = [(title, found[name]["count"], *(precise(found[name][key]) for key in keys)) for title, name in delays]
+    lines = [(title, answer[name]["count"], *(precise(answer[name][key]) for key in keys)) for title, name in delays]
     _table(("delay", ">count", ">p50 s", ">p95 s", ">max s"), lines, "")
-    if found["events"]:
-        _facts([("events", ", ".join(f"{kind} {count}" for kind, count in found["events"].items()))])
+    if answer["events"]:
+        _facts([("events", ", ".join(f"{kind} {count}" for kind, count in answer["events"].items()))])
 
 
-def estimates(found: dict[str, Any]) -> None:
+def estimates(answer: dict[str, Any]) -> None:
     """Print how good expected durations were, one span a line."""
     columns = ("from", ">ended", ">mean ran s", ">mean error", ">median", ">p95", ">bias")
-    spans = [(moment(one["from_s"]), one) for one in found["buckets"]]
-    if found["all"] is not None:
-        spans.append(("all", found["all"]))
+    spans = [(moment(one["from_s"]), one) for one in answer["buckets"]]
+    if answer["all"] is not None:
+        spans.append(("all", answer["all"]))
     rows = [
         (
             title,
@@ -294,24 +294,24 @@ def estimates(found: dict[str, Any]) -> None:
     _table(columns, rows, "no container ended in this time")
 
 
-def health(found: dict[str, Any]) -> None:
+def health(answer: dict[str, Any]) -> None:
     """Print the proxy's state and its problems."""
     _facts(
         [
-            ("status", found["status"]),
-            ("version", found["version"]),
-            ("settings", found["settings_version"]),
-            ("mode", found["mode"]),
-            ("since", moment(found["started_s"])),
-            ("listens on", found["listen"]),
-            ("relays to", found["upstream"]),
-            ("ResourceManager", f"{found['rm_web']} ({'answers' if found['rm_reachable'] else 'does not answer'})"),
-            ("nodes", f"{found['nodes_usable']} of {found['nodes']} usable"),
-            ("applications", f"{found['attempts']} attempts, {found['connections']} connections"),
-            ("store", f"{found['store']} ({found['store_backlog']} rows wait)"),
+            ("status", answer["status"]),
+            ("version", answer["version"]),
+            ("settings", answer["settings_version"]),
+            ("mode", answer["mode"]),
+            ("since", moment(answer["started_s"])),
+            ("listens on", answer["listen"]),
+            ("relays to", answer["upstream"]),
+            ("ResourceManager", f"{answer['rm_web']} ({'answers' if answer['rm_reachable'] else 'does not answer'})"),
+            ("nodes", f"{answer['nodes_usable']} of {answer['nodes']} usable"),
+            ("applications", f"{answer['attempts']} attempts, {answer['connections']} connections"),
+            ("store", f"{answer['store']} ({answer['store_backlog']} rows wait)"),
         ]
     )
-    for problem in found["problems"]:
+    for problem in answer["problems"]:
         _console().print(Text(f"problem: {problem}"), soft_wrap=True)
 
 

@@ -233,12 +233,12 @@ class ErrorBudget:
         if nobody >= limits.faults:
             return f"{nobody:.0f} faults of no application within {limits.window_s:.0f} s"
         over = [a for a in alive if (app := self._apps.get(a)) and app.faults.total(now_s) >= limits.app_faults]
-        most, among = limits.apps, len(alive)
+        limit, among = limits.apps, len(alive)
         if self.phase is Phase.TRIAL:
             over = [a for a in over if a not in self._tried_before]
             among = sum(1 for a in alive if self._on_trial(a))
-            most = min(limits.apps, max(1, math.ceil(among * limits.apps_ratio)))
-        if len(over) >= max(most, among * limits.apps_ratio):
+            limit = min(limits.apps, max(1, math.ceil(among * limits.apps_ratio)))
+        if len(over) >= max(limit, among * limits.apps_ratio):
             return f"{len(over)} of {among} applications spent their error budgets ({_few(over)})"
         slow = self._slow.total(now_s) / limits.window_s
         if slow >= limits.slow_ratio:

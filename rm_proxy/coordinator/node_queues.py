@@ -110,15 +110,15 @@ class NodeQueues:
         now_s: float,
     ) -> None:
         self._cluster, self._movable, self._stage_wait_s, self._now_s = cluster, movable, stage_wait_s, now_s
-        self._made: dict[str, NodeQueue] = {}
+        self._queues: dict[str, NodeQueue] = {}
         self.ids = sorted(n.id for n in cluster.nodes.values() if n.report is not None and n.report.queue_length)
         """Nodes where something waits."""
 
     def of(self, node_id: str) -> NodeQueue:
         """Return a node with its queueable containers."""
-        queue = self._made.get(node_id)
+        queue = self._queues.get(node_id)
         if queue is None:
-            queue = self._made[node_id] = self._make(self._cluster.nodes[node_id])
+            queue = self._queues[node_id] = self._make(self._cluster.nodes[node_id])
         return queue
 
     def seen_by(self, thief: NodeView) -> Offers:
@@ -191,7 +191,7 @@ class Offers(Sequence[NodeQueue]):
 
     def __init__(self, queues: NodeQueues, thief: NodeView, node_ids: list[str]) -> None:
         self._queues, self._thief, self._node_ids = queues, thief, node_ids
-        self._made: dict[str, NodeQueue] = {}
+        self._offered: dict[str, NodeQueue] = {}
 
     def __len__(self) -> int:
         return len(self._node_ids)
@@ -206,12 +206,12 @@ class Offers(Sequence[NodeQueue]):
         if isinstance(at, slice):
             return Offers(self._queues, self._thief, self._node_ids[at])
         node_id = self._node_ids[at]
-        if node_id not in self._made:
-            self._made[node_id] = self._queues.offered(node_id, self._thief)
-        return self._made[node_id]
+        if node_id not in self._offered:
+            self._offered[node_id] = self._queues.offered(node_id, self._thief)
+        return self._offered[node_id]
 
     def __iter__(self) -> Iterator[NodeQueue]:
         """Yield all queues, those built before first: a search among them builds no others."""
-        queues = dict(self._made)
+        queues = dict(self._offered)
         yield from queues.values()
         yield from (self[at] for at, node_id in enumerate(self._node_ids) if node_id not in queues)

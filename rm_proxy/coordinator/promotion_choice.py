@@ -97,11 +97,11 @@ class Promoter:
                 for live in attempt.promotion.unseen(now_s - SHOWN_S):
                     taken.add(live, app)
         asked, looked, reports = 0, 0, _Reports(cluster.nodes)
-        most = min(PER_ROUND, MAX_OPEN - taken.count)
+        limit = min(PER_ROUND, MAX_OPEN - taken.count)
         self._first += 1
         self._queues.clear()
         for attempt in _from(alive, self._first):
-            if asked >= most or looked >= MAX_LOOKED:
+            if asked >= limit or looked >= MAX_LOOKED:
                 break
             app = cluster.app(attempt.app_id) if attempt.live.count_q else None
             if app is None or cluster.mode(app) != "active":

@@ -54,9 +54,9 @@ class SettingsChange:
             app = self._world.app(attempt.app_id)
             if attempt.finished or app is None:
                 continue
-            mine, its = before.for_app(app), after.for_app(app)
-            routes = mine.differs(its, "route") or before.mode(app) != after.mode(app)
-            quotas = mine.differs(its, "quota")
+            old, new = before.for_app(app), after.for_app(app)
+            routes = old.differs(new, "route") or before.mode(app) != after.mode(app)
+            quotas = old.differs(new, "quota")
             if routes or quotas:
                 attempt.reconsider(routes)
             if quotas:

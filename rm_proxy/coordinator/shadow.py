@@ -112,14 +112,14 @@ class Shadow:
         self,
         tally: Tally,
         nodes: Sequence[NodeView],
-        mine: Mapping[str, ShedTarget],
+        in_force: Mapping[str, ShedTarget],
         answer: Mapping[str, ShedTarget],
         now_s: float,
     ) -> list[Effect]:
         """Count the nodes with equal targets; only the first difference is recorded."""
         noted: list[Effect] = []
         for node in nodes:
-            texts = _target(mine.get(node.id)), _target(answer.get(node.id))
+            texts = _target(in_force.get(node.id)), _target(answer.get(node.id))
             if texts[0] == texts[1] or noted:
                 tally.decisions += 1
                 tally.differ += texts[0] != texts[1]

@@ -173,10 +173,10 @@ class UsageHistory:
             running.shown = tuple(self._ahead(running, week))
         return running.shown
 
-    def changed(self, most: int, now_s: float) -> list[UseRecord]:
-        """Return slots that were counted, `most` at most, those that have waited longest first; and forget it."""
+    def changed(self, limit: int, now_s: float) -> list[UseRecord]:
+        """Return slots that were counted, up to `limit`, those that have waited longest first; and forget it."""
         rows = []
-        for node_id, slot in list(self._changed)[:most]:
+        for node_id, slot in list(self._changed)[:limit]:
             del self._changed[node_id, slot]
             week = self._weeks.get(node_id)
             if week is not None:

@@ -80,11 +80,11 @@ class Durations:
     mean_s: float = 0.0
     m2: float = 0.0
 
-    def add(self, seconds: float, most: float = math.inf) -> None:
-        """Handle one duration; earlier ones count as `most` tasks at most, so that they fade."""
-        if self.count >= most:
-            self.m2 *= (most - 1) / self.count
-            self.count = int(most) - 1
+    def add(self, seconds: float, limit: float = math.inf) -> None:
+        """Handle one duration; earlier ones count as `limit` tasks at most, so that they fade."""
+        if self.count >= limit:
+            self.m2 *= (limit - 1) / self.count
+            self.count = int(limit) - 1
         self.count += 1
         delta = seconds - self.mean_s
         self.mean_s += delta / self.count
@@ -279,9 +279,9 @@ class Estimator:
 
     # What is kept
 
-    def changed(self, most: int, now_s: float) -> list[DurationRecord]:
-        """Return job names with new durations, `most` at most, those that have waited longest first; and forget it."""
-        taken = list(self._changed)[:most]
+    def changed(self, limit: int, now_s: float) -> list[DurationRecord]:
+        """Return job names with new durations, up to `limit`, those that have waited longest first; and forget it."""
+        taken = list(self._changed)[:limit]
         records = []
         for name in taken:
             del self._changed[name]
@@ -354,9 +354,9 @@ def _name(app: AppView, priority: int) -> Name:
     return app.type, _DATED.sub("#", app.name[:_NAME_CHARS]), priority
 
 
-def _entry(known: OrderedDict[K, V], key: K, new: V, most: int | None = None) -> V:
+def _entry(known: OrderedDict[K, V], key: K, new: V, limit: int | None = None) -> V:
     entry = known.setdefault(key, new)
     known.move_to_end(key)
-    if len(known) > (MAX_KEYS if most is None else most):
+    if len(known) > (MAX_KEYS if limit is None else limit):
         known.popitem(last=False)
     return entry

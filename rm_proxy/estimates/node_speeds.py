@@ -42,10 +42,10 @@ class _Pace:
     """Of running tasks that outlived their estimates: as if they ended now. One below the mean of ended tasks gives no
     information yet."""
 
-    def add(self, ratio_log: float, most: int, weight: float) -> None:
-        """Handle a task that counts as `weight`; all together count as `most` such at most."""
-        if self.count > (most - 1) * weight:
-            self.keep((most - 1) * weight / self.count)
+    def add(self, ratio_log: float, limit: int, weight: float) -> None:
+        """Handle a task that counts as `weight`; all together count as `limit` such at most."""
+        if self.count > (limit - 1) * weight:
+            self.keep((limit - 1) * weight / self.count)
         self.count += weight
         self.sum += weight * ratio_log
         self.squares += weight * ratio_log * ratio_log
@@ -79,23 +79,23 @@ class Speeds:
         self._base_s = 0.0
         """A task of then counts as 1."""
         self._step = -1
-        self._found: dict[str, tuple[float, float]] = {}
+        self._measured: dict[str, tuple[float, float]] = {}
         """Mean and error of each node in this step."""
         self._means: list[tuple[float, str]] = []
         """Sorted."""
         self._news: dict[str, None] = {}
 
-    def observe(self, node_id: str, took_s: float, expected_s: float, most: int, now_s: float) -> None:
+    def observe(self, node_id: str, took_s: float, expected_s: float, limit: int, now_s: float) -> None:
         """Handle the duration of a task and the estimate of its kind; seconds, both > 0.
 
-        most: how many of a node's tasks count.
+        limit: how many of a node's tasks count.
         """
         pace = self._paces.setdefault(node_id, _Pace())
         if now_s - self._base_s > _REBASE * HALF_S:
             scale, self._base_s, self._step = self._scale(now_s), now_s, -1
             for known in self._paces.values():
                 known.keep(scale)
-        pace.add(_log(took_s / expected_s), most, 1 / self._scale(now_s))
+        pace.add(_log(took_s / expected_s), limit, 1 / self._scale(now_s))
         self._news[node_id] = None
 
     def _scale(self, now_s: float) -> float:
@@ -119,7 +119,7 @@ class Speeds:
     def clear(self) -> set[str]:
         """Forget all: nodes count as equal; return those that did not."""
         before = set(self._ratios)
-        for known in (self._paces, self._ratios, self._found, self._means, self._news):
+        for known in (self._paces, self._ratios, self._measured, self._means, self._news):
             known.clear()
         return before
 
@@ -134,7 +134,7 @@ class Speeds:
         middle = means[half][0] if len(means) % 2 else (means[half - 1][0] + means[half][0]) / 2
         slow, fast = bisect_right(means, (middle + DEAD_BAND, "")), bisect_left(means, (middle - DEAD_BAND, ""))
         for mean, node_id in (*means[:fast], *means[slow:]):
-            sure = abs(mean - middle) - self._found[node_id][1]
+            sure = abs(mean - middle) - self._measured[node_id][1]
             if sure > DEAD_BAND:
                 self._ratios[node_id] = math.exp(math.copysign(min(bound, sure), mean - middle))
         return before.keys() | self._ratios.keys()
@@ -146,16 +146,16 @@ class Speeds:
         self._news = {}
         if step != self._step or len(news) > len(paces) // 4:
             self._step = step
-            self._found = {node_id: pace.mean_and_error(scale) for node_id, pace in paces.items()}
-            self._means = sorted((mean, node_id) for node_id, (mean, _) in self._found.items())
+            self._measured = {node_id: pace.mean_and_error(scale) for node_id, pace in paces.items()}
+            self._means = sorted((mean, node_id) for node_id, (mean, _) in self._measured.items())
             return
         for node_id in news:
-            known = self._found.pop(node_id, None)
+            known = self._measured.pop(node_id, None)
             if known is not None:
                 del self._means[bisect_left(self._means, (known[0], node_id))]
             if node_id in paces:
-                found = self._found[node_id] = paces[node_id].mean_and_error(scale)
-                insort(self._means, (found[0], node_id))
+                measured = self._measured[node_id] = paces[node_id].mean_and_error(scale)
+                insort(self._means, (measured[0], node_id))
 
     def of(self, node_id: str) -> float:
         """Return how many times as long tasks take there as elsewhere; 1 for an ordinary node."""

@@ -102,8 +102,8 @@ class BypassControl:
         """Return what bypass adds to the problems of `quicksilver health`."""
         budget = self._coordinator.budget
         remedy = "see the log; `quicksilver proxy bypass off` ends it, `auto` tries again at once"
-        found = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
-        return found + [f"{app_id} is in bypass: {why}; {remedy}" for app_id, why in list(budget.apps.items())[:10]]
+        problems = [f"bypass ({budget.phase}): {budget.why}; {remedy}"] if budget.phase is not Phase.ACTIVE else []
+        return problems + [f"{app_id} is in bypass: {why}; {remedy}" for app_id, why in list(budget.apps.items())[:10]]
 
     # Orders
 
@@ -146,7 +146,7 @@ def stored_order(store: Store) -> tuple[Order, ...]:
     last = select(Change.after).where(Change.path == f"{PATH}.order").order_by(Change.at_s.desc()).limit(1)
     try:
         with store.engine.connect() as connection:
-            found = connection.execute(last).scalar()
+            value = connection.execute(last).scalar()
     except SQLAlchemyError as error:
         raise store.unavailable(error) from error
-    return tuple(order for order in ("on", "off", "auto") if order == found)
+    return tuple(order for order in ("on", "off", "auto") if order == value)

@@ -176,14 +176,14 @@ class YarnPoller:
             task.add_done_callback(lambda _: self._looking_up.pop(app_id, None))
 
     async def _look_up(self, app_id: str) -> None:
-        found = await self._read("apps", lambda: self._looked_up(app_id))
-        if found is not None:
-            self._found(app_id, found[0])
+        answer = await self._read("apps", lambda: self._looked_up(app_id))
+        if answer is not None:
+            self._handle_record(app_id, answer[0])
 
     async def _looked_up(self, app_id: str) -> tuple[AppRecord | None]:
         return (await self._lookup.app(app_id),)
 
-    def _found(self, app_id: str, record: AppRecord | None) -> None:
+    def _handle_record(self, app_id: str, record: AppRecord | None) -> None:
         """Handle YARN's answer about an application; one unknown for UNKNOWN_S did not survive a restart of YARN."""
         if record is not None:
             self._unknown_since_s.pop(app_id, None)

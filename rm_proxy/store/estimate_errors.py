@@ -55,13 +55,13 @@ def estimates(store: Store, *, since_s: float, bucket_s: float, app_id: str | No
     whole = _grouped(_errors(since_s, None, app_id, truncated))
     try:
         with Session(store.engine) as session:
-            found = [_errors_of(row, since_s, bucket_s) for row in session.execute(spans)]
+            buckets = [_errors_of(row, since_s, bucket_s) for row in session.execute(spans)]
             in_all = [_errors_of(row, since_s, 0.0) for row in session.execute(whole)]
     except SQLAlchemyError as error:
         raise store.unavailable(error) from error
-    found.reverse()
+    buckets.reverse()
     return Estimates(
-        since_s=since_s, bucket_s=bucket_s, app_id=app_id, buckets=found, all=in_all[0] if in_all else None
+        since_s=since_s, bucket_s=bucket_s, app_id=app_id, buckets=buckets, all=in_all[0] if in_all else None
     )
 
 

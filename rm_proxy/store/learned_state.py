@@ -69,11 +69,11 @@ class LearnedState(Generic[K]):
         elif now_s >= self._next_s and self._ready():
             self._reading = self._thread.submit(self._read)
 
-    def close(self, now_s: float, most: int = 20_000) -> None:
-        """Write all changes, but no more than `most` rows."""
+    def close(self, now_s: float, limit: int = 20_000) -> None:
+        """Write all changes, but no more than `limit` rows."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         if self._loaded:
-            self._write(most, now_s)
+            self._write(limit, now_s)
 
     def _take_in(self, reading: Future[K], now_s: float) -> None:
         try:
@@ -88,6 +88,6 @@ class LearnedState(Generic[K]):
         self._loaded, self._next_s = True, now_s + WRITE_EVERY_S
         log.info(f"{self._what} were read", count=len(kept))
 
-    def _write(self, most: int, now_s: float) -> None:
-        for row in self._learner.changed(most, now_s):
+    def _write(self, limit: int, now_s: float) -> None:
+        for row in self._learner.changed(limit, now_s):
             self._keep(row)

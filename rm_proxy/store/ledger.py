@@ -69,13 +69,13 @@ class Ledger:
 
         after: only rows behind the one of this key.
         """
-        found = self._run(self._statement(scope, after).limit(limit).offset(offset))
-        return [_row(one, scope.by) for one in found]
+        rows = self._run(self._statement(scope, after).limit(limit).offset(offset))
+        return [_row(one, scope.by) for one in rows]
 
     def of_application(self, app_id: str) -> LedgerRow | None:
         """Return the row of one application; None when nothing is known of it."""
-        found = self._run(self._statement(Scope("app"), None, app_id))
-        return _row(found[0], "app") if found else None
+        rows = self._run(self._statement(Scope("app"), None, app_id))
+        return _row(rows[0], "app") if rows else None
 
     def pages(self, scope: Scope, size: int = 500) -> Iterator[list[LedgerRow]]:
         """Yield all rows, `size` at a time; the first page, which may be empty, is there at once."""
@@ -200,11 +200,11 @@ def _sum(condition: ColumnElement[bool], value: ColumnElement[Any] | Instrumente
     return func.sum(case((condition, value), else_=0))
 
 
-def _row(found: dict[str, Any], by: By) -> LedgerRow:
-    key = found["key"]
+def _row(sums: dict[str, Any], by: By) -> LedgerRow:
+    key = sums["key"]
     text = datetime.fromtimestamp(int(key) * _DAY_S, UTC).date().isoformat() if by == "day" else str(key)
-    names = {name: found.get(name) or "" for name in ("name", "queue", "user")}
-    values = {name: int(found[name]) if name in _WHOLE else round(float(found[name]), 3) for name in _SUMS}
+    names = {name: sums.get(name) or "" for name in ("name", "queue", "user")}
+    values = {name: int(sums[name]) if name in _WHOLE else round(float(sums[name]), 3) for name in _SUMS}
     return LedgerRow(key=text, **names, **values)
 
 

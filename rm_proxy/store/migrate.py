@@ -26,7 +26,7 @@ class NoSuchVersionError(QuicksilverError):
 class Versions:
     """Versions of a database's tables."""
 
-    found: str
+    current: str
     """"" when there are no tables yet."""
     known: tuple[str, ...]
     """Versions that this program knows, the oldest first."""
@@ -39,7 +39,7 @@ class Versions:
     @property
     def is_newer(self) -> bool:
         """Whether the tables are of a version that this program does not know."""
-        return bool(self.found) and self.found not in self.known
+        return bool(self.current) and self.current not in self.known
 
 
 def versions(connection: Connection) -> Versions:
@@ -65,9 +65,9 @@ def downgrade(connection: Connection, to: str) -> Versions:
     now = versions(connection)
     if now.is_newer:
         raise _newer(now)
-    earlier = now.known[: now.known.index(now.found)] if now.found else ()
+    earlier = now.known[: now.known.index(now.current)] if now.current else ()
     if to not in earlier:
-        have = f"its tables are of version {now.found}" if now.found else "it has no tables"
+        have = f"its tables are of version {now.current}" if now.current else "it has no tables"
         remedy = f"choose one of {', '.join(earlier)}" if earlier else "there is nothing to go down to"
         raise NoSuchVersionError(f"{have}, and {to} is not an earlier version", remedy=remedy)
     command.downgrade(_config(connection), to)
@@ -78,7 +78,7 @@ def _newer(now: Versions) -> NewerTablesError:
     remedy = (
         f"run the newer quicksilver, have it do `quicksilver store downgrade {now.newest}`, or take another database"
     )
-    return NewerTablesError(f"its tables are of version {now.found}, this program knows {now.newest}", remedy=remedy)
+    return NewerTablesError(f"its tables are of version {now.current}, this program knows {now.newest}", remedy=remedy)
 
 
 def _config(connection: Connection) -> Config:

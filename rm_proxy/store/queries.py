@@ -42,21 +42,21 @@ class Wanted:
     until_s: float | None = None
     """Exclusive."""
 
-    def has(self, made: DecisionRecord) -> bool:
+    def has(self, decision: DecisionRecord) -> bool:
         """Return whether a decision passes the filter."""
         names = ("app_id", "node_id", "container_id", "slot", "alternative")
-        equal = all(getattr(self, name) in (None, getattr(made, name)) for name in names)
-        return equal and self.since_s <= made.at_s and (self.until_s is None or made.at_s < self.until_s)
+        equal = all(getattr(self, name) in (None, getattr(decision, name)) for name in names)
+        return equal and self.since_s <= decision.at_s and (self.until_s is None or decision.at_s < self.until_s)
 
     def conditions(self, table: type[Grant | Choice], at_s: InstrumentedAttribute[float]) -> list[ColumnElement[bool]]:
         """Return what a query of `table` has to say, but for slot and alternative."""
         pairs = ((table.app_id, self.app_id), (table.node_id, self.node_id), (table.container_id, self.container_id))
-        found: list[ColumnElement[bool]] = [column == value for column, value in pairs if value is not None]
+        conditions: list[ColumnElement[bool]] = [column == value for column, value in pairs if value is not None]
         if self.since_s > 0:
-            found.append(at_s >= self.since_s)
+            conditions.append(at_s >= self.since_s)
         if self.until_s is not None:
-            found.append(at_s < self.until_s)
-        return found
+            conditions.append(at_s < self.until_s)
+        return conditions
 
 
 NOT_FILTERED: Final = Wanted()
@@ -78,8 +78,8 @@ class History:
         if kind is not None:
             query = query.where(Grant.kind == kind)
         with self._session() as session:
-            found = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
-        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+            items = [_decision(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
     def choices(self, wanted: Wanted = NOT_FILTERED, *, limit: int, offset: int = 0) -> Page[ChoiceInfo]:
         """Return decisions beside those of delivered containers, the newest first."""
@@ -90,18 +90,18 @@ class History:
         if wanted.alternative is not None:
             query = query.where(Choice.alternative == wanted.alternative)
         with self._session() as session:
-            found = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
-        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+            items = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
+        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
     def changes(self, *, limit: int, offset: int = 0) -> Page[ChangeInfo]:
         """Return changes of the settings, the newest first."""
         query = select(Change).order_by(Change.at_s.desc(), Change.id.desc())
         with self._session() as session:
-            found = [
+            items = [
                 ChangeInfo(**{name: getattr(row, name) for name in ChangeInfo.model_fields})
                 for row in session.scalars(query.limit(limit + 1).offset(offset))
             ]
-        return Page(items=found[:limit], offset=offset, more=len(found) > limit)
+        return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
     def explanation(self, container_id: str) -> Explanation:
         """Return the history of a container; all fields are empty when it is not known."""
@@ -144,8 +144,8 @@ class History:
     def application(self, app_id: str) -> ApplicationRecord | None:
         """Return an application as it was recorded last."""
         with self._session() as session:
-            found = session.get(Application, app_id)
-            return _application(found) if found else None
+            row = session.get(Application, app_id)
+            return _application(row) if row else None
 
     def summary(self, *, since_s: float = 0.0, app_id: str | None = None) -> Summary:
         """Return counts and delays of containers delivered since `since_s` (Unix seconds), of `app_id` or of all."""
@@ -212,13 +212,13 @@ def _routes(session: Session, app_id: str) -> list[Counted]:
     """Return the delivered containers by kind and reason; further ones than _REASONS as one line for each kind."""
     query = select(Grant.kind, Grant.route_reason, func.count().label("count")).where(Grant.app_id == app_id)
     query = query.group_by(Grant.kind, Grant.route_reason).order_by(desc("count"), Grant.kind, Grant.route_reason)
-    found = _counted(session, query.limit(_REASONS))
+    counts = _counted(session, query.limit(_REASONS))
     kinds = select(Grant.kind, func.count()).where(Grant.app_id == app_id).group_by(Grant.kind).order_by(Grant.kind)
     for kind, count in session.execute(kinds):
-        rest = count - sum(one.count for one in found if one.what == kind)
+        rest = count - sum(one.count for one in counts if one.what == kind)
         if rest:
-            found.append(Counted(what=kind, why="other reasons", count=rest))
-    return found
+            counts.append(Counted(what=kind, why="other reasons", count=rest))
+    return counts
 
 
 def _choices_of(app_id: str) -> Select[str, str, int]:

@@ -48,8 +48,8 @@ class StoreFile:
             raise FileNotFoundError("the file was replaced by another one")
 
     def _identity(self) -> tuple[int, int]:
-        found = self.path.stat()
-        return found.st_dev, found.st_ino
+        status = self.path.stat()
+        return status.st_dev, status.st_ino
 
     def _beside(self) -> list[Path]:
         return [self.path.with_name(self.path.name + end) for end in _SIDES]

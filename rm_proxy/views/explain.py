@@ -84,27 +84,27 @@ def _completion(end: CompletionInfo) -> str:
     return f"Its application master received exit status {end.exit_status}{translated}{said}"
 
 
-def _decision(made: Decision) -> list[str]:
+def _decision(decision: Decision) -> list[str]:
     story = []
-    if made.follows:
+    if decision.follows:
         story.append(
-            f"It was asked for in the place of {made.follows}; its task was lost {_times(made.retries)} before."
+            f"It was asked for in the place of {decision.follows}; its task was lost {_times(decision.retries)} before."
         )
-    story.append(f"It went {_KINDS[made.kind]}: {made.route_reason}.")
-    if made.shadow:
-        story.append(f"In shadow mode; the route policy would have made it {_KINDS[made.shadow]}.")
-    if made.expected_by:
-        spread = f", give or take {made.spread_s:.1f} s" if made.spread_s else ""
-        source = _ESTIMATES.get(made.expected_by, made.expected_by)
-        story.append(f"It was expected to run for {made.expected_s:.1f} s{spread}: {source}.")
-    delay = f"{made.delay_s * 1000:.0f} ms" if made.delay_s < 1 else f"{made.delay_s:.1f} s"
-    story.append(f"It was delivered on {made.node_id} {delay} after it was asked for.")
-    if made.wanted_node and made.wanted_node != made.node_id:
-        story.append(f"It was steered to {made.wanted_node}; the ResourceManager granted it elsewhere.")
-    if made.place_reason:
-        story.append(f"Why this node: {made.place_reason}.")
-    if made.scores:
-        story.append(f"Candidates ({made.unit}, lower is better): {_candidates(made.scores)}.")
+    story.append(f"It went {_KINDS[decision.kind]}: {decision.route_reason}.")
+    if decision.shadow:
+        story.append(f"In shadow mode; the route policy would have made it {_KINDS[decision.shadow]}.")
+    if decision.expected_by:
+        spread = f", give or take {decision.spread_s:.1f} s" if decision.spread_s else ""
+        source = _ESTIMATES.get(decision.expected_by, decision.expected_by)
+        story.append(f"It was expected to run for {decision.expected_s:.1f} s{spread}: {source}.")
+    delay = f"{decision.delay_s * 1000:.0f} ms" if decision.delay_s < 1 else f"{decision.delay_s:.1f} s"
+    story.append(f"It was delivered on {decision.node_id} {delay} after it was asked for.")
+    if decision.wanted_node and decision.wanted_node != decision.node_id:
+        story.append(f"It was steered to {decision.wanted_node}; the ResourceManager granted it elsewhere.")
+    if decision.place_reason:
+        story.append(f"Why this node: {decision.place_reason}.")
+    if decision.scores:
+        story.append(f"Candidates ({decision.unit}, lower is better): {_candidates(decision.scores)}.")
     return story
 
 
@@ -117,15 +117,15 @@ def _some(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_SHOWN])}{f', and {more} more' if more > 0 else ''}"
 
 
-def _choice(made: ChoiceInfo) -> str:
+def _choice(choice: ChoiceInfo) -> str:
     """Return a sentence on a decision about a container after its delivery."""
-    policy = f"{made.slot}: {made.policy}" if made.policy else made.slot
-    where = f" at {made.node_id}" if made.node_id else ""
-    scores = f"; candidates ({made.unit}): {_candidates(made.scores)}" if made.scores else ""
-    if made.alternative:
-        verdict = "would have decided the same" if made.other == made.chosen else f"would have decided {made.other}"
-        return f"In shadow, {made.alternative} ({policy}){where} {verdict}: {made.reason}{scores}."
-    return f"Decided ({policy}){where}: {made.chosen}: {made.reason}{scores}."
+    policy = f"{choice.slot}: {choice.policy}" if choice.policy else choice.slot
+    where = f" at {choice.node_id}" if choice.node_id else ""
+    scores = f"; candidates ({choice.unit}): {_candidates(choice.scores)}" if choice.scores else ""
+    if choice.alternative:
+        other = "the same" if choice.other == choice.chosen else choice.other
+        return f"In shadow, {choice.alternative} ({policy}){where} would have decided {other}: {choice.reason}{scores}."
+    return f"Decided ({policy}){where}: {choice.chosen}: {choice.reason}{scores}."
 
 
 def tell_application(known: AppStory) -> list[str]:

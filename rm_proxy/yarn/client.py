@@ -190,14 +190,14 @@ def _capacity_queues(root: CapacityQueueJson) -> list[YarnQueue]:
 
 def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueue:
     partition = queue.capacities.default()
-    most = partition.effectiveMaxResource if partition else AmountJson()
+    maximum = partition.effectiveMaxResource if partition else AmountJson()
     least = partition.effectiveMinResource if partition else AmountJson()
     users = queue.users.user if queue.users else []
     return YarnQueue(
         path=path,
         leaf=leaf,
         state=queue.state,
-        max_capacity=most.value(),
+        max_capacity=maximum.value(),
         used=queue.resourcesUsed.value(),
         labels=frozenset(label for label in queue.nodeLabels if label),
         default_label=(queue.defaultNodeLabelExpression or "").replace("<DEFAULT_PARTITION>", "").strip(),
@@ -228,7 +228,7 @@ def _fair_queues(root: FairQueueJson) -> list[YarnQueue]:
         queue = stack.pop()
         children = queue.childQueues.queue if queue.childQueues else []
         used = queue.usedResources.value()
-        most = queue.maxResources.value()
-        flat.append(YarnQueue(queue.queueName, not children, "RUNNING", most, used, frozenset(), ""))
+        maximum = queue.maxResources.value()
+        flat.append(YarnQueue(queue.queueName, not children, "RUNNING", maximum, used, frozenset(), ""))
         stack.extend(reversed(children))
     return flat

@@ -23,12 +23,12 @@ def trigger(cron: str, time_zone: str) -> Any:
     """Return the trigger of a crontab expression. Raises ValueError that says what is wrong with it."""
     minute, hour, day, month, weekday = cron.split()
     zone = ZoneInfo(time_zone) if time_zone else None
-    found = CronTrigger(
+    trigger = CronTrigger(
         minute=minute, hour=hour, day=day, month=month, day_of_week=_weekdays(weekday), second=0, timezone=zone
     )
-    if found.get_next_fire_time(None, datetime.now(UTC)) is None:
+    if trigger.get_next_fire_time(None, datetime.now(UTC)) is None:
         raise ValueError("never comes")
-    return found
+    return trigger
 
 
 def _weekdays(field: str) -> str:

@@ -96,8 +96,8 @@ class Reloader:
     def begin(self, now_s: float) -> None:
         """Put the policies in force, with the windows that are open now, and record what they are."""
         self.policies, _ = self._use(self.policies.at(self._calendar.hours(now_s)), now_s)
-        found = changes({}, describe(self.policies))
-        self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(found)))
+        changed = changes({}, describe(self.policies))
+        self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(changed)))
 
     def tick(self, now_s: float) -> None:
         """Open and close windows; to be called each second."""
@@ -161,14 +161,14 @@ class Reloader:
         new, kept = self._use(wanted.at(calendar.hours(now_s)), now_s)
         self.policies, self._calendar = new, calendar
         self.source = settings.path
-        found = changes(was, describe(new))
-        self._audit(Audit(now_s, who, how, old.version, new.version, tuple(found)))
-        log.info("settings taken", who=who, how=how, version=new.version, changes=len(found), kept=kept)
+        changed = changes(was, describe(new))
+        self._audit(Audit(now_s, who, how, old.version, new.version, tuple(changed)))
+        log.info("settings taken", who=who, how=how, version=new.version, changes=len(changed), kept=kept)
         return ReloadAnswer(
             file=str(settings.path or ""),
             version=new.version,
             before=old.version,
-            changes=[SettingChange(path=c.path, before=c.before, after=c.after) for c in found],
+            changes=[SettingChange(path=c.path, before=c.before, after=c.after) for c in changed],
             kept=[
                 *kept,
                 *_stays(*self._section, settings.sections),
@@ -178,10 +178,10 @@ class Reloader:
         )
 
 
-def _stays(name: str, mine: BaseModel, sections: Mapping[str, BaseModel]) -> list[str]:
+def _stays(name: str, section: BaseModel, sections: Mapping[str, BaseModel]) -> list[str]:
     """Return the daemon's own settings that the file has otherwise; without values, which may be secret."""
-    found = changes(mine.model_dump(), sections[name].model_dump(), name)  # secrets too, by value
-    return [f"{change.path} changed in the file: {_STARTED}" for change in found]
+    changed = changes(section.model_dump(), sections[name].model_dump(), name)  # secrets too, by value
+    return [f"{change.path} changed in the file: {_STARTED}" for change in changed]
 
 
 def _opened(was: Hours, now: Hours) -> Change:

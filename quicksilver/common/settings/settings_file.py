@@ -81,10 +81,10 @@ class SettingsFile:
 
         Raises SettingsFileError with all mistakes of the section.
         """
-        found, mistakes = validate(model, self.data.get(name), (name,))
-        if found is None:
+        section, mistakes = validate(model, self.data.get(name), (name,))
+        if section is None:
             raise self.error(mistakes)
-        return found
+        return section
 
     def policies(self, registry: Registry | None = None) -> Policies:
         """Return the policies of the `policies:` section; without one, no container is queueable.
@@ -166,10 +166,10 @@ def read_settings(
     sections: dict[str, BaseModel] = {}
     for name, model in models.items():
         if isinstance(data.get(name), Mapping | None):  # else it is among the mistakes already
-            found, wrong = validate(model, data.get(name), (name,))
+            section, wrong = validate(model, data.get(name), (name,))
             mistakes += wrong
-            if found is not None:
-                sections[name] = found
+            if section is not None:
+                sections[name] = section
     try:
         given = data.get("policies")
         policies = _policies(given if isinstance(given, Mapping) else None, registry)

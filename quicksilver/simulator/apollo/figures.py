@@ -28,10 +28,10 @@ class Figures:
 
     def told(self) -> dict[str, float]:
         """Return the figures; none of what never happened."""
-        found = {}
+        figures = {}
         if self._waits_s:
-            found["regular_wait_p95_s"] = percentile(self._waits_s, 95)
-            found["wait_error_below_1s_share"] = sum(error < 1 for error in self._errors_s) / len(self._errors_s)
+            figures["regular_wait_p95_s"] = percentile(self._waits_s, 95)
+            figures["wait_error_below_1s_share"] = sum(error < 1 for error in self._errors_s) / len(self._errors_s)
         if whole_s := self._regular_s + self._extra_s:
-            found["opportunistic_share"] = self._extra_s / whole_s
-        return found
+            figures["opportunistic_share"] = self._extra_s / whole_s
+        return figures

@@ -157,8 +157,8 @@ class JobManager:
         return estimate_s(inputs, seconds * (1 - shape.reading_ratio), server, shape.completion)
 
     def _wait_s(self, number: int) -> float:
-        told, heard = self._world.monitor.matrices[number], self._known.get(number)
-        newest = heard if heard is not None and heard.at_s > told.at_s else told
+        broadcast, heard = self._world.monitor.matrices[number], self._known.get(number)
+        newest = heard if heard is not None and heard.at_s > broadcast.at_s else broadcast
         return newest.wait(SLOT, self._world.clock.now_s)
 
     def _send(self, task: Task, number: int, wait_s: float, regular: bool) -> None:

@@ -21,16 +21,18 @@ class Rest:
 
     def tell(self, queues: Iterable[str], now_s: float) -> None:
         """Tell of the nodes, and of the queues with these paths."""
-        told, news = self._told, self._eager
+        records, news = self._told, self._eager
         for n in self._yarn.nodes.values():
-            known = told.get(n.id)
+            known = records.get(n.id)
             if known is None or known.used is not n.used:
                 news = True
-                told[n.id] = YarnNode(n.id, n.host, n.rack, "RUNNING", "", n.capacity, n.used, f"{n.host}:8042")
+                records[n.id] = YarnNode(n.id, n.host, n.rack, "RUNNING", "", n.capacity, n.used, f"{n.host}:8042")
         if news:
-            self._coordinator.yarn_nodes(told.values(), now_s)
+            self._coordinator.yarn_nodes(records.values(), now_s)
         used, total, nothing = self._yarn.used, self._yarn.scheduler.total, Resources()
-        made = [YarnQueue(path, True, "RUNNING", total, used.get(path, nothing), frozenset(), "") for path in queues]
-        if made != self._queues or self._eager:
-            self._queues = made
-            self._coordinator.yarn_queues(made)
+        queues_now = [
+            YarnQueue(path, True, "RUNNING", total, used.get(path, nothing), frozenset(), "") for path in queues
+        ]
+        if queues_now != self._queues or self._eager:
+            self._queues = queues_now
+            self._coordinator.yarn_queues(queues_now)

@@ -143,7 +143,7 @@ class Scheduler:
 
     def assign(self, node: YarnNode) -> list[Assigned]:
         """Hand out what a heartbeat of a node allows, and count it."""
-        found: list[Assigned] = []
+        assignments: list[Assigned] = []
         off_switch = self._off_switch
         while self._demands and node.used.vcores < node.capacity.vcores and (off_switch or self._named):
             one = self._one(node, off_switch)
@@ -152,10 +152,10 @@ class Scheduler:
             assigned, local = one
             off_switch -= not local
             self.charge(assigned.demand.queue, node, assigned.size, 1)
-            found.append(assigned)
+            assignments.append(assigned)
             if not assigned.demand.rows:
                 self.forget(assigned.demand)
-        return found
+        return assignments
 
     def _one(self, node: YarnNode, off_switch: int) -> tuple[Assigned, bool] | None:
         for line in self._lines():

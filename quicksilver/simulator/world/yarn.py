@@ -141,7 +141,7 @@ class Yarn:
         return self.scheduler.total - sum(self.used.values(), Resources())
 
     def _at_once(self, app: App, wanted: dict[Key, Rows]) -> list[y.ContainerProto]:
-        found = []
+        granted = []
         for key, rows in wanted.items():
             left = rows.counts.get(ANY, 0)
             for host, count in rows.counts.items():
@@ -149,8 +149,8 @@ class Yarn:
                 for _ in range(min(left, count) if node is not None else 0):
                     assert node is not None
                     left -= 1
-                    found.append(self._grant(app, node, key, rows.size, opportunistic=True))
-        return found
+                    granted.append(self._grant(app, node, key, rows.size, opportunistic=True))
+        return granted
 
     def _grant(self, app: App, node: YarnNode, key: Key, size: Resources, opportunistic: bool) -> y.ContainerProto:
         number, self._next = self._next, self._next + 1
