@@ -26,7 +26,7 @@ class Figures:
         self._regular_s += regular_s
         self._extra_s += extra_s
 
-    def told(self) -> dict[str, float]:
+    def summary(self) -> dict[str, float]:
         """Return the figures; none of what never happened."""
         figures = {}
         if self._waits_s:

@@ -135,7 +135,7 @@ class _Apollo:
         tally.feed(jobs, arrive)
         clock.run()
         result = tally.result()
-        result.extra |= world.figures.told()
+        result.extra |= world.figures.summary()
         return result
 
 

@@ -97,7 +97,7 @@ class JobMasters:
     def _submit(self, job: Job) -> None:
         if job.queue not in self.queues:
             self.queues[job.queue] = None
-            self._rest.tell(self.queues, self._clock.now_s)
+            self._rest.report(self.queues, self._clock.now_s)
         attempt = y.ApplicationAttemptIdProto(attemptId=1)
         attempt.application_id.id = job.number
         attempt.application_id.cluster_timestamp = int(EPOCH_S * 1000)

@@ -21,7 +21,7 @@ from quicksilver.simulator.world.rest import Rest
 from quicksilver.simulator.world.scheduler import YarnNode as RmNode
 from quicksilver.simulator.world.setup import EPOCH_S, Run, Setup
 from quicksilver.simulator.world.site import Site
-from quicksilver.simulator.world.views import ReportedPlacer, Told, understated
+from quicksilver.simulator.world.views import FixedEstimates, ReportedPlacer, understated
 from quicksilver.simulator.world.work import Job
 from quicksilver.simulator.world.yarn import Yarn
 from rm_proxy.attempt.effects import Announce, Decided, DropHeld, Effect, Faulted, FellBack, Granted, Returned
@@ -51,7 +51,7 @@ class World:
             policies,
             Random(f"coordinator {seed}"),
             Limits(report_fresh_s=inf),  # sidecars never fall silent here
-            estimator=Estimator() if corrected else Told(),
+            estimator=Estimator() if corrected else FixedEstimates(),
             placer=Placer if setup.counted else ReportedPlacer,
         )
         rng = Random(f"nodes {seed}")
@@ -108,7 +108,7 @@ class World:
 
     def go(self) -> Run:
         """Run to the end of all jobs; those that do not come to theirs are left unfinished."""
-        self._rest.tell(self._jobs.queues, self.now_s)
+        self._rest.report(self._jobs.queues, self.now_s)
         setup, policies = self.setup, self.coordinator.policies.for_nodes
         for site in self.sites.values():
             self._report(site)
@@ -136,12 +136,12 @@ class World:
             run.lost_s += site.lost_s
             run.counts.update(site.warnings)
             run.counts.update(site.resizes)
-            run.over_capacity += not site.most.fits(site.capacity)
+            run.over_capacity += not site.peak.fits(site.capacity)
         run.counts["steps"] = self.clock.events
         return run
 
     def _refresh(self) -> None:
-        self._rest.tell(self._jobs.queues, self.now_s)
+        self._rest.report(self._jobs.queues, self.now_s)
         self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)
 
     def busy_vcores(self) -> float:

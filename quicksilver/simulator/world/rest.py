@@ -11,17 +11,17 @@ from rm_proxy.yarn.models import YarnNode, YarnQueue
 
 
 class Rest:
-    """Tells a coordinator what is new; with `eager` all, each time."""
+    """Reports changes to a coordinator; with `eager` everything, each time."""
 
     def __init__(self, yarn: Yarn, coordinator: Coordinator, eager: bool) -> None:
-        """Begin with nothing told."""
+        """Begin with nothing reported."""
         self._yarn, self._coordinator, self._eager = yarn, coordinator, eager
-        self._told: dict[str, YarnNode] = {}
+        self._reported: dict[str, YarnNode] = {}
         self._queues: list[YarnQueue] = []
 
-    def tell(self, queues: Iterable[str], now_s: float) -> None:
-        """Tell of the nodes, and of the queues with these paths."""
-        records, news = self._told, self._eager
+    def report(self, queues: Iterable[str], now_s: float) -> None:
+        """Report the nodes, and the queues with these paths."""
+        records, news = self._reported, self._eager
         for n in self._yarn.nodes.values():
             known = records.get(n.id)
             if known is None or known.used is not n.used:

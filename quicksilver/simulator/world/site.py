@@ -110,7 +110,7 @@ class Site:
         self.node = _machine(policies, capacity, self._victims, shrinking, targets_keep_s=10 * report_s)
         self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
-        self.told: list[ContainerEvent] = []
+        self.unacknowledged: list[ContainerEvent] = []
         """Events that the proxy has not acknowledged."""
         self.ends: list[tuple[str, int]] = []
         """Containers and exit codes that the next heartbeat tells the ResourceManager."""
@@ -120,8 +120,8 @@ class Site:
         """What killed containers had run."""
         self.busy_s = 0.0
         """Core seconds of processes that are over."""
-        self.most = Resources()
-        """The most that ran at once."""
+        self.peak = Resources()
+        """The largest size that ran at once."""
         self.warnings: Counter[str] = Counter()
         self.resizes: Counter[str] = Counter()
         self._world = world
@@ -130,15 +130,15 @@ class Site:
     def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         return self.policies.node.victims(need, running, now_s)
 
-    def tell(self, event: ev.Event) -> None:
-        """Have the machine take in an event, and do what it says."""
+    def handle(self, event: ev.Event) -> None:
+        """Handle an event and execute the commands of the machine."""
         for command in self.node.handle(event):
-            self._obey(command)
+            self._execute(command)
         if self.shares:
             self._look_ahead()
 
     def _look_ahead(self) -> None:
-        """Have time told when a quantum is over, or one that stands still has waited long enough."""
+        """Schedule the next turn: a quantum is over, or a container that stands still has waited long enough."""
         at_s = self.node.state.sharing.deadline_s()
         if at_s is not None and at_s != self._turn_s:
             self._turn_s = at_s
@@ -149,7 +149,7 @@ class Site:
             self._turn_s = None
             self.tick()
 
-    def _obey(self, command: ev.Command) -> None:
+    def _execute(self, command: ev.Command) -> None:
         match command:
             case ev.Forward() | ev.Launch():
                 self._world.later(self._world.start_s, lambda: self._begin(command.container_id))
@@ -158,7 +158,7 @@ class Site:
             case Shrink() | Freeze() | Restore():
                 self._resize(command)
             case ev.ReportEvent():
-                self.told.append(command.event)
+                self.unacknowledged.append(command.event)
                 if command.event.kind is EventKind.SHED:
                     self.sheds[command.event.cause or "other"] += 1
                 self._world.changed(self.id)
@@ -169,9 +169,11 @@ class Site:
 
     @property
     def at_rest(self) -> bool:
-        """Whether the node has no containers, and nothing to tell: nothing changes until something comes."""
+        """Whether the node has no containers, and nothing to report: nothing changes until something comes."""
         node = self.node
-        return not (node.state.containers or node.state.announced or node.state.unwanted or self.told or self.running)
+        return not (
+            node.state.containers or node.state.announced or node.state.unwanted or self.unacknowledged or self.running
+        )
 
     def _stir(self) -> None:
         """Learn what the proxy wants of an empty node when something comes: while it is empty, nobody tells it."""
@@ -180,24 +182,24 @@ class Site:
             return
         targets = self._world.stirred(self.id)
         if targets is not None:
-            self.tell(ev.Targeted(targets, (), (), self._world.now_s))
+            self.handle(ev.Targeted(targets, (), (), self._world.now_s))
 
     def announce(self, grant: Grant) -> None:
         """Handle a container that the proxy announces."""
         self._stir()
-        self.tell(ev.Granted((grant,), self._world.now_s))
+        self.handle(ev.Granted((grant,), self._world.now_s))
 
     def drop(self, container_ids: Sequence[str], reason: str) -> None:
         """Drop starts that the proxy does not want any more."""
         self._stir()
-        self.tell(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
+        self.handle(ev.Dropped(tuple(container_ids), reason, self._world.now_s))
 
     def start(self, start: ev.Start) -> None:
         """Handle a start of an application master, which has a session then."""
         self._stir()
         if start.attempt_id not in self.node.state.sessions:
-            self.tell(ev.SessionUp(start.attempt_id, self._world.now_s))
-        self.tell(ev.Arrived(start, self._world.now_s))
+            self.handle(ev.SessionUp(start.attempt_id, self._world.now_s))
+        self.handle(ev.Arrived(start, self._world.now_s))
         self._world.changed(self.id)
 
     def _begin(self, container_id: str) -> None:
@@ -211,9 +213,9 @@ class Site:
         self._world.began(container_id)
         if run_s < inf:
             self._world.later(run_s, lambda: self._over(container_id, process, 0))
-        self.tell(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
+        self.handle(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
         if self.shares:
-            self.tell(Ready(container_id, now_s))
+            self.handle(Ready(container_id, now_s))
             self._count()
 
     def end(self, container_id: str) -> None:
@@ -227,7 +229,7 @@ class Site:
         used = sum((p.size for p in self.running.values()), Resources())
         if self.shares:
             used = Resources(used.memory_mb, 0)
-        self.most = max(self.most, used, key=_amount)
+        self.peak = max(self.peak, used, key=_amount)
 
     def _resize(self, command: Shrink | Freeze | Restore) -> None:
         """Give a container other cores; it is over when it has run what it has to."""
@@ -242,7 +244,7 @@ class Site:
             if process.speed > 0 and process.run_s < inf:
                 left_s, number = max(0.0, process.run_s - process.done_s), process.resized
                 self._world.later(left_s / process.speed, lambda: self._over(container_id, process, number))
-        self.tell(Resized(container_id, "" if process is not None else "it does not run", now_s))
+        self.handle(Resized(container_id, "" if process is not None else "it does not run", now_s))
 
     # Ends
 
@@ -256,7 +258,7 @@ class Site:
             self._world.later(reuse_s, lambda: self._next_task(container_id, process))
             return
         self._gone(container_id, 0)
-        self.tell(ev.Ended(container_id, self._world.now_s))
+        self.handle(ev.Ended(container_id, self._world.now_s))
         self._world.changed(self.id)
 
     def _next_task(self, container_id: str, process: Process) -> None:
@@ -284,7 +286,7 @@ class Site:
         if container_id in self.running:
             self.lost_s.append(self._world.now_s - self.running[container_id].began_s)
             self._gone(container_id, KILLED)
-        self.tell(ev.KillOver(container_id, True, "", self._world.now_s))
+        self.handle(ev.KillOver(container_id, True, "", self._world.now_s))
         self._world.changed(self.id)
 
     def _gone(self, container_id: str, exit_status: int) -> None:
@@ -295,7 +297,7 @@ class Site:
 
     def tick(self) -> None:
         """Let the machine look at the clock."""
-        self.tell(ev.Tick(self._world.now_s))
+        self.handle(ev.Tick(self._world.now_s))
 
     def report(self) -> Report:
         """Return the node's state with the events that the proxy has not acknowledged."""
@@ -305,19 +307,19 @@ class Site:
             boot="virtual",
             seq=self._reports,
             sidecar_url="http://127.0.0.1:1",
-            events=list(self.told),
+            events=list(self.unacknowledged),
             limits=[],
             **picture(self.node, self._world.now_s),
         )
 
     def acknowledged(self, ack: Ack) -> None:
         """Handle the proxy's answer to a report."""
-        self.told = [event for event in self.told if event.seq > ack.events_to]
+        self.unacknowledged = [event for event in self.unacknowledged if event.seq > ack.events_to]
         now_s = self._world.now_s
         if ack.drop:
             self.drop(ack.drop, ack.drop_reason)
         if ack.targets is not None or ack.shed or ack.promoted:
-            self.tell(ev.Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
+            self.handle(ev.Targeted(ack.targets, tuple(ack.shed), tuple(ack.promoted), now_s))
 
     def so_far_s(self) -> float:
         """Return the core seconds that all processes have used, those that run included."""

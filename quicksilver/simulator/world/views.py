@@ -14,8 +14,8 @@ from rm_proxy.coordinator.placement import Placer
 from rm_proxy.estimates.estimator import Estimator
 
 
-class Told(Estimator):
-    """Estimates that never learn: what masters told stays."""
+class FixedEstimates(Estimator):
+    """Estimates that never learn: what masters said stays."""
 
     def observe(self, app: AppView, priority: int, ran_s: float, estimate: Estimate) -> None:
         """Leave a task that ended."""

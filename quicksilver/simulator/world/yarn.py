@@ -67,9 +67,9 @@ class Yarn:
         self.by_host = {node.host: node for node in self.nodes.values()}
         self.apps: dict[int, App] = {}
         self.freed: Callable[[str], None] = lambda node_id: None
-        """Told of a node where less is used."""
+        """Called with a node where less is used."""
         self.news: Callable[[int], None] = lambda number: None
-        """Told of an application for which its next heartbeat brings something."""
+        """Called with an application for which its next heartbeat brings something."""
         self._next = 1
 
     @property
