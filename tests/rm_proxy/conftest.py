@@ -23,9 +23,9 @@ _serial = iter(range(1000))
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     """An open store in each kind of database."""
     if request.param == "sqlite":
-        made = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
+        store = Store(f"sqlite:///{tmp_path / 'proxy.db'}")
     else:
-        made = Store(fresh(request.getfixturevalue("postgres"), f"store{next(_serial)}"))
-    made.open()
-    yield made
-    made.close()
+        store = Store(fresh(request.getfixturevalue("postgres"), f"store{next(_serial)}"))
+    store.open()
+    yield store
+    store.close()

@@ -24,17 +24,17 @@ def site(directory: Path, **properties: str) -> HadoopConf:
 def test_all_that_is_needed_is_where_the_scheduler_went(tmp_path: Path) -> None:
     conf = site(tmp_path, hostname="rm")
     settings = ProxySettings.model_validate({"upstream": "rm:18030", "store_url": "sqlite:////x.db"})
-    found = settings.endpoints(conf)
-    assert (found.listen, found.upstream) == (Address("rm", 8030), Address("rm", 18030))
-    assert (found.rm_web, found.rest_listen) == ("http://rm:8088", Address("127.0.0.1", 8390))
-    assert found.store_url == "sqlite:////x.db"
+    endpoints = settings.endpoints(conf)
+    assert (endpoints.listen, endpoints.upstream) == (Address("rm", 8030), Address("rm", 18030))
+    assert (endpoints.rm_web, endpoints.rest_listen) == ("http://rm:8088", Address("127.0.0.1", 8390))
+    assert endpoints.store_url == "sqlite:////x.db"
 
 
 def test_the_resource_managers_own_configuration_tells_it_too(tmp_path: Path) -> None:
     site(tmp_path / "rm", scheduler_address="0.0.0.0:18030")
     conf = site(tmp_path / "clients", hostname="rm")
-    found = ProxySettings(rm_conf_dir=tmp_path / "rm").endpoints(conf)
-    assert found.upstream == Address("127.0.0.1", 18030)
+    endpoints = ProxySettings(rm_conf_dir=tmp_path / "rm").endpoints(conf)
+    assert endpoints.upstream == Address("127.0.0.1", 18030)
 
 
 def test_a_keytab_is_looked_at_before_anything_starts(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_high_availability_takes_rm_id(tmp_path: Path) -> None:
     )
     (tmp_path / "yarn-site.xml").write_text(f"<configuration>{rows}</configuration>")
     conf = load_hadoop_conf(tmp_path, {})
-    found = ProxySettings.model_validate({"rm_id": "b", "upstream": "two:18030"}).endpoints(conf)
-    assert (found.listen, found.rm_web) == (Address("two", 8030), "http://two:8088")
+    endpoints = ProxySettings.model_validate({"rm_id": "b", "upstream": "two:18030"}).endpoints(conf)
+    assert (endpoints.listen, endpoints.rm_web) == (Address("two", 8030), "http://two:8088")
 
 
 @pytest.mark.parametrize(

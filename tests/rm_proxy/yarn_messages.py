@@ -126,15 +126,15 @@ def coordinator(
     policies: Mapping[str, Any] = ALL_Q, nodes: int = 3, app_type: str = "MAPREDUCE", **app: Any
 ) -> Coordinator:
     """Return a coordinator that knows some nodes, the queue root.default, and one application."""
-    made = Coordinator(Policies.load(policies, _registry()), Random(7))
-    made.yarn_nodes([yarn_node(n) for n in range(1, nodes + 1)], 0.0)
+    world = Coordinator(Policies.load(policies, _registry()), Random(7))
+    world.yarn_nodes([yarn_node(n) for n in range(1, nodes + 1)], 0.0)
     for number in range(1, nodes + 1):
-        made.report(node_id(number), report(number), 0.0)
+        world.report(node_id(number), report(number), 0.0)
     size = Resources(8192 * nodes, 8 * nodes)
-    made.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
+    world.yarn_queues([YarnQueue("root.default", True, "RUNNING", size, Resources(), frozenset(), "")])
     base = {"queue": "default", "user": "u", "name": "job", "tags": (), "priority": 0, "submitted_s": 0.0}
-    made.yarn_app(AppRecord(id=APP, type=app_type, **(base | app)))
-    return made
+    world.yarn_app(AppRecord(id=APP, type=app_type, **(base | app)))
+    return world
 
 
 class Am:

@@ -37,11 +37,11 @@ def quicksilver(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def test_one_system_on_a_trace(quicksilver: Run, trace: Path) -> None:
-    found = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, "--cutoff-s", 10, "--seeds", 2)
-    assert found.exit_code == 0, found.output
-    assert "trace: trace.jsonl: 120 jobs, 336 tasks" in found.output
-    assert "long jobs: tasks of more than 10 s" in found.output
-    assert re.search(r"^queues +12 +\d", found.output, re.MULTILINE)
+    result = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, "--cutoff-s", 10, "--seeds", 2)
+    assert result.exit_code == 0, result.output
+    assert "trace: trace.jsonl: 120 jobs, 336 tasks" in result.output
+    assert "long jobs: tasks of more than 10 s" in result.output
+    assert re.search(r"^queues +12 +\d", result.output, re.MULTILINE)
 
 
 def test_a_sweep_against_another_system_with_all_its_files(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
@@ -61,15 +61,15 @@ def test_a_sweep_against_another_system_with_all_its_files(quicksilver: Run, tra
 
 
 def test_load_chooses_the_nodes_and_says_so_where_neither_is_given(quicksilver: Run, trace: Path) -> None:
-    found = quicksilver("simulate", trace, "--system=queues", "--load=0.9", "--slots=2", "--json")
-    cluster = json.loads(found.stdout)["cluster"]
+    result = quicksilver("simulate", trace, "--system=queues", "--load=0.9", "--slots=2", "--json")
+    cluster = json.loads(result.stdout)["cluster"]
     assert (cluster["nodes"], cluster["slots"]) == (10, 2)
-    found = quicksilver("simulate", trace, "--system=queues", "--load=0.45", "--nodes=10")
-    assert "arrivals 0.266301 times as fast" in found.output
-    assert "offered load: 0.45 of the slots over 894 s" in found.output
-    found = quicksilver("simulate", trace, "--system=queues")
-    assert found.exit_code == 1
-    assert "give --nodes, or --load 0.9 (which is 19 nodes)" in found.output
+    result = quicksilver("simulate", trace, "--system=queues", "--load=0.45", "--nodes=10")
+    assert "arrivals 0.266301 times as fast" in result.output
+    assert "offered load: 0.45 of the slots over 894 s" in result.output
+    result = quicksilver("simulate", trace, "--system=queues")
+    assert result.exit_code == 1
+    assert "give --nodes, or --load 0.9 (which is 19 nodes)" in result.output
 
 
 @pytest.mark.parametrize(
@@ -84,30 +84,30 @@ def test_load_chooses_the_nodes_and_says_so_where_neither_is_given(quicksilver: 
     ],
 )
 def test_mistakes_are_one_line(quicksilver: Run, trace: Path, options: list[str], said: str) -> None:
-    found = quicksilver("simulate", trace, *options)
-    assert found.exit_code in (1, 2)
-    assert re.search(said, found.output), found.output
+    result = quicksilver("simulate", trace, *options)
+    assert result.exit_code in (1, 2)
+    assert re.search(said, result.output), result.output
 
 
 def test_a_settings_file_of_production_is_checked_and_taken(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
     config = tmp_path / "quicksilver.yaml"
     config.write_text("policies:\n  queues: ['*']\n  place: {policy: topk_wait, settings: {k: 5}}\n")
     options = ("simulate", trace, "--system=queues", "--nodes=10", "--config", config)
-    found = quicksilver(*options, "--set", "place.k=7", "--json")
-    settings = json.loads(found.stdout)["variants"]["queues"]["settings"]
+    result = quicksilver(*options, "--set", "place.k=7", "--json")
+    settings = json.loads(result.stdout)["variants"]["queues"]["settings"]
     assert settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
     config.write_text("policies:\n  place: {policy: topk_wait, settings: {k: 0}}\n")
-    found = quicksilver(*options)
-    assert found.exit_code == 1
-    assert re.search(r"quicksilver\.yaml:2:\d+: policies\.place\.settings\.k: must be >= 1", found.output)
+    result = quicksilver(*options)
+    assert result.exit_code == 1
+    assert re.search(r"quicksilver\.yaml:2:\d+: policies\.place\.settings\.k: must be >= 1", result.output)
 
 
 def test_another_study_does_not_go_into_the_same_folder(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
     options = ("simulate", trace, "--system=queues", "--out", tmp_path / "out", "--formats=csv")
     assert quicksilver(*options, "--nodes=10").exit_code == 0
-    found = quicksilver(*options, "--nodes=11")
-    assert found.exit_code == 1
-    assert "holds runs of another study: cluster was" in found.output
+    result = quicksilver(*options, "--nodes=11")
+    assert result.exit_code == 1
+    assert "holds runs of another study: cluster was" in result.output
 
 
 def test_tuning_proposes_what_is_better_with_its_evidence(quicksilver: Run, trace: Path, tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ def test_a_proposal_of_policies_is_said_as_the_settings_file_has_it() -> None:
         Variant("m", "m", "m:S", {}, {"policies": {"order": {"policy": "fifo"}, "place": place}}, {"place.k": k})
         for place, k in (({"policy": "random"}, 1), ({"policy": "topk_wait", "settings": {"k": 20}}, 20))
     )
-    found = Verdict("mean_all", present, best, [], Estimate(0.5, 0.4, 0.6), 8, True, [])
-    assert to_set(found) == (
+    verdict = Verdict("mean_all", present, best, [], Estimate(0.5, 0.4, 0.6), 8, True, [])
+    assert to_set(verdict) == (
         "To simulate it: --set=place.k=20\nIn quicksilver.yaml:\npolicies:\n  place:\n    policy: topk_wait\n"
         "    settings: {k: 20}"
     )
@@ -144,9 +144,9 @@ def test_broken_jobs_are_left_out_and_told(quicksilver: Run, trace: Path) -> Non
     stopped = quicksilver(*options)
     assert stopped.exit_code == 1
     assert "trace.jsonl:121: " in stopped.output and "leave such jobs out with --skip" in stopped.output
-    found = quicksilver(*options, "--skip")
-    assert "trace.jsonl: 120 jobs, 336 tasks; 1 broken jobs left out" in found.output
-    assert "left out: " in found.stderr and "trace.jsonl:121" in found.stderr
+    result = quicksilver(*options, "--skip")
+    assert "trace.jsonl: 120 jobs, 336 tasks; 1 broken jobs left out" in result.output
+    assert "left out: " in result.stderr and "trace.jsonl:121" in result.stderr
 
 
 def test_systems_and_settings_are_listed(quicksilver: Run) -> None:
@@ -187,29 +187,29 @@ def test_the_shell_completes_systems(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_times_of_centuries_are_refused(quicksilver: Run, tmp_path: Path, text: str, what: str) -> None:
     wrong = tmp_path / "wrong.txt"
     wrong.write_text(text)
-    found = quicksilver("simulate", wrong, "--system", "queues", "--nodes", 10)
-    assert found.exit_code == 1
-    assert f"wrong.txt: {what}; mend it: a trace has seconds, and 1e+08 at most (three years)" in found.output
+    result = quicksilver("simulate", wrong, "--system", "queues", "--nodes", 10)
+    assert result.exit_code == 1
+    assert f"wrong.txt: {what}; mend it: a trace has seconds, and 1e+08 at most (three years)" in result.output
 
 
 def test_a_pipe_is_no_trace_of_a_study(quicksilver: Run, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    found = quicksilver("simulate", tmp_path / "pipe", "--system", "queues", "--nodes", 10)
-    assert "pipe: is a pipe, and each run reads the trace anew; write it to a file first" in found.output
+    result = quicksilver("simulate", tmp_path / "pipe", "--system", "queues", "--nodes", 10)
+    assert "pipe: is a pipe, and each run reads the trace anew; write it to a file first" in result.output
 
 
 @pytest.mark.parametrize("option", ["--load", "--delay-s", "--speed", "--error", "--sample", "--cutoff-s"])
 @pytest.mark.parametrize("value", ["nan", "inf"])
 def test_numbers_that_are_none_are_refused(quicksilver: Run, trace: Path, option: str, value: str) -> None:
-    found = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, option, value)
-    assert found.exit_code == 2 and f"Invalid value for '{option}': {value} is" in found.output, found.output
+    result = quicksilver("simulate", trace, "--system", "queues", "--nodes", 10, option, value)
+    assert result.exit_code == 2 and f"Invalid value for '{option}': {value} is" in result.output, result.output
 
 
 @pytest.mark.parametrize("cluster", ["--load=1e-300", "--nodes=1000000000000", "--slots=2000000"])
 def test_clusters_that_no_memory_holds_are_refused(quicksilver: Run, trace: Path, cluster: str) -> None:
     more = [] if "load" in cluster else ["--nodes=1"]
-    found = quicksilver("simulate", trace, "--system", "queues", *more, cluster)
-    assert found.exit_code == 1 and "slots; 1,000,000 at most; give a higher --load" in found.output, found.output
+    result = quicksilver("simulate", trace, "--system", "queues", *more, cluster)
+    assert result.exit_code == 1 and "slots; 1,000,000 at most; give a higher --load" in result.output, result.output
 
 
 README_ROUTES = """policies:
@@ -226,12 +226,12 @@ def test_a_settings_file_under_which_nothing_is_queueable_is_told(tmp_path: Path
     granted = []
     for queue in ("root.batch", "root.default"):
         config.write_text(README_ROUTES.format(queue=queue))
-        found = CliRunner().invoke(cli, ["simulate", *map(str, options)])
-        (counts,) = json.loads(found.stdout)["variants"]["quicksilver"]["counts"]
+        result = CliRunner().invoke(cli, ["simulate", *map(str, options)])
+        (counts,) = json.loads(result.stdout)["variants"]["quicksilver"]["counts"]
         granted.append(counts.get("granted Q", 0) > 0)
-        assert granted[-1] is not ("no container was queueable" in found.stderr), found.stderr
+        assert granted[-1] is not ("no container was queueable" in result.stderr), result.stderr
         if not granted[-1]:
-            assert "the jobs are of root.default, of type MAPREDUCE" in found.stderr
+            assert "the jobs are of root.default, of type MAPREDUCE" in result.stderr
     assert granted == [False, True]
 
 
@@ -239,16 +239,16 @@ def test_tune_tells_a_wrong_goal_after_one_run_and_names_its_own_option(
     quicksilver: Run, trace: Path, tmp_path: Path
 ) -> None:
     options = ("tune", trace, "--system=queues", "--nodes=12", "--out", tmp_path / "out")
-    found = quicksilver(*options, "--param=choices=1,2,6,12", "--goal=p95_shrt")
-    assert "--goal: no run has a figure 'p95_shrt'; choose from mean, " in found.output
+    result = quicksilver(*options, "--param=choices=1,2,6,12", "--goal=p95_shrt")
+    assert "--goal: no run has a figure 'p95_shrt'; choose from mean, " in result.output
     assert len((tmp_path / "out" / "runs.jsonl").read_text().splitlines()) == 2  # what the study is, one run
     assert "--param: queues has no setting 'choice'" in quicksilver(*options, "--param=choice=1,2").output
 
 
 def test_a_generator_with_a_seed_of_its_own_has_the_same_jobs_for_all_seeds(quicksilver: Run) -> None:
     for name, differs in (("gen:yahoo", True), ("gen:yahoo:7", False)):
-        found = quicksilver("simulate", name, "--first=3", "--system=queues", "--nodes=10").output
-        assert ("each seed has others of the same kind" in found) is differs, found
+        result = quicksilver("simulate", name, "--first=3", "--system=queues", "--nodes=10").output
+        assert ("each seed has others of the same kind" in result) is differs, result
 
 
 def test_jobs_that_arrive_at_once_offer_no_load(quicksilver: Run, tmp_path: Path) -> None:
@@ -265,6 +265,6 @@ def test_jobs_that_arrive_at_once_offer_no_load(quicksilver: Run, tmp_path: Path
         (batch, ["--load=0.9", "--nodes=2"]),
         (empty, ["--load=1", "--nodes=2"]),
     ):
-        found = quicksilver("simulate", trace, "--system=queues", *options)
-        assert found.exit_code == 1 and "are no load; give --nodes without --load" in found.output
+        result = quicksilver("simulate", trace, "--system=queues", *options)
+        assert result.exit_code == 1 and "are no load; give --nodes without --load" in result.output
     assert "not known; give --nodes\n" in quicksilver("simulate", batch, "--system=queues").output

@@ -23,34 +23,36 @@ def outcome(number: int, took_s: float, tasks: int = 1, klass: str = "", wait_s:
 def test_figures_by_class() -> None:
     jobs = [outcome(1, 4.0, wait_s=1.0), outcome(2, 6.0, tasks=3, wait_s=2.0), outcome(3, 20.0, klass="short")]
     busy = [(10.0, 1.0), (20.0, 0.25), (30.0, 0.5)]
-    found = figures(SimResult("x", 1, jobs, busy, {"tasks": 5}, {"nan": float("nan"), "k": 2.0}), CLUSTER, {3})
-    assert {name: found.metrics[name] for name in ("jobs_all", "jobs_short", "jobs_long", "mean_all", "p50_short")} == {
+    values = figures(SimResult("x", 1, jobs, busy, {"tasks": 5}, {"nan": float("nan"), "k": 2.0}), CLUSTER, {3})
+    assert {
+        name: values.metrics[name] for name in ("jobs_all", "jobs_short", "jobs_long", "mean_all", "p50_short")
+    } == {
         "jobs_all": 3,
         "jobs_short": 2,
         "jobs_long": 1,
         "mean_all": 10.0,
         "p50_short": 5.0,
     }
-    assert found.metrics["wait_short"] == 7 / 4  # of tasks, not of jobs
-    assert (found.metrics["makespan"], found.metrics["throughput"]) == (20.0, 5 / 20)
-    assert (found.metrics["utilisation"], found.metrics["utilisation_p50"]) == (10 / (20 * 4), 0.25)
-    assert found.metrics["utilisation_max"] == 1.0
-    assert found.completion_s["all"][0] == 4.0
-    assert found.completion_s["all"][-1] == 20.0
-    assert len(found.completion_s["all"]) == len(GRID)
-    assert found.extra == {"k": 2.0}
+    assert values.metrics["wait_short"] == 7 / 4  # of tasks, not of jobs
+    assert (values.metrics["makespan"], values.metrics["throughput"]) == (20.0, 5 / 20)
+    assert (values.metrics["utilisation"], values.metrics["utilisation_p50"]) == (10 / (20 * 4), 0.25)
+    assert values.metrics["utilisation_max"] == 1.0
+    assert values.completion_s["all"][0] == 4.0
+    assert values.completion_s["all"][-1] == 20.0
+    assert len(values.completion_s["all"]) == len(GRID)
+    assert values.extra == {"k": 2.0}
 
 
 def test_a_kind_of_the_system_s_own_stays_and_no_samples_are_no_utilisation_but_work() -> None:
-    found = figures(SimResult("x", 1, [outcome(1, 5.0, klass="interactive"), outcome(2, 5.0)]), CLUSTER, set())
-    assert set(found.completion_s) == {"all", "interactive", "short"}
-    assert found.metrics["utilisation"] == 4.0 / (5.0 * 4)
+    values = figures(SimResult("x", 1, [outcome(1, 5.0, klass="interactive"), outcome(2, 5.0)]), CLUSTER, set())
+    assert set(values.completion_s) == {"all", "interactive", "short"}
+    assert values.metrics["utilisation"] == 4.0 / (5.0 * 4)
     assert figures(SimResult("x", 1), CLUSTER, set()).metrics == {}
 
 
 def test_figures_survive_json() -> None:
-    found = figures(SimResult("x", 1, [outcome(1, 1 / 3)], [(0.0, 0.1), (1.0, 0.2)], {"behind_long": 2}), CLUSTER, ())
-    assert json.dumps(asdict(Figures(**json.loads(json.dumps(asdict(found)))))) == json.dumps(asdict(found))
+    values = figures(SimResult("x", 1, [outcome(1, 1 / 3)], [(0.0, 0.1), (1.0, 0.2)], {"behind_long": 2}), CLUSTER, ())
+    assert json.dumps(asdict(Figures(**json.loads(json.dumps(asdict(values)))))) == json.dumps(asdict(values))
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 100), st.floats(0, 1)), min_size=2, max_size=300), st.integers(1, 40))

@@ -93,9 +93,9 @@ def test_masters_never_leave_tasks_without_room(drawn: list[tuple[float, list[fl
     jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(drawn), 1)]
     jobs = [replace(one, cores=float(1 + one.number % 2)) for one in jobs]
     cluster = ClusterModel(nodes, slots=3)
-    found = run("quicksilver", jobs, cluster=cluster, sample_s=5.0, master_cores=1)
-    assert wrong(found, jobs, cluster) == []
-    assert found.counts["faults"] == 0 and found.extra["over_capacity"] == 0
+    result = run("quicksilver", jobs, cluster=cluster, sample_s=5.0, master_cores=1)
+    assert wrong(result, jobs, cluster) == []
+    assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
 
 
 def test_a_master_that_never_finds_room_beside_a_task_is_an_error() -> None:
@@ -107,8 +107,8 @@ def test_a_master_that_never_finds_room_beside_a_task_is_an_error() -> None:
 def test_a_master_takes_the_place_of_a_queueable_container() -> None:
     node = ClusterModel(nodes=1, slots=3, delay_s=0.0)
     jobs = [job(1, 0.0, 9.0, 9.0), job(2, 3.0, 1.0)]
-    found = run("mercury", jobs, cluster=node, master_cores=1)
-    assert found.counts["kills"] == 1 and wrong(found, jobs, node) == []
+    result = run("mercury", jobs, cluster=node, master_cores=1)
+    assert result.counts["kills"] == 1 and wrong(result, jobs, node) == []
 
 
 def one_slot(*durations_s: float, **chosen: object) -> SimResult:

@@ -31,17 +31,17 @@ ABOUT = {"trace": "abc"}
 
 def row(label: str, seed: int, mean: float, **more: Any) -> Row:
     metrics = {"mean_all": mean, "p95_all": 2 * mean, "wait_all": 0.0, "utilisation": 0.5}
-    found = Figures(metrics, {"all": [mean]}, [], {}, {"tasks": 4}, {"own": 0.5})
-    return Row(label, label.split()[0], {"k": 1}, more, seed, found, 0.1)
+    result = Figures(metrics, {"all": [mean]}, [], {}, {"tasks": 4}, {"own": 0.5})
+    return Row(label, label.split()[0], {"k": 1}, more, seed, result, 0.1)
 
 
 ROWS = [row("a", 1, 10.0), row("b k=2", 1, 5.0, k=2), row("a", 2, 12.0), row("b k=2", 2, 6.1, k=2)]
 
 
 def test_means_have_intervals_over_seeds() -> None:
-    found = metric(by_label(ROWS)["a"], "mean_all")
-    assert isinstance(found, Estimate)
-    assert (found.value, found.low) == (11.0, pytest.approx(11 - 12.706))
+    result = metric(by_label(ROWS)["a"], "mean_all")
+    assert isinstance(result, Estimate)
+    assert (result.value, result.low) == (11.0, pytest.approx(11 - 12.706))
     assert metric(ROWS[:1], "mean_all") == 10.0
     assert metric(ROWS, "wait_all") == 0.0
     assert metric(ROWS, "p99_all") is None
@@ -49,10 +49,10 @@ def test_means_have_intervals_over_seeds() -> None:
 
 def test_ratios_are_paired_by_seed_whatever_the_order() -> None:
     variants = by_label([*ROWS[:1], *ROWS[:0:-1]])
-    found = compared(variants["a"], variants["b k=2"], "mean_all")
-    assert isinstance(found, Estimate)
-    assert found.value == pytest.approx((0.5 * 6.1 / 12) ** 0.5, abs=1e-4)
-    assert found.low < 0.5 < found.high
+    result = compared(variants["a"], variants["b k=2"], "mean_all")
+    assert isinstance(result, Estimate)
+    assert result.value == pytest.approx((0.5 * 6.1 / 12) ** 0.5, abs=1e-4)
+    assert result.low < 0.5 < result.high
     assert compared(variants["a"][:1], variants["b k=2"], "mean_all") == 0.5
     assert compared(variants["a"], variants["b k=2"], "wait_all") is None
 
@@ -65,19 +65,19 @@ def test_what_is_better_depends_on_the_figure_and_on_doubt() -> None:
 
 
 def test_the_summary_has_each_variant_against_the_first() -> None:
-    found = summary(ABOUT, ROWS)
-    assert found["trace"] == "abc"
-    assert list(found["variants"]) == ["a", "b k=2"]
-    assert found["variants"]["a"]["against"] == {}
-    assert found["variants"]["b k=2"]["against"]["utilisation"] == {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0}
-    assert found["variants"]["b k=2"]["seeds"] == [1, 2]
+    result = summary(ABOUT, ROWS)
+    assert result["trace"] == "abc"
+    assert list(result["variants"]) == ["a", "b k=2"]
+    assert result["variants"]["a"]["against"] == {}
+    assert result["variants"]["b k=2"]["against"]["utilisation"] == {"value": 1.0, "ci_low": 1.0, "ci_high": 1.0}
+    assert result["variants"]["b k=2"]["seeds"] == [1, 2]
 
 
 def test_files_hold_all_runs(tmp_path: Path) -> None:
     write_json(tmp_path / "result.json", ABOUT, ROWS)
-    found = json.loads((tmp_path / "result.json").read_text())
-    assert [(run["label"], run["seed"]) for run in found["runs"]] == [("a", 1), ("b k=2", 1), ("a", 2), ("b k=2", 2)]
-    assert found["runs"][1]["figures"]["metrics"]["mean_all"] == 5.0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert [(run["label"], run["seed"]) for run in result["runs"]] == [("a", 1), ("b k=2", 1), ("a", 2), ("b k=2", 2)]
+    assert result["runs"][1]["figures"]["metrics"]["mean_all"] == 5.0
     write_csv(tmp_path / "runs.csv", ABOUT, ROWS)
     with (tmp_path / "runs.csv").open() as file:
         lines = list(csv.DictReader(file))
@@ -90,11 +90,11 @@ def test_files_hold_all_runs(tmp_path: Path) -> None:
 def test_parquet_holds_the_same(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     write_parquet(tmp_path / "runs.parquet", ABOUT, [*ROWS, row("c", 1, 3.0, k="x")])
-    found = parquet.read_table(tmp_path / "runs.parquet")
-    assert found.column("mean_all").to_pylist() == [10.0, 5.0, 12.0, 6.1, 3.0]
-    assert found.column("set_k").to_pylist() == [None, "2", None, "2", "x"]
-    assert found.column("count_tasks").to_pylist() == [4] * 5
-    assert json.loads(found.schema.metadata[b"quicksilver"]) == ABOUT
+    result = parquet.read_table(tmp_path / "runs.parquet")
+    assert result.column("mean_all").to_pylist() == [10.0, 5.0, 12.0, 6.1, 3.0]
+    assert result.column("set_k").to_pylist() == [None, "2", None, "2", "x"]
+    assert result.column("count_tasks").to_pylist() == [4] * 5
+    assert json.loads(result.schema.metadata[b"quicksilver"]) == ABOUT
 
 
 def test_without_pyarrow_it_is_said_before_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

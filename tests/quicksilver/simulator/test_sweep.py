@@ -50,8 +50,8 @@ def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
         (Choice("queues.choices", (1, 2)), Choice("fails_at", (0, 7))),
         cutoff_s=90.0,
     )
-    found = variants(wanted)
-    assert [variant.label for variant in found] == [
+    varied = variants(wanted)
+    assert [variant.label for variant in varied] == [
         "queues choices=1 fails_at=0",
         "queues choices=1 fails_at=7",
         "queues choices=2 fails_at=0",
@@ -59,11 +59,11 @@ def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
         "others fails_at=0",
         "others fails_at=7",
     ]
-    assert found[3].settings == {"choices": 2, "cutoff_s": 5.0, "fails_at": 7, "policies": None}
-    assert found[3].varied == {"queues.choices": 2, "fails_at": 7}
-    assert found[4].settings["choices"] == 4
-    assert len({variant.key for variant in found}) == 6
-    assert [(case.variant.label, case.seed) for case in cases(found[:2], (1, 2))][1:3] == [
+    assert varied[3].settings == {"choices": 2, "cutoff_s": 5.0, "fails_at": 7, "policies": None}
+    assert varied[3].varied == {"queues.choices": 2, "fails_at": 7}
+    assert varied[4].settings["choices"] == 4
+    assert len({variant.key for variant in varied}) == 6
+    assert [(case.variant.label, case.seed) for case in cases(varied[:2], (1, 2))][1:3] == [
         ("queues choices=1 fails_at=7", 1),
         ("queues choices=1 fails_at=0", 2),
     ]
@@ -72,9 +72,9 @@ def test_sweeps_are_combined_and_each_system_takes_what_it_has() -> None:
 def test_the_study_s_cutoff_and_policies_reach_who_takes_them() -> None:
     section = {"place": {"policy": "topk_wait", "settings": {"k": 5}}}
     wanted = Wanted(("queues",), (), (Choice("place.k", (10, 20)),), section, 90.0)
-    found = variants(wanted)
-    assert [variant.settings["cutoff_s"] for variant in found] == [90.0, 90.0]
-    assert found[1].settings["policies"] == {"place": {"policy": "topk_wait", "settings": {"k": 20}}}
+    varied = variants(wanted)
+    assert [variant.settings["cutoff_s"] for variant in varied] == [90.0, 90.0]
+    assert varied[1].settings["policies"] == {"place": {"policy": "topk_wait", "settings": {"k": 20}}}
     assert section["place"]["settings"] == {"k": 5}
     (one,) = variants(Wanted(("queues",), (Choice("place", ("random",)),)))
     assert one.settings["policies"] == {"place": {"policy": "random"}}

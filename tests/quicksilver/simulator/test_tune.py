@@ -31,8 +31,8 @@ class World:
     def row(self, case: Case) -> Row:
         value = self.value(case.variant.settings["k"], Random(f"{case.seed}"))
         metrics = {"mean_all": value, "throughput": value}
-        found = Figures(metrics, {}, [], {}, {}, {})
-        return Row(case.variant.label, "x", dict(case.variant.settings), {}, case.seed, found, 0.0)
+        figures = Figures(metrics, {}, [], {}, {}, {})
+        return Row(case.variant.label, "x", dict(case.variant.settings), {}, case.seed, figures, 0.0)
 
 
 def search(value: Callable[[int, Random], float], goal: str = "mean", seeds: int = 8) -> tuple[Verdict, World]:
@@ -41,21 +41,21 @@ def search(value: Callable[[int, Random], float], goal: str = "mean", seeds: int
 
 
 def test_the_better_half_goes_on_with_twice_the_seeds_and_the_best_is_compared_on_fresh_ones() -> None:
-    found, world = search(lambda k, rng: 100.0 + abs(k - 5) + rng.random() / 10)
+    verdict, world = search(lambda k, rng: 100.0 + abs(k - 5) + rng.random() / 10)
     ks = [{k for k, _ in asked} for asked in world.asked]
     assert ks == [set(range(8)), {3, 4, 5, 6}, {4, 5}, {0, 5}]
     seeds = [sorted({seed for _, seed in asked}) for asked in world.asked]
     assert [len(one) for one in seeds] == [2, 4, 8, 8]
     assert min(seeds[-1]) == FRESH > max(seeds[-2])
-    assert [standing.label for standing in found.rounds[1].standings][:1] == ["x k=5"]
-    assert [standing.kept for standing in found.rounds[1].standings] == [True, True, False, False]
-    assert found.significant
-    assert found.words().startswith("Use x k=5: mean_all is 0.952 of what it is now (0.952 to 0.952, 8 fresh seeds)")
+    assert [standing.label for standing in verdict.rounds[1].standings][:1] == ["x k=5"]
+    assert [standing.kept for standing in verdict.rounds[1].standings] == [True, True, False, False]
+    assert verdict.significant
+    assert verdict.words().startswith("Use x k=5: mean_all is 0.952 of what it is now (0.952 to 0.952, 8 fresh seeds)")
 
 
 def test_the_higher_the_better_where_it_is_so() -> None:
-    found, _ = search(lambda k, rng: 100.0 + k + rng.random(), "throughput")
-    assert (found.best.label, found.significant) == ("x k=7", True)
+    verdict, _ = search(lambda k, rng: 100.0 + k + rng.random(), "throughput")
+    assert (verdict.best.label, verdict.significant) == ("x k=7", True)
 
 
 def test_luck_is_not_taken_for_better() -> None:
@@ -63,30 +63,32 @@ def test_luck_is_not_taken_for_better() -> None:
     claims = 0
     for trial in range(40):
         world = World(lambda k, rng, trial=trial: Random(f"{trial} {k} {rng.random()}").uniform(50, 150))  # type: ignore[misc]
-        found = tune(variant(0), [variant(k) for k in range(1, 8)], "mean", 8, world)
-        claims += found.significant
-        assert found.significant or "Keep the settings as they are" in found.words() or found.best is found.present
+        verdict = tune(variant(0), [variant(k) for k in range(1, 8)], "mean", 8, world)
+        claims += verdict.significant
+        assert (
+            verdict.significant or "Keep the settings as they are" in verdict.words() or verdict.best is verdict.present
+        )
     assert claims <= 4
 
 
 def test_nothing_better_is_said() -> None:
-    found, world = search(lambda k, rng: 100.0 + k + rng.random())
-    assert found.best is found.present and not found.significant
-    assert found.words() == "Nothing was better in mean_all than the settings as they are: keep them."
+    verdict, world = search(lambda k, rng: 100.0 + k + rng.random())
+    assert verdict.best is verdict.present and not verdict.significant
+    assert verdict.words() == "Nothing was better in mean_all than the settings as they are: keep them."
     assert {k for k, _ in world.asked[-1]} == {0, 1}
 
 
 def test_without_chance_a_few_seeds_do_and_it_is_said_what_is_not_known() -> None:
-    found, world = search(lambda k, rng: 100.0 - k)
+    verdict, world = search(lambda k, rng: 100.0 - k)
     assert [len({seed for _, seed in asked}) for asked in world.asked] == [2, 2, 2, 2]
-    assert found.significant
-    assert "says nothing of other days" in found.words()
+    assert verdict.significant
+    assert "says nothing of other days" in verdict.words()
 
 
 def test_a_goal_of_zero_has_no_ratio() -> None:
-    found, _ = search(lambda k, rng: float(k != 3))
-    assert (found.best.label, found.ratio, found.significant) == ("x k=3", None, False)
-    assert "choose another goal" in found.words()
+    verdict, _ = search(lambda k, rng: float(k != 3))
+    assert (verdict.best.label, verdict.ratio, verdict.significant) == ("x k=3", None, False)
+    assert "choose another goal" in verdict.words()
 
 
 def test_an_unknown_goal_is_refused_with_those_there_are() -> None:

@@ -279,8 +279,8 @@ def test_estimates(client: TestClient, state: State) -> None:
     assert client.get("/v1/estimates").json()["buckets"] == [], "a killed container did not end by itself"
     ended = ContainerEvent(seq=4, container_id=grant(3).container_id, kind=EventKind.ENDED, at_s=1005.0, ran_s=8.0)
     state.history._store.write([NodeEvent("n1:1", "boot", ended)])
-    found = client.get("/v1/estimates", params={"since_s": 1000, "bucket_s": 2}).json()
-    assert [(one["from_s"], one["count"], one["bias"]) for one in found["buckets"]] == [(1004.0, 1, 0.25)]
+    answer = client.get("/v1/estimates", params={"since_s": 1000, "bucket_s": 2}).json()
+    assert [(one["from_s"], one["count"], one["bias"]) for one in answer["buckets"]] == [(1004.0, 1, 0.25)]
     assert client.get("/v1/estimates", params={"app_id": "application_9"}).json()["all"] is None
     for bad in ({"bucket_s": 0}, {"since_s": -1}, {"bucket_s": "nan"}):
         assert client.get("/v1/estimates", params=bad).status_code == 422
@@ -354,9 +354,9 @@ def test_explaining_one_that_was_shrunk(
     client: TestClient, state: State, known: ContainerReport, sentences: list[str]
 ) -> None:
     state.live = known
-    told = client.get(f"/v1/containers/{known.container_id}").json()
-    assert told["story"][-len(sentences) :] == sentences
-    assert told["live"]["container"]["shrunk_by"] == known.shrunk_by
+    answer = client.get(f"/v1/containers/{known.container_id}").json()
+    assert answer["story"][-len(sentences) :] == sentences
+    assert answer["live"]["container"]["shrunk_by"] == known.shrunk_by
 
 
 def test_explaining_what_an_ended_one_was_given(client: TestClient, state: State) -> None:

@@ -168,8 +168,8 @@ def test_the_story_of_an_application_that_was_granted_nothing_yet(client: TestCl
 
 
 def test_many_reasons_are_summed_up(client: TestClient, state: State) -> None:
-    made = [grant(n, app_id="application_7", route_reason=f"because of {n}") for n in range(100, 130)]
-    state.store.write([*made, grant(150, app_id="application_7", route_reason="because of 100")])
+    grants = [grant(n, app_id="application_7", route_reason=f"because of {n}") for n in range(100, 130)]
+    state.store.write([*grants, grant(150, app_id="application_7", route_reason="because of 100")])
     routes = client.get("/v1/applications/application_7/story").json()["routes"]
     assert (routes[0]["why"], routes[0]["count"]) == ("because of 100", 2)
     assert routes[-1] == {"what": "Q", "why": "other reasons", "count": 10} and len(routes) == 21

@@ -44,24 +44,24 @@ ON_START: dict[str, Any] = {
 
 def updated(number: int, version: int = 1, kind: int = y.PROMOTE_EXECUTION_TYPE) -> y.UpdatedContainerProto:
     """Return what the ResourceManager says of a promotion that was carried out."""
-    made = y.UpdatedContainerProto(update_type=kind)
-    made.container.CopyFrom(container(number, 1, row("*")))
-    made.container.version = version
-    return made
+    proto = y.UpdatedContainerProto(update_type=kind)
+    proto.container.CopyFrom(container(number, 1, row("*")))
+    proto.container.version = version
+    return proto
 
 
 def error(sent: y.UpdateContainerRequestProto, reason: str, version: int = 0) -> y.UpdateContainerErrorProto:
-    made = y.UpdateContainerErrorProto(reason=reason, current_container_version=version)
-    made.update_request.CopyFrom(sent)
-    return made
+    proto = y.UpdateContainerErrorProto(reason=reason, current_container_version=version)
+    proto.update_request.CopyFrom(sent)
+    return proto
 
 
 def theirs(number: int, version: int = 0) -> y.UpdateContainerRequestProto:
     """Return an update that the application master asks for itself."""
-    made = y.UpdateContainerRequestProto(container_version=version, update_type=y.INCREASE_RESOURCE)
-    made.container_id.CopyFrom(container_proto(number))
-    made.capability.memory = 2048
-    return made
+    proto = y.UpdateContainerRequestProto(container_version=version, update_type=y.INCREASE_RESOURCE)
+    proto.container_id.CopyFrom(container_proto(number))
+    proto.capability.memory = 2048
+    return proto
 
 
 class Site(Am):
@@ -243,8 +243,8 @@ def test_its_own_update_of_a_promoted_one_has_the_versions_that_it_knows() -> No
     (sent,) = site.send(theirs(1, 0))
     assert sent.container_version == 1, "which the ResourceManager wants"
     seen = site.answer(errors=[error(sent, "RESOURCE_OUTSIDE_ALLOWED_RANGE", 1)])
-    (told,) = seen.update_errors
-    assert (told.update_request, told.current_container_version) == (theirs(1, 0), 0)
+    (refusal,) = seen.update_errors
+    assert (refusal.update_request, refusal.current_container_version) == (theirs(1, 0), 0)
     site.send(theirs(1, 0))
     seen = site.answer(updated(1, 2, y.INCREASE_RESOURCE))
     assert [u.container.version for u in seen.updated_containers] == [1]
@@ -265,9 +265,9 @@ def test_a_promoted_container_keeps_the_request_id_that_the_application_gave() -
     assert [u.container.allocation_request_id for u in seen.updated_containers] == [7]
     later = site.world.attempt(f"appattempt_{TIMESTAMP}_0001_000002")
     kept = y.RegisterApplicationMasterResponseProto(containers_from_previous_attempts=[increased.container])
-    told = later.on_registered(kept.SerializeToString(), 1.0)
-    assert told is not None
-    (adopted,) = y.RegisterApplicationMasterResponseProto.FromString(told).containers_from_previous_attempts
+    rewritten = later.on_registered(kept.SerializeToString(), 1.0)
+    assert rewritten is not None
+    (adopted,) = y.RegisterApplicationMasterResponseProto.FromString(rewritten).containers_from_previous_attempts
     assert (adopted.allocation_request_id, adopted.execution_type) == (7, y.GUARANTEED)
     assert (later.live.count_q, later.live.used_g) == (0, Resources(1024, 1))
 
@@ -292,11 +292,11 @@ def test_a_repeated_request_carries_it_again_and_a_repeated_answer_is_the_same()
     raw = y.AllocateResponseProto(
         response_id=site.response_id + 1, updated_containers=[updated(1)], num_cluster_nodes=3
     ).SerializeToString()
-    told = site.attempt.exchange.on_answer(raw, 0.0)
-    assert told is not None and not y.AllocateResponseProto.FromString(told).updated_containers
+    rewritten = site.attempt.exchange.on_answer(raw, 0.0)
+    assert rewritten is not None and not y.AllocateResponseProto.FromString(rewritten).updated_containers
     effects = decided(site.attempt.take_effects())
     assert repeat(site) == [], "the ResourceManager repeats its answer, and reads nothing"
-    assert site.attempt.exchange.on_answer(raw, 0.0) == told
+    assert site.attempt.exchange.on_answer(raw, 0.0) == rewritten
     assert effects[-1] == (cid(1), "promoted") and decided(site.attempt.take_effects()) == []
 
 

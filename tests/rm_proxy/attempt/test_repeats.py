@@ -45,13 +45,13 @@ def test_the_same_answer_twice_gives_the_same_bytes_and_one_delivery() -> None:
     attempt = coordinator().attempt(ATTEMPT)
     first = sent(attempt, request(0, row("*", 2)))
     raw = answer(1, *queueable(first))
-    told = attempt.exchange.on_answer(raw, 0.0)
+    rewritten = attempt.exchange.on_answer(raw, 0.0)
     effects = attempt.take_effects()
-    assert told is not None and len(effects) == 4  # two grants, two announcements
+    assert rewritten is not None and len(effects) == 4  # two grants, two announcements
     assert attempt.exchange.on_allocate(request(0, row("*", 2)), 0.0) is None, (
         "the ResourceManager ignores it, it passes"
     )
-    assert attempt.exchange.on_answer(raw, 0.0) == told
+    assert attempt.exchange.on_answer(raw, 0.0) == rewritten
     assert attempt.take_effects() == []
     assert attempt.live.count_q == 2
     assert attempt.table.sums.open_q == 0, "the repeated row did not ask again"
@@ -172,11 +172,11 @@ def test_registration_restores_containers_of_earlier_attempts() -> None:
     assert [(c.allocation_request_id, c.execution_type) for c in got.containers_from_previous_attempts] == [(-1, 1)]
     assert got.client_to_am_token_master_key == b"key"
     second.containers.on_event(event(1, EventKind.KILLED), 0.0)
-    told = second.exchange.on_answer(
+    rewritten = second.exchange.on_answer(
         y.AllocateResponseProto(response_id=1, completed_container_statuses=[ended(1, -105)]).SerializeToString(), 0.0
     )
-    assert told is not None
-    (status,) = y.AllocateResponseProto.FromString(told).completed_container_statuses
+    assert rewritten is not None
+    (status,) = y.AllocateResponseProto.FromString(rewritten).completed_container_statuses
     assert status.exit_status == -102
 
 
@@ -238,8 +238,8 @@ def test_restart_before_the_application_got_its_answer() -> None:
     am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 2.0)
     am.response_id = 0
     am.asks(row("*", 2))
-    told = am.gets(completed=[ended(1, 0)]).completed_container_statuses
-    assert [(s.container_id.id, s.exit_status) for s in told] == [(1, 0)]
+    ends = am.gets(completed=[ended(1, 0)]).completed_container_statuses
+    assert [(s.container_id.id, s.exit_status) for s in ends] == [(1, 0)]
     assert not len(am.attempt.live)
 
 

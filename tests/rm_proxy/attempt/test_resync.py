@@ -45,15 +45,15 @@ class Proxy:
         self.wire = Wire(self.world)
 
     def send(self, method: str, body: y.AllocateRequestProto | y.RegisterApplicationMasterRequestProto) -> object:
-        found = self.wire.send(method, body)
+        event = self.wire.send(method, body)
         self.write()
-        return found
+        return event
 
     def answer(self, call: object, body: y.AllocateResponseProto | y.RegisterApplicationMasterResponseProto) -> bytes:
         assert isinstance(call, Call)
-        told = self.wire.answer(call, body).body
+        raw = self.wire.answer(call, body).body
         self.write()
-        return told
+        return raw
 
     def write(self) -> None:
         for attempt_id, note in [*self.wire.take_notes(), *self.world.takeover.notes()]:
@@ -77,13 +77,13 @@ class Proxy:
 
     def resyncs(self) -> y.RegisterApplicationMasterResponseProto:
         """The application master registers, as it was told; nothing of it reaches the ResourceManager."""
-        told = self.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
-        assert isinstance(told, Response)
-        return y.RegisterApplicationMasterResponseProto.FromString(told.body)
+        answer = self.send("registerApplicationMaster", y.RegisterApplicationMasterRequestProto())
+        assert isinstance(answer, Response)
+        return y.RegisterApplicationMasterResponseProto.FromString(answer.body)
 
     def is_refused(self, response_id: int) -> None:
-        told = self.send("allocate", asking(response_id))
-        assert isinstance(told, Failure) and told.exception_class == NOT_REGISTERED
+        answer = self.send("allocate", asking(response_id))
+        assert isinstance(answer, Failure) and answer.exception_class == NOT_REGISTERED
 
     def asks(self, response_id: int, *rows: y.ResourceRequestProto) -> y.AllocateRequestProto:
         """The application master's request, as it reaches the ResourceManager."""
@@ -113,9 +113,9 @@ def granting(request: y.AllocateRequestProto, response_id: int, number: int) -> 
 
 @pytest.fixture
 def proxy() -> Proxy:
-    made = Proxy()
-    made.registers()
-    return made
+    proxy = Proxy()
+    proxy.registers()
+    return proxy
 
 
 def queueable(request: y.AllocateRequestProto) -> list[tuple[str, int]]:
@@ -128,9 +128,9 @@ def test_the_registration_is_answered_here_without_tokens_that_may_be_old(proxy:
     proxy.dies()
     proxy.is_refused(1)
     proxy.is_refused(1)
-    told = proxy.resyncs()
-    assert (told.client_to_am_token_master_key, told.queue) == (KEY, "default")
-    assert not told.nm_tokens_from_previous_attempts
+    answer = proxy.resyncs()
+    assert (answer.client_to_am_token_master_key, answer.queue) == (KEY, "default")
+    assert not answer.nm_tokens_from_previous_attempts
     assert proxy.asks(0).response_id == 1, "it goes on with the id of the last answer"
     proxy.told(y.AllocateResponseProto(response_id=2))
     assert proxy.asks(2).response_id == 2
@@ -197,10 +197,10 @@ def test_a_grant_that_never_came_is_the_application_s_all_the_same(proxy: Proxy)
     proxy.is_refused(0)
     proxy.resyncs()
     proxy.asks(0, row("*", 1))
-    told = proxy.told(raw)
-    assert [ids.container_id_text(c.id) for c in told.allocated_containers] == [cid(7)]
-    assert told.allocated_containers[0].allocation_request_id == -1
-    assert not told.completed_container_statuses
+    answer = proxy.told(raw)
+    assert [ids.container_id_text(c.id) for c in answer.allocated_containers] == [cid(7)]
+    assert answer.allocated_containers[0].allocation_request_id == -1
+    assert not answer.completed_container_statuses
     zeroed = proxy.asks(1)
     assert not zeroed.release, "it is kept"
     assert all(count == 0 for _, count in queueable(zeroed)), "what was asked for in its place is taken back"
@@ -270,9 +270,9 @@ def test_without_a_word_of_the_earlier_process_the_asks_pass(proxy: Proxy) -> No
     proxy.dies()
     proxy.world.yarn_nodes([yarn_node(1), yarn_node(2)], 0.0)
     assert proxy.asks(7, row("*", 5)) == asking(7, row("*", 5))
-    told = proxy.told(raw)
-    assert told.allocated_containers[0].allocation_request_id == -1
-    assert told.allocated_containers[0].execution_type == y.GUARANTEED
+    answer = proxy.told(raw)
+    assert answer.allocated_containers[0].allocation_request_id == -1
+    assert answer.allocated_containers[0].execution_type == y.GUARANTEED
     assert proxy.live == {cid(7): Kind.QUEUEABLE}
     proxy.write()
     assert not proxy.kept, "another process would know no more"

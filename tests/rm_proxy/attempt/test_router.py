@@ -115,8 +115,8 @@ def test_bypass_passes_and_takes_back_what_waited_for_a_node() -> None:
     am.gets()
     world.policies = Policies.load({**ALL_Q, "mode": "bypass"})
     am.asks()
-    told = {name: count for name, count, kind, _ in shown(am.sent.ask) if kind == "G"}
-    assert told == {"host1": 2, "/r1": 2, "*": 2}
+    counts = {name: count for name, count, kind, _ in shown(am.sent.ask) if kind == "G"}
+    assert counts == {"host1": 2, "/r1": 2, "*": 2}
     assert am.attempt.table.sums.open_q == 0
     am.gets()
     more = row("*", 5)

@@ -198,11 +198,11 @@ def server() -> Iterator[ThreadingHTTPServer]:
         def log_message(self, *_: object) -> None:
             """Be quiet."""
 
-    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=made.serve_forever, args=(0.01,), daemon=True).start()
-    yield made
-    made.shutdown()
-    made.server_close()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
 
 
 @pytest.fixture
@@ -253,8 +253,8 @@ def test_reading_commands_print_tables_and_json(arguments: tuple[str, ...], show
 
 def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ANSWERS, "/v1/decisions", page(DECISION, DECISION, more=True))
-    found = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
-    assert len(found) == 4
+    answer = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
+    assert len(answer) == 4
     assert asked == [f"/v1/decisions?app={APP}&limit=4&offset=0", f"/v1/decisions?app={APP}&limit=2&offset=2"]
 
 

@@ -154,12 +154,12 @@ def test_placements_count_until_the_sidecar_tells_of_them() -> None:
     am = holding(3)
     node = am.world.nodes[node_id(1)]
     assert node.view.used_q == Resources(3072, 3)
-    told = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [runs(1)]}
-    am.world.report(node_id(1), report(1, **told), 1.0)
+    reported = {"used_q_mb": 1024, "used_q_vcores": 1, "containers": [runs(1)]}
+    am.world.report(node_id(1), report(1, **reported), 1.0)
     assert node.view.used_q == Resources(3072, 3), "one by the report, two on top"
-    am.world.report(node_id(1), report(1, **told), 60.0)
+    am.world.report(node_id(1), report(1, **reported), 60.0)
     assert node.view.used_q == Resources(3072, 3), "however long the application master takes to start them"
-    am.world.report(node_id(1), report(1, **told, events=[event(2, EventKind.ENDED, ran_s=1.0)]), 61.0)
+    am.world.report(node_id(1), report(1, **reported, events=[event(2, EventKind.ENDED, ran_s=1.0)]), 61.0)
     assert node.view.used_q == Resources(2048, 2), "it came and went between two reports"
     am.asks()
     am.gets(completed=[ended(3, -100)])
@@ -232,13 +232,13 @@ def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_nodes_leaving_forgets_what_was_kept_for_it() -> None:
     world = coordinator(nodes=2)
-    told = report(2, events=[event(1, EventKind.ENDED)])
-    world.report(node_id(2), told, 1.0)
-    assert world.new_events(node_id(2), told) == []
+    reported = report(2, events=[event(1, EventKind.ENDED)])
+    world.report(node_id(2), reported, 1.0)
+    assert world.new_events(node_id(2), reported) == []
     world.undelivered(DropHeld(node_id(2), cid(1), "x"))
     world.yarn_nodes([yarn_node(1)], 100.0)
     assert list(world.nodes) == [node_id(1)]
-    assert world.new_events(node_id(2), told) == told.events
+    assert world.new_events(node_id(2), reported) == reported.events
     assert world.report(node_id(2), report(2), 101.0).drop == []
 
 
@@ -359,11 +359,11 @@ def test_queues_with_what_the_quota_leaves() -> None:
     world.charge(ATTEMPT, Resources(1024, 1))
     (listed,) = all_queues(world)
     assert (listed.left_q, listed.priority) == (Resources(2048, 6), 3)
-    found = one_queue(world, "a")
-    assert found is not None and found.user_limit == Resources(2560, 8)
-    (ann,) = found.users
+    queue = one_queue(world, "a")
+    assert queue is not None and queue.user_limit == Resources(2560, 8)
+    (ann,) = queue.users
     assert (ann.user, ann.used_g, ann.used_q, ann.left_q) == ("ann", used, Resources(1024, 1), Resources(512, 6))
-    assert [a.name for a in found.above] == ["root"] and found.cluster_used_q == Resources(1024, 1)
+    assert [a.name for a in queue.above] == ["root"] and queue.cluster_used_q == Resources(1024, 1)
     assert one_queue(world, "root.b") is None
     world.use(Policies.load({**ALL_Q}), 1.0)
     assert all_queues(world)[0].left_q is None

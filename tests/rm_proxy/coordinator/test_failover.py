@@ -61,8 +61,8 @@ def test_what_nodes_told_a_standby_counts_from_the_registration_on() -> None:
     am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 2.0)
     assert [live.id for live in am.attempt.live] == [cid(1)]
     am.asks()
-    told = statuses(am.gets(completed=[ended(3, exit_codes.KILLED_BY_APPMASTER)]))
-    assert told == {cid(3): exit_codes.PREEMPTED, cid(4): exit_codes.PREEMPTED}
+    reported = statuses(am.gets(completed=[ended(3, exit_codes.KILLED_BY_APPMASTER)]))
+    assert reported == {cid(3): exit_codes.PREEMPTED, cid(4): exit_codes.PREEMPTED}
     am.asks()
     assert tells(am, 3.0, events=events).events_to == 2
     am.asks()

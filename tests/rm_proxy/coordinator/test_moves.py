@@ -99,18 +99,18 @@ def records(effects: list[Effect]) -> list[DecisionRecord]:
 
 def test_an_idle_node_takes_over_what_waits_behind_a_long_task() -> None:
     stage = stolen(2)
-    made = records(stage.effects)
-    assert [(r.slot, r.policy, r.container_id, r.node_id) for r in made] == [
+    decisions = records(stage.effects)
+    assert [(r.slot, r.policy, r.container_id, r.node_id) for r in decisions] == [
         ("steal", "hawk", cid(1), node_id(2)),
         ("steal", "hawk", cid(2), node_id(2)),
     ]
-    assert made[0].scores == ((node_id(2), 0.0), (node_id(1), 460.0)), "half of the queue's 920 s"
-    assert made[0].reason == "host2:8041 is idle since 1.0 s"
+    assert decisions[0].scores == ((node_id(2), 0.0), (node_id(1), 460.0)), "half of the queue's 920 s"
+    assert decisions[0].reason == "host2:8041 is idle since 1.0 s"
     assert stage.world.nodes[node_id(2)].view.containers == 2, "room is kept"
-    told = stage.reports()
-    assert [(s.container_id, s.cause) for s in told] == [(cid(1), "steal"), (cid(2), "steal")]
-    assert told[0].reason == "moves to host2:8041: host2:8041 is idle since 1.0 s"
-    assert stage.reports() == [], "told once"
+    orders = stage.reports()
+    assert [(s.container_id, s.cause) for s in orders] == [(cid(1), "steal"), (cid(2), "steal")]
+    assert orders[0].reason == "moves to host2:8041: host2:8041 is idle since 1.0 s"
+    assert stage.reports() == [], "each is ordered once"
     assert records(stage.round()) == [], "and nothing is stolen twice"
 
 
@@ -254,15 +254,15 @@ def test_a_wait_that_grew_is_corrected_from_the_end_of_the_queue() -> None:
     stage = Stage(3, correct=APOLLO)
     stage.reports()
     stage.round()
-    made = records(stage.effects)
-    assert [(r.slot, r.policy, r.container_id, r.node_id) for r in made] == [
+    decisions = records(stage.effects)
+    assert [(r.slot, r.policy, r.container_id, r.node_id) for r in decisions] == [
         ("correct", "apollo", cid(3), node_id(2)),
         ("correct", "apollo", cid(2), node_id(2)),
     ], "two at a time of one node"
-    assert made[0].reason.startswith(
+    assert decisions[0].reason.startswith(
         "its wait grew from 0.0 s, as expected when placed, to 933.0 s; it would wait 930.0"
     )
-    assert made[0].scores == ((node_id(2), 0.0), (node_id(1), 930.0))
+    assert decisions[0].scores == ((node_id(2), 0.0), (node_id(1), 930.0))
     assert [s.cause for s in stage.reports()] == ["correct", "correct"]
     stage.sheds(3)
     stage.am.asks(row("*", 1))
@@ -287,8 +287,8 @@ def test_the_average_of_the_stage_counts_those_that_started() -> None:
     other = Stage(2, correct={"policy": "apollo", "settings": {"grown_s": 1e6}})
     other.waiting = [2]
     other.reports(events=[event(1, EventKind.STARTED)])
-    (made,) = records(other.round())
-    assert "is above its stage's average of 456.5 s" in made.reason
+    (decision,) = records(other.round())
+    assert "is above its stage's average of 456.5 s" in decision.reason
 
 
 def test_nothing_moves_where_nobody_is_better() -> None:
@@ -349,15 +349,17 @@ def test_bounds_hold_whatever_the_cluster_looks_like(
     am.asks(row("*", sum(map(len, queues))))
     rows = iter(granted_rows(am.sent.ask).values())
     am.gets(*(container(n, at, next(rows)) for at, queue in enumerate(queues, 1) for n in queue))
-    told: list[str] = []
+    orders: list[str] = []
     for second in range(1, 5):
         for at, ((vcores, _), queue) in enumerate(zip(nodes, queues, strict=True), 1):
             full = {"used_q_mb": 8192} if queue else {"containers": [], "used_q_mb": 0, "used_q_vcores": 0}
             fields = {"vcores": vcores, "remaining_s": 100.0 if queue else 0.0, **full}
-            told += [s.container_id for s in world.report(node_id(at), busy(at, *queue, **fields), float(second)).shed]
+            orders += [
+                s.container_id for s in world.report(node_id(at), busy(at, *queue, **fields), float(second)).shed
+            ]
         world.round(float(second))
-        made = records(world.take_effects())
-        assert len(made) <= per_round * len(chosen)
+        decisions = records(world.take_effects())
+        assert len(decisions) <= per_round * len(chosen)
         moves = world.mover.moves.values()
         ways = [node for move in moves for node in (move.source, move.target)]
         assert all(ways.count(node) <= per_node for node in set(ways))
@@ -366,4 +368,4 @@ def test_bounds_hold_whatever_the_cluster_looks_like(
             assert len(kept) == sum(move.target == node.id for move in moves)
             if "correct" not in chosen:
                 assert len(kept) <= node.bare.capacity.vcores - node.bare.used_q.vcores or not kept
-    assert len(told) == len(set(told)), "told once"
+    assert len(orders) == len(set(orders)), "each is ordered once"

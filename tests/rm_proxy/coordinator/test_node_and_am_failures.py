@@ -175,7 +175,7 @@ def test_a_silent_sidecar_is_waited_for_until_it_has_given_up_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "state_sent"),
     [
         ("RUNNING", ""),
         ("NEW", ""),
@@ -184,14 +184,14 @@ def test_a_silent_sidecar_is_waited_for_until_it_has_given_up_itself() -> None:
         ("LOST", "YARN: its state is LOST"),
     ],
 )
-def test_sidecars_hear_which_nodes_yarn_empties(state: str, told: str) -> None:
+def test_sidecars_hear_which_nodes_yarn_empties(state: str, state_sent: str) -> None:
     world = coordinator(nodes=1)
     world.yarn_nodes([yarn_node(1, state=state)], 0.0)
-    assert world.report(node_id(1), report(1), 0.0).drain == told
+    assert world.report(node_id(1), report(1), 0.0).drain == state_sent
     world.node_changed(node_id(1), usable=False)
     assert world.report(node_id(1), report(1), 0.0).drain == "YARN: the ResourceManager reported it as unusable"
     world.yarn_nodes([yarn_node(1, state=state)], 1.0)
-    assert world.report(node_id(1), report(1), 1.0).drain == told
+    assert world.report(node_id(1), report(1), 1.0).drain == state_sent
     world.yarn_nodes([], 2.0)
     assert world.report(node_id(1), report(1), 2.0).drain is None
 

@@ -147,14 +147,14 @@ def test_changed_routes_decide_on_all_that_is_not_delivered() -> None:
     use(am.world, dict(ALL_Q))
     sent = am.asks()
     assert shares(am) == (0, 2)
-    told = {name: count for name, count, kind, _ in shown(sent) if kind == "G"}
-    assert told == {"host1": 0, "/r1": 0, "*": 0}
+    counts = {name: count for name, count, kind, _ in shown(sent) if kind == "G"}
+    assert counts == {"host1": 0, "/r1": 0, "*": 0}
     am.gets()
     use(am.world, NO_Q)
     sent = am.asks()
     assert shares(am) == (2, 0)
-    told = {name: count for name, count, kind, _ in shown(sent) if kind == "G"}
-    assert told == {"host1": 2, "/r1": 2, "*": 2}
+    counts = {name: count for name, count, kind, _ in shown(sent) if kind == "G"}
+    assert counts == {"host1": 2, "/r1": 2, "*": 2}
 
 
 def test_a_rule_that_matches_others_is_a_changed_route() -> None:
@@ -211,12 +211,12 @@ def test_a_request_decides_on_so_many_and_the_next_on_the_rest(monkeypatch: pyte
     am.gets()
     monkeypatch.setattr(router, "MAX_ROUTED", 3)
     use(am.world, quota(100))
-    found = []
+    steps = []
     while am.attempt._router.reconsiders:
         am.asks()
-        found.append(shares(am))
-        am.gets(*grants(am, 3 * len(found)))
-    assert found == [(8, 3), (5, 3), (2, 3), (0, 2)]
+        steps.append(shares(am))
+        am.gets(*grants(am, 3 * len(steps)))
+    assert steps == [(8, 3), (5, 3), (2, 3), (0, 2)]
 
 
 # What waits at nodes
@@ -232,8 +232,8 @@ def test_a_lowered_quota_sheds_the_newest_that_wait_and_leaves_those_that_run() 
     for number in (4, 5, 6):
         am.attempt.containers.on_event(event(number, EventKind.SHED, 3), 1.5)
     am.asks()
-    told = am.gets()
-    assert sorted(s.container_id.id for s in told.completed_container_statuses) == [4, 5, 6]
+    answer = am.gets()
+    assert sorted(s.container_id.id for s in answer.completed_container_statuses) == [4, 5, 6]
     am.asks(row("*", 3))
     assert shares(am) == (3, 0), "they are asked for again as guaranteed ones"
 

@@ -34,10 +34,10 @@ def test_what_differs_is_told_and_the_container_goes_as_decided() -> None:
     sent = am.asks(row("*", 2))
     plain = Am(coordinator())
     assert sent == plain.asks(row("*", 2)), "the request is the one that goes out without alternatives"
-    told = decided(am.world.take_effects())
-    assert told.count(("g", "route", "Q", "G")) == 2
-    assert [(a, slot) for a, slot, _, _ in told if a == "any"] == [("any", "place")] * 2
-    assert not [one for one in told if one[0] == "same"], "what is the same in all slots is not asked"
+    decisions = decided(am.world.take_effects())
+    assert decisions.count(("g", "route", "Q", "G")) == 2
+    assert [(a, slot) for a, slot, _, _ in decisions if a == "any"] == [("any", "place")] * 2
+    assert not [one for one in decisions if one[0] == "same"], "what is the same in all slots is not asked"
     tally = am.world.shadow.tallies["g", "route"]
     assert (tally.decisions, tally.differ, tally.examples[0].app_id) == (2, 2, APP)
 
@@ -71,8 +71,8 @@ def test_how_much_less_a_container_would_have_waited() -> None:
 def test_quotas_are_compared_by_what_comes_of_them() -> None:
     policies = Policies.load(ALL_Q | {"alternatives": {"t": TIGHT}, "shadow": ["t"]})
     shadow, full = Shadow(), replace(ASK, app=AppView(APP, live_q=2))
-    told = [decided(shadow.routed(policies, ask, QUEUE, Route(Kind.QUEUEABLE, ""), 0.0)) for ask in (ASK, full)]
-    assert told == [[("t", "quota", "Q", "Q")], [("t", "quota", "Q", "G")]]
+    decisions = [decided(shadow.routed(policies, ask, QUEUE, Route(Kind.QUEUEABLE, ""), 0.0)) for ask in (ASK, full)]
+    assert decisions == [[("t", "quota", "Q", "Q")], [("t", "quota", "Q", "G")]]
 
 
 def test_a_fault_is_counted_and_nothing_else() -> None:
@@ -109,7 +109,7 @@ def test_targets_of_shedding_are_compared_each_round() -> None:
     for number in (1, 2, 3):
         world.nodes[node_id(number)].view = replace(world.nodes[node_id(number)].view, queue_length=5 * number)
     views = [node.view for node in world.nodes.values()]
-    told = world.shadow.shed(world.policies, views, 1.0)
+    decisions = world.shadow.shed(world.policies, views, 1.0)
     tally = world.shadow.tallies["short", "shed"]
     assert (tally.decisions, tally.active, tally.policy) == (3, "none", "queue_length")
-    assert tally.differ > 0 and len(decided(told)) == 1
+    assert tally.differ > 0 and len(decided(decisions)) == 1

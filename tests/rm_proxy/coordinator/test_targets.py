@@ -35,9 +35,9 @@ def waits(world: Coordinator, now_s: float, *queued_s: float, **fields: Any) -> 
 
 
 def targets(world: Coordinator, number: int = 1) -> Targets:
-    found = world.targets.of(node_id(number))
-    assert found is not None
-    return found
+    target = world.targets.of(node_id(number))
+    assert target is not None
+    return target
 
 
 def decided(world: Coordinator) -> list[DecisionRecord]:

@@ -88,12 +88,12 @@ def test_days_are_those_of_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_weeks_follow_each_other_and_the_peak_comes_down_slowly() -> None:
     history = UsageHistory()
-    found = []
+    values = []
     for week, memory_mb in enumerate((1000, 3000, 2000)):
         see(history, MONDAY_S + week * WEEK_S, memory_mb)
         row = history.changed(1000, 0.0)[-1]
-        found.append((row.count, round(row.mean_mb), round(row.peak_mb)))
-    assert found == [(1, 1000, 1000), (2, 2000, 3000), (3, 2000, 2667)]
+        values.append((row.count, round(row.mean_mb), round(row.peak_mb)))
+    assert values == [(1, 1000, 1000), (2, 2000, 3000), (3, 2000, 2667)]
 
 
 def test_old_weeks_fade() -> None:

@@ -141,8 +141,8 @@ def test_each_end_tells_how_good_the_estimate_was() -> None:
         event(3, EventKind.KILLED, seq=3, ran_s=1.0),
     ]
     am.world.report(node_id(1), report(1, events=ends), 20.0)
-    found = [effect for effect in am.world.take_effects() if isinstance(effect, Estimated)]
-    assert found == [Estimated(Source.DEFAULT, 12.0, 18.0)], "neither one that was given up early nor a killed one"
+    estimated = [effect for effect in am.world.take_effects() if isinstance(effect, Estimated)]
+    assert estimated == [Estimated(Source.DEFAULT, 12.0, 18.0)], "neither one that was given up early nor a killed one"
     app = am.world.app(APP)
     assert app is not None and am.world.expected(app, 20).count == 1
 

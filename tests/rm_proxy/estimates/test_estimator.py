@@ -94,8 +94,8 @@ def test_tags_go_before_rules_and_rules_before_the_default() -> None:
     "tag", ["expected_s:", "expected_s:0", "expected_s:-1", "expected_s:nan", "expected_s:inf", "expected_s:x:1"]
 )
 def test_bad_tags_are_named_and_are_no_hints(tag: str) -> None:
-    found = tag_hints(frozenset({tag, "fast", "expected_s:10:4"}))
-    assert (found.bad, found.of(10), found.of(20)) == ((tag,), 4.0, None)
+    hints = tag_hints(frozenset({tag, "fast", "expected_s:10:4"}))
+    assert (hints.bad, hints.of(10), hints.of(20)) == ((tag,), 4.0, None)
     assert bad_tags(["expected_s:1:2:3", "EXPECTED_S:5", "quick"]) == ("expected_s:1:2:3",)
 
 

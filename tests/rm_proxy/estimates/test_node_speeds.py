@@ -114,9 +114,9 @@ def learnt(**settings: object) -> Am:
     rows = list(granted_rows(am.sent.ask).values())
     am.gets(*(container(n, int(r.resource_name[4:]), r) for n, r in enumerate(rows, 1)))
     for node in range(1, 5):
-        mine = [n for n, r in enumerate(rows, 1) if r.resource_name == f"host{node}"]
+        own = [n for n, r in enumerate(rows, 1) if r.resource_name == f"host{node}"]
         took_s = 30.0 if node == 1 else 10.0
-        ends = [event(n, EventKind.ENDED, seq=seq, ran_s=took_s) for seq, n in enumerate(mine, 1)]
+        ends = [event(n, EventKind.ENDED, seq=seq, ran_s=took_s) for seq, n in enumerate(own, 1)]
         assert ends
         am.world.report(node_id(node), report(node, events=ends), 31.0)
     am.world.round(32.0)
@@ -147,8 +147,8 @@ def test_grants_tell_the_nodes_what_tasks_take_there() -> None:
     am.asks(row("*", 2))
     rows = granted_rows(am.sent.ask).values()
     am.gets(*(container(n, node, r) for n, node, r in zip((21, 22), (1, 2), rows, strict=True)))
-    told = {effect.node_id: effect.grant.expected_s for effect in am.effects if isinstance(effect, Announce)}
-    assert told == {node_id(1): pytest.approx(usual_s * slow_ratio), node_id(2): usual_s}
+    expected = {effect.node_id: effect.grant.expected_s for effect in am.effects if isinstance(effect, Announce)}
+    assert expected == {node_id(1): pytest.approx(usual_s * slow_ratio), node_id(2): usual_s}
 
 
 def test_nodes_are_told_what_tasks_take_that_wait_there() -> None:

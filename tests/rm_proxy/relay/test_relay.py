@@ -256,8 +256,8 @@ def test_sizes_below_zero_and_beyond_all_bounds_break_nothing() -> None:
     wire = Wire(coordinator())
     call = wire.call("allocate", asking(0, odd))
     rows = list(granted_rows(y.AllocateRequestProto.FromString(call.body).ask).values())
-    made = [container(n + 1, 1, one) for n, one in enumerate(rows)]
-    answer = y.AllocateResponseProto(response_id=1, allocated_containers=made)
+    containers = [container(n + 1, 1, one) for n, one in enumerate(rows)]
+    answer = y.AllocateResponseProto(response_id=1, allocated_containers=containers)
     answer.limit.CopyFrom(odd.capability)
     wire.answer(call, answer)
 

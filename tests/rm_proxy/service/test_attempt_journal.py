@@ -23,8 +23,8 @@ A, B = "appattempt_1_0001_000001", "appattempt_1_0002_000001"
 
 
 def opened(path: Path) -> tuple[AttemptJournal, dict[str, Snapshot]]:
-    made = AttemptJournal(path, ProxyMetrics())
-    return made, made.open()
+    journal = AttemptJournal(path, ProxyMetrics())
+    return journal, journal.open()
 
 
 @pytest.fixture
@@ -33,10 +33,10 @@ def path(tmp_path: Path) -> Path:
 
 
 def begun(path: Path, *notes: tuple[str, Note]) -> AttemptJournal:
-    made, found = opened(path)
-    assert found == {}
-    made.compact(notes, 0.0)
-    return made
+    journal, snapshots = opened(path)
+    assert snapshots == {}
+    journal.compact(notes, 0.0)
+    return journal
 
 
 def killed(journal: AttemptJournal) -> None:
@@ -57,9 +57,14 @@ def test_what_was_written_is_there_after_a_kill(path: Path) -> None:
     first.write(A, {"ended": ["c3"], "live": {"c2": None}, "resync": 7})
     killed(first)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    second, found = opened(path)
-    assert list(found) == [A, B]
-    assert (found[A].registered, list(found[A].ended), found[A].live, found[A].resync) == ("QQ==", ["c1", "c3"], {}, 7)
+    second, snapshots = opened(path)
+    assert list(snapshots) == [A, B]
+    assert (snapshots[A].registered, list(snapshots[A].ended), snapshots[A].live, snapshots[A].resync) == (
+        "QQ==",
+        ["c1", "c3"],
+        {},
+        7,
+    )
     killed(second)
 
 
@@ -67,8 +72,8 @@ def test_what_is_over_is_forgotten(path: Path) -> None:
     first = begun(path, (A, {"registered": "QQ=="}), (B, {"registered": "Qg=="}))
     first.write(A, {"over": True})
     killed(first)
-    second, found = opened(path)
-    assert list(found) == [B]
+    second, snapshots = opened(path)
+    assert list(snapshots) == [B]
     killed(second)
 
 
@@ -76,8 +81,8 @@ def test_a_last_line_that_was_not_finished_is_nothing(path: Path) -> None:
     killed(begun(path, (A, {"registered": "QQ=="})))
     with path.open("ab") as file:
         file.write(b"12345678 appattempt_1_00")
-    second, found = opened(path)
-    assert list(found) == [A] and not set_aside(path)
+    second, snapshots = opened(path)
+    assert list(snapshots) == [A] and not set_aside(path)
     killed(second)
 
 
@@ -100,8 +105,8 @@ def test_a_file_out_of_form_is_set_aside(path: Path, damage: Any) -> None:
     killed(begun(path, (A, {"registered": "QQ=="})))
     data = path.read_bytes()
     path.write_bytes(damage(data))
-    second, found = opened(path)
-    assert found == {}
+    second, snapshots = opened(path)
+    assert snapshots == {}
     assert bool(set_aside(path)) == bool(damage(data))
     killed(second)
 
@@ -117,21 +122,21 @@ def test_damage_is_never_believed(tmp_path_factory: pytest.TempPathFactory, at: 
     killed(begun(path, (A, {"registered": "QQ=="}), (B, {"registered": "Qg=="})))
     data = path.read_bytes()
     path.write_bytes(data[:at] + instead + data[at + len(instead) :])
-    second, found = opened(path)
-    assert {name: kept.registered for name, kept in found.items()} in ({A: "QQ==", B: "Qg=="}, {A: "QQ=="}, {})
+    second, snapshots = opened(path)
+    assert {name: kept.registered for name, kept in snapshots.items()} in ({A: "QQ==", B: "Qg=="}, {A: "QQ=="}, {})
     killed(second)
 
 
 def test_another_run_of_the_machine_believes_only_a_closed_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed(begun(path, (A, {"registered": "QQ=="})))
     monkeypatch.setattr(module, "_boot", lambda: "another")
-    second, found = opened(path)
-    assert found == {} and set_aside(path)
+    second, snapshots = opened(path)
+    assert snapshots == {} and set_aside(path)
     second.compact([(A, {"registered": "QQ=="})], 0.0)
     second.close()
     monkeypatch.setattr(module, "_boot", lambda: "a third")
-    third, found = opened(path)
-    assert list(found) == [A]
+    third, snapshots = opened(path)
+    assert list(snapshots) == [A]
     killed(third)
 
 
@@ -162,8 +167,8 @@ def test_a_full_disk_takes_the_file_away_until_there_is_room(path: Path) -> None
     first.compact([(A, {"registered": "QQ==", "ended": ["c1", "c2"]})], 10.0)
     assert not first.broken and not first.due(10.0)
     killed(first)
-    second, found = opened(path)
-    assert list(found[A].ended) == ["c1", "c2"]
+    second, snapshots = opened(path)
+    assert list(snapshots[A].ended) == ["c1", "c2"]
     killed(second)
 
 
@@ -178,8 +183,8 @@ def test_it_is_written_anew_when_it_has_grown(path: Path, monkeypatch: pytest.Mo
     first.compact([(A, {"registered": "QQ==", "resync": written})], 1.0)
     assert path.stat().st_size < 300 and not first.due(1.0)
     killed(first)
-    second, found = opened(path)
-    assert found[A].resync == written
+    second, snapshots = opened(path)
+    assert snapshots[A].resync == written
     killed(second)
 
 

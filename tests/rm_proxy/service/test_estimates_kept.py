@@ -21,42 +21,42 @@ ROW = AppRecord(JOB.id, JOB.queue, "ann", "SPARK", JOB.name, (), 0, 1.0)
 def proxy(folder: Path) -> Proxy:
     settings = {"listen": "127.0.0.1:1", "upstream": "127.0.0.1:2", "rm_web": "http://127.0.0.1:3"}
     kept = {"store_url": f"sqlite:///{folder / 'p.db'}", "keep_days": 1e6}
-    made = Proxy(ProxySettings.model_validate(settings | kept), Policies.load({}), HadoopConf(folder, {}, {}), "")
-    made.writer.start()
-    made.writer.application(ROW)
-    assert made.writer.flush(), "the store has its tables"
-    return made
+    proxy = Proxy(ProxySettings.model_validate(settings | kept), Policies.load({}), HadoopConf(folder, {}, {}), "")
+    proxy.writer.start()
+    proxy.writer.application(ROW)
+    assert proxy.writer.flush(), "the store has its tables"
+    return proxy
 
 
-def read(made: Proxy) -> None:
+def read(proxy: Proxy) -> None:
     """Have it read what was kept."""
-    for part in made.learned:
+    for part in proxy.learned:
         part.round(0.0)
         assert part._reading is not None
         part._reading.exception(10)
         part.round(0.5)
 
 
-def close(made: Proxy) -> None:
-    for part in made.learned:
+def close(proxy: Proxy) -> None:
+    for part in proxy.learned:
         part.close(1.0)
-    made.writer.close()
-    made.store.close()
+    proxy.writer.close()
+    proxy.store.close()
 
 
 def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
     async def first() -> None:
-        made = proxy(tmp_path)
-        read(made)
+        process = proxy(tmp_path)
+        read(process)
         for seconds in (20.0, 30.0, 40.0):
-            made.coordinator.estimator.observe(JOB, 20, seconds, Estimate())
-        close(made)
+            process.coordinator.estimator.observe(JOB, 20, seconds, Estimate())
+        close(process)
 
     async def second() -> Expectation:
-        made = proxy(tmp_path)
-        read(made)
-        known = made.coordinator.expected(NEXT, 20)
-        close(made)
+        process = proxy(tmp_path)
+        read(process)
+        known = process.coordinator.expected(NEXT, 20)
+        close(process)
         return known
 
     asyncio.run(first())
@@ -65,11 +65,11 @@ def test_a_restarted_proxy_knows_what_earlier_jobs_took(tmp_path: Path) -> None:
 
 def test_errors_and_bad_tags_are_counted(tmp_path: Path) -> None:
     async def crowd() -> Proxy:
-        made = proxy(tmp_path)
-        made.effects.handle([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
-        made.effects.handle([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
-        close(made)
-        return made
+        process = proxy(tmp_path)
+        process.effects.handle([Estimated(Source.STAGE, 10.0, 8.0), Estimated(Source.STAGE, 10.0, 0.0)])
+        process.effects.handle([BadTags(JOB.id, ("expected_s:soon", "expected_s:0"))])
+        close(process)
+        return process
 
     value = asyncio.run(crowd()).metrics.registry.get_sample_value
     name = "quicksilver_proxy_estimate_error_ratio"

@@ -12,8 +12,8 @@ from rm_proxy.service.grant_announcer import TRIES, GrantAnnouncer
 
 
 def grants(*ids: str, drop: tuple[str, ...] = ()) -> Grants:
-    made = [Grant(container_id=one, app_id="a", attempt_id="t", memory_mb=1, vcores=1, max_hold_s=1) for one in ids]
-    return Grants(grants=made, drop=list(drop), drop_reason="gone" if drop else "")
+    grants = [Grant(container_id=one, app_id="a", attempt_id="t", memory_mb=1, vcores=1, max_hold_s=1) for one in ids]
+    return Grants(grants=grants, drop=list(drop), drop_reason="gone" if drop else "")
 
 
 class Sidecars:

@@ -20,9 +20,9 @@ class Polite(asyncio.Protocol):
         transport.close()
 
 
-async def until(found: Callable[[], Awaitable[bool]]) -> None:
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(5):
-        while not await found():  # noqa: ASYNC110 the other side is the kernel
+        while not await condition():  # noqa: ASYNC110 the other side is the kernel
             await asyncio.sleep(0.005)
 
 

@@ -171,23 +171,23 @@ def settings_of(number: int) -> dict[str, Any]:
 def test_no_decision_is_made_by_a_mixture(steps: list[tuple[bool, int]]) -> None:
     """Reasons tell by which settings a decision was made; versions have to tell the same."""
     world = coordinator(settings_of(0), nodes=2)
-    am, made = Am(world), {world.policies.version: 0}
+    am, counts = Am(world), {world.policies.version: 0}
     wanted = 0
     for number, (reload, count) in enumerate(steps, 1):
         if reload:
             world.use(Policies.load(settings_of(number), REGISTRY).numbered(number + 1), float(number))
-            made[world.policies.version] = number
+            counts[world.policies.version] = number
         else:
             wanted += count
             am.asks(row("*", wanted))
             am.gets()
     for q in am.attempt.table.by_private.values():
-        assert f"td {100 + made[q.reason.version]:g} s" in q.reason.text
-        assert q.placement.reason.startswith("least_queue" if made[q.placement.version] % 2 else "random")
+        assert f"td {100 + counts[q.reason.version]:g} s" in q.reason.text
+        assert q.placement.reason.startswith("least_queue" if counts[q.placement.version] % 2 else "random")
     for entry in am.attempt.entries:
         for reason in [*entry.g_reasons, *entry.q_reasons]:
             if "td " in reason.text:
-                assert f"td {100 + made[reason.version]:g} s" in reason.text
+                assert f"td {100 + counts[reason.version]:g} s" in reason.text
 
 
 def test_what_is_wanted_goes_guaranteed_when_the_mode_becomes_bypass() -> None:

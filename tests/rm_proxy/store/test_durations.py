@@ -151,12 +151,12 @@ def test_errors_by_time(store: Store) -> None:
     ran = [(1, 10.0), (2, 8.0), (3, 5.0), (70, 40.0)]
     store.write([happened(seq, n, EventKind.ENDED, ran_s=s) for n, (seq, s) in enumerate(ran, 1)])
     store.write([happened(90, 5, EventKind.KILLED, ran_s=1.0), happened(91, 9, EventKind.ENDED, ran_s=1.0)])
-    found = History(store).estimates(since_s=2000.0, bucket_s=60.0)
-    first, last = found.buckets
+    errors = History(store).estimates(since_s=2000.0, bucket_s=60.0)
+    first, last = errors.buckets
     assert (first.from_s, first.count, first.median_error, first.p95_error) == (2000.0, 3, 0.25, 1.0)
     assert (first.mean_error, first.bias) == pytest.approx((1.25 / 3, 7 / 23))
     assert (last.from_s, last.count, last.median_error, last.bias) == (2060.0, 1, 0.75, -0.75)
-    assert found.all is not None and (found.all.count, found.all.mean_ran_s) == (4, 63 / 4)
+    assert errors.all is not None and (errors.all.count, errors.all.mean_ran_s) == (4, 63 / 4)
     assert History(store).estimates(since_s=2010.0, bucket_s=60.0, app_id=APP.id).buckets[0].from_s == 2070.0
     assert History(store).estimates(since_s=0.0, bucket_s=60.0, app_id="application_9").all is None
 
@@ -170,17 +170,17 @@ def test_a_shrunk_container_ran_as_long_as_it_had_cpu(store: Store) -> None:
             happened(3, 3, EventKind.ENDED, ran_s=0.0),
         ]
     )
-    found = History(store).estimates(since_s=2000.0, bucket_s=1.0).buckets
-    assert [one.mean_error for one in found] == pytest.approx([0.5, 0.75, 99.0])
+    errors = History(store).estimates(since_s=2000.0, bucket_s=1.0).buckets
+    assert [one.mean_error for one in errors] == pytest.approx([0.5, 0.75, 99.0])
 
 
 def test_the_newest_spans_are_answered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate_errors, "MAX_BUCKETS", 2)
     store.write([expected(n, 1.0) for n in range(1, 5)])
     store.write([happened(n, n, EventKind.ENDED, ran_s=1.0) for n in range(1, 5)])
-    found = History(store).estimates(since_s=2000.0, bucket_s=1.0)
-    assert [one.from_s for one in found.buckets] == [2003.0, 2004.0]
-    assert found.all is not None and found.all.count == 4
+    errors = History(store).estimates(since_s=2000.0, bucket_s=1.0)
+    assert [one.from_s for one in errors.buckets] == [2003.0, 2004.0]
+    assert errors.all is not None and errors.all.count == 4
 
 
 @given(

@@ -237,8 +237,8 @@ def test_csv_has_a_header_and_what_names_the_rows() -> None:
     header, line = parsed([row], "app")
     assert header[:5] == ["app", "name", "queue", "user", "containers_g"]
     assert line[:4] == [ONE.id, 'a "big", job', "root.a", "ann"]
-    found = dict(zip(header, line, strict=True))
-    assert (found["lost_s"], found["kills"], found["saved_s"]) == ("1.5", "2", "0.0")
+    by_name = dict(zip(header, line, strict=True))
+    assert (by_name["lost_s"], by_name["kills"], by_name["saved_s"]) == ("1.5", "2", "0.0")
     assert parsed([LedgerRow(key="2026-11-20")], "day")[0][:2] == ["day", "containers_g"]
     assert csv_lines([row], "app").endswith("\r\n")
 

@@ -39,8 +39,8 @@ ROWS: list[Row] = [
 def contents(connection: Connection) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each table that is there."""
     tables = sorted({*inspect(connection).get_table_names()} - {"alembic_version"})
-    found = {t: [dict(r._mapping) for r in connection.execute(text(f"SELECT * FROM {t}"))] for t in tables}
-    return {t: sorted(rows, key=lambda r: [str(v) for v in r.values()]) for t, rows in found.items()}
+    contents = {t: [dict(r._mapping) for r in connection.execute(text(f"SELECT * FROM {t}"))] for t in tables}
+    return {t: sorted(rows, key=lambda r: [str(v) for v in r.values()]) for t, rows in contents.items()}
 
 
 def kept(before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str, Any]]]) -> None:
@@ -62,7 +62,7 @@ def test_each_step_down_and_up_again_keeps_what_both_have(store: Store) -> None:
     for version in reversed(known[:-1]):
         with store.engine.begin() as connection:
             migrate.downgrade(connection, version)
-            assert migrate.versions(connection).found == version
+            assert migrate.versions(connection).current == version
             fewer = contents(connection)
         kept(whole, fewer)
         assert fewer["grants"] and fewer["applications"]
@@ -77,14 +77,14 @@ def test_each_step_down_and_up_again_keeps_what_both_have(store: Store) -> None:
         with store.engine.begin() as connection:
             migrate.downgrade(connection, version)
     with store.engine.connect() as connection:
-        assert migrate.versions(connection).found == known[0]
+        assert migrate.versions(connection).current == known[0]
 
 
 def test_all_steps_down_at_once_then_up(store: Store) -> None:
     store.write(ROWS)
     with store.engine.begin() as connection:
         before = migrate.downgrade(connection, "0001")
-    assert before.found == before.newest
+    assert before.current == before.newest
     store.open()
     store.write(ROWS)
     with store.engine.connect() as connection:
@@ -106,8 +106,8 @@ def test_a_step_that_fails_leaves_all_as_it_was(store: Store, monkeypatch: pytes
         migrate.downgrade(connection, "0001")
     with store.engine.connect() as connection:
         assert contents(connection) == whole
-        found = migrate.versions(connection)
-        assert found.found == found.newest
+        versions = migrate.versions(connection)
+        assert versions.current == versions.newest
 
 
 # Commands

@@ -82,12 +82,12 @@ def test_ends_keep_what_was_attained(store: Store) -> None:
 
 
 def test_what_was_written_is_told_again(store: Store) -> None:
-    made = grant(1)
-    end = CompletionRecord(made.container_id, APP.id, -102, -100, "gone", 2010.0, own=True)
+    granted = grant(1)
+    end = CompletionRecord(granted.container_id, APP.id, -102, -100, "gone", 2010.0, own=True)
     held = happened(1, 1, EventKind.HELD)
     started = happened(2, 1, waited_s=1.5)
-    store.write([APP, made, held, started, end, NodeSeen("n1:1", "n1", "/r", "", Resources(4096, 4), 5.0)])
-    known = History(store).explanation(made.container_id)
+    store.write([APP, granted, held, started, end, NodeSeen("n1:1", "n1", "/r", "", Resources(4096, 4), 5.0)])
+    known = History(store).explanation(granted.container_id)
     assert known.decision is not None and known.application is not None and known.completion is not None
     decision = known.decision
     assert (decision.kind, decision.node_id, decision.resources) == ("Q", "n1:1", Resources(512, 1))

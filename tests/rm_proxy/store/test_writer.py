@@ -95,7 +95,7 @@ def test_an_outage_is_survived_and_told_once() -> None:
     store, metrics = Fake(), ProxyMetrics()
     store.out = True
     writer = Writer(store, metrics)
-    with capture_logs() as told:
+    with capture_logs() as logs:
         writer.start()
         writer.application(app(1))
         assert not writer.flush(2.0)
@@ -105,7 +105,7 @@ def test_an_outage_is_survived_and_told_once() -> None:
         writer.close()
     assert store.rows == [app(1)] and store.opened >= 3
     assert writer.outage is None and sample(metrics, "store_up") == 1
-    assert [line["event"] for line in told] == [
+    assert [line["event"] for line in logs] == [
         "the store accepts no rows; scheduling continues, rows wait",
         "the store accepts rows again",
     ]

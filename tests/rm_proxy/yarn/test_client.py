@@ -203,8 +203,8 @@ def test_nobody_there_asks_for_rm_web() -> None:
 def test_whether_the_resourcemanager_promotes(
     rm: Callable[[Answers], Blocking], value: str | None, promotes: bool
 ) -> None:
-    found = {"property": {"key": "yarn.resourcemanager.auto-update.containers", "value": value, "isFinal": False}}
-    assert rm({"/conf": (200, json.dumps(found))}).auto_update() is promotes
+    answer = {"property": {"key": "yarn.resourcemanager.auto-update.containers", "value": value, "isFinal": False}}
+    assert rm({"/conf": (200, json.dumps(answer))}).auto_update() is promotes
     assert asked == [("/conf", {"name": ["yarn.resourcemanager.auto-update.containers"]})]
 
 

@@ -65,10 +65,10 @@ def test_summer_time() -> None:
 def test_a_begin_within_an_opening_prolongs_it() -> None:
     calendar = Calendar([window("*/30 8-9 * * *", 3600, drain_s=60)], "Europe/Berlin")
     times = [f"2026-03-10 {t}" for t in ("08:00", "09:00", "09:59:30", "10:15", "10:29:30", "10:30")]
-    found = [calendar.hours(at(text)) for text in times]
-    assert [bool(h.open) for h in found] == [True, True, True, True, True, False]
-    assert [h.coming for h in found[:4]] == [()] * 4
-    assert found[4] == Hours(("w",), (Coming("w", False, at("2026-03-10 10:30"), ()),))
+    hours = [calendar.hours(at(text)) for text in times]
+    assert [bool(h.open) for h in hours] == [True, True, True, True, True, False]
+    assert [h.coming for h in hours[:4]] == [()] * 4
+    assert hours[4] == Hours(("w",), (Coming("w", False, at("2026-03-10 10:30"), ()),))
 
 
 @settings(deadline=None)

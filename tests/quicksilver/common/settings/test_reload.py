@@ -57,8 +57,8 @@ def test_what_changed_is_told_and_recorded(tmp_path: Path) -> None:
     answer = daemon.reload(TWO)
     assert answer.before.startswith("1-") and answer.version.startswith("2-")
     assert daemon.used[-1].version == answer.version == daemon.settings.version
-    told = {(c.path, c.before, c.after) for c in answer.changes}
-    assert told >= {
+    changed = {(c.path, c.before, c.after) for c in answer.changes}
+    assert changed >= {
         ("policies.queues", '["root.a"]', '["root.a", "root.b"]'),
         ("policies.routes[0].policy", '"only_q"', '"only_g"'),
     }

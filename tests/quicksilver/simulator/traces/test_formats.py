@@ -237,9 +237,9 @@ def test_jobs_that_stand_a_little_late_are_put_in_order() -> None:
     with pytest.raises(TraceError, match=r"x: job 5 .* more than 1 jobs behind"):
         list(in_order(jobs, "x", window=1))
     mistakes = Mistakes(skip=True)
-    found = list(in_order(jobs, "x", mistakes, window=1))
-    assert len(found) == 5 and mistakes.count == 1
-    assert all(a.arrives_s <= b.arrives_s for a, b in pairwise(found))
+    jobs_read = list(in_order(jobs, "x", mistakes, window=1))
+    assert len(jobs_read) == 5 and mistakes.count == 1
+    assert all(a.arrives_s <= b.arrives_s for a, b in pairwise(jobs_read))
 
 
 def test_history_is_read_in_both_forms_and_all_that_was_not_done_is_left_out() -> None:
@@ -273,11 +273,11 @@ def test_a_history_that_is_cut_anywhere_is_refused_or_shorter(tmp_path: Path, na
     for cut in range(0, len(octets), 97):
         path.write_bytes(octets[:cut])
         try:
-            found = list(read_specs(path, "jhist"))
+            jobs_read = list(read_specs(path, "jhist"))
         except TraceError as error:
             assert str(path) in error.place and error.remedy
         else:
-            assert len(found) <= 1
+            assert len(jobs_read) <= 1
 
 
 def test_a_history_without_files_is_told(tmp_path: Path) -> None:
@@ -289,8 +289,8 @@ def test_rumens_objects_count_again_after_a_broken_one(tmp_path: Path) -> None:
     one = {"submitTime": 5, "jobName": "a", "mapTasks": [{"startTime": 0, "finishTime": 2000}]}
     rows = [json.dumps(one), "oops", "{no}", "}", json.dumps(one | {"submitTime": "x"}), json.dumps(one), '{"a": 1']
     mistakes = Mistakes(skip=True)
-    found = list(read(written(tmp_path, "\n".join(rows)), "rumen", mistakes=mistakes))
-    assert [job.name for job in found] == ["a", "a"]
+    jobs_read = list(read(written(tmp_path, "\n".join(rows)), "rumen", mistakes=mistakes))
+    assert [job.name for job in jobs_read] == ["a", "a"]
     assert mistakes.count == 4, mistakes.first
 
 

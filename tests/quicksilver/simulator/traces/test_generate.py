@@ -41,10 +41,10 @@ def test_a_stream_holds_no_job_but_the_next() -> None:
 
 
 def test_hawks_example_is_as_the_paper_says() -> None:
-    found = measured(generate("hawk_example"), 10_000.0)
-    assert (found.jobs, found.tasks, found.long_jobs) == (1000, 950 * 100 + 50 * 1000, 50)
-    assert found.work_s == 950 * 100 * 100 + 50 * 1000 * 20_000
-    assert found.last_s == pytest.approx(50_000, rel=0.1)
+    sample = measured(generate("hawk_example"), 10_000.0)
+    assert (sample.jobs, sample.tasks, sample.long_jobs) == (1000, 950 * 100 + 50 * 1000, 50)
+    assert sample.work_s == 950 * 100 * 100 + 50 * 1000 * 20_000
+    assert sample.last_s == pytest.approx(50_000, rel=0.1)
     assert {(job.name, len(job.durations_s), job.durations_s[0]) for job in generate("hawk_example", 40)} == {
         ("short", 100, 100.0),
         ("long", 1000, 20_000.0),
@@ -66,11 +66,11 @@ def test_clusters_have_the_jobs_and_the_long_ones_of_the_thesis(
 
 
 def test_yahoo_like_jobs_amount_to_what_clusters_say() -> None:
-    found = measured(generate("yahoo", seed=4), 90.5811)
-    assert found.jobs == 24_262 and found.tasks == pytest.approx(1_000_000, rel=0.1)
-    assert found.long_jobs / found.jobs == pytest.approx(0.0941, abs=0.006)
-    assert found.long_work_s / found.work_s == pytest.approx(0.983, abs=0.01)
-    assert found.work_s / found.jobs == pytest.approx(YAHOO.mean_work_s, rel=0.35), "a few giants make up the work"
+    sample = measured(generate("yahoo", seed=4), 90.5811)
+    assert sample.jobs == 24_262 and sample.tasks == pytest.approx(1_000_000, rel=0.1)
+    assert sample.long_jobs / sample.jobs == pytest.approx(0.0941, abs=0.006)
+    assert sample.long_work_s / sample.work_s == pytest.approx(0.983, abs=0.01)
+    assert sample.work_s / sample.jobs == pytest.approx(YAHOO.mean_work_s, rel=0.35), "a few giants make up the work"
 
 
 def test_google_like_jobs_have_the_shares_of_the_thesis() -> None:
@@ -91,10 +91,10 @@ def test_google_like_jobs_have_the_shares_of_the_thesis() -> None:
     assert tasks[True] / sum(tasks.values()) == pytest.approx(0.28, abs=1e-3)
     assert work_s[True] / sum(work_s.values()) == pytest.approx(0.8365, abs=1e-3)
     assert mean_s[True] / mean_s[False] == pytest.approx(7.34, abs=1e-2)
-    found = measured(generate("google", 20_000, 2), 1129.532)
-    assert found.long_jobs / found.jobs == pytest.approx(0.1, abs=0.01)
-    assert found.tasks / found.jobs == pytest.approx(25.0, rel=0.05)
-    assert found.work_s / found.jobs == pytest.approx(Google().mean_work_s, rel=0.1)
+    sample = measured(generate("google", 20_000, 2), 1129.532)
+    assert sample.long_jobs / sample.jobs == pytest.approx(0.1, abs=0.01)
+    assert sample.tasks / sample.jobs == pytest.approx(25.0, rel=0.05)
+    assert sample.work_s / sample.jobs == pytest.approx(Google().mean_work_s, rel=0.1)
 
 
 def test_mercurys_jobs_have_200_tasks_and_keep_the_slots_busy() -> None:
@@ -113,8 +113,8 @@ def test_mercurys_jobs_have_200_tasks_and_keep_the_slots_busy() -> None:
 
 
 def test_a_load_sets_the_rate() -> None:
-    found = measured(generate("mercury_fixed_2s", 2000, 1, load_slots=100))
-    assert found.slots == pytest.approx(100, rel=0.1)
+    sample = measured(generate("mercury_fixed_2s", 2000, 1, load_slots=100))
+    assert sample.slots == pytest.approx(100, rel=0.1)
 
 
 @pytest.mark.parametrize("wrong", ({"interarrival_s": 0}, {"load_slots": -1}, {"interarrival_s": 1, "load_slots": 1}))
@@ -133,16 +133,16 @@ def test_an_unknown_generator_is_refused_with_the_nearest() -> None:
 @pytest.mark.parametrize("mean_s", (0.1, 10.0, 49.0))
 def test_a_distribution_without_what_is_above_keeps_its_mean(mean_s: float) -> None:
     draw, rng = draws.below(mean_s, 100.0), Random(1)
-    found = [draw(rng) for _ in range(20_000)]
-    assert min(found) >= 0 and max(found) <= 100.0
-    assert fmean(found) == pytest.approx(mean_s, rel=0.03)
+    sample = [draw(rng) for _ in range(20_000)]
+    assert min(sample) >= 0 and max(sample) <= 100.0
+    assert fmean(sample) == pytest.approx(mean_s, rel=0.03)
     with pytest.raises(ValueError):
         draws.below(50.0, 100.0)
 
 
 def test_tasks_of_a_job_are_normal_without_what_is_negative() -> None:
-    found = list(draws.tasks_of(Random(1), 20_000, 100.0, 20.0))
-    assert fmean(found) == pytest.approx(100.0, rel=0.01) and pstdev(found) == pytest.approx(20.0, rel=0.03)
+    sample = list(draws.tasks_of(Random(1), 20_000, 100.0, 20.0))
+    assert fmean(sample) == pytest.approx(100.0, rel=0.01) and pstdev(sample) == pytest.approx(20.0, rel=0.03)
     short = list(draws.tasks_of(Random(1), 1000, 1e-9, 1e-9))
     assert short == [0.001] * 1000
 

@@ -29,12 +29,12 @@ HAWK = "1 2 15 10 20\n3 1 5 5\n7 1 8 9\n"
 
 @given(st.floats(0, 1), st.sampled_from(("both", "under", "over")), st.integers())
 def test_estimates_are_wrong_within_their_range_and_nothing_else_is(error: float, which: Errors, seed: int) -> None:
-    found = list(misestimated(JOBS, error, seed, which))
+    result = list(misestimated(JOBS, error, seed, which))
     low, high = 1 - error * (which != "over"), 1 + error * (which != "under")
-    for job, was in zip(found, JOBS, strict=True):
+    for job, was in zip(result, JOBS, strict=True):
         assert low - 1e-9 <= job.estimate_s / was.estimate_s <= high + 1e-9
         assert (job.arrives_s, job.durations_s, job.number) == (was.arrives_s, was.durations_s, was.number)
-    assert found == list(misestimated(JOBS, error, seed, which))
+    assert result == list(misestimated(JOBS, error, seed, which))
 
 
 def test_large_errors_reach_both_ends() -> None:
@@ -54,11 +54,11 @@ def test_arrivals_scale_and_the_first_jobs_are_taken() -> None:
 
 
 def test_a_stream_is_summed_up_and_a_load_reached() -> None:
-    found = measured(JOBS, 60.0)
-    assert (found.jobs, found.tasks, found.most_tasks, found.longest_s) == (50, 100, 2, 100.0)
-    assert (found.long_jobs, found.long_work_s) == (10, sum(3.0 * n for n in range(41, 51)))
-    assert found.slots == pytest.approx(3 * 1275 / 490)
-    assert measured(faster(JOBS, speed_for(found, 20, 0.5))).slots == pytest.approx(10.0)
+    result = measured(JOBS, 60.0)
+    assert (result.jobs, result.tasks, result.most_tasks, result.longest_s) == (50, 100, 2, 100.0)
+    assert (result.long_jobs, result.long_work_s) == (10, sum(3.0 * n for n in range(41, 51)))
+    assert result.slots == pytest.approx(3 * 1275 / 490)
+    assert measured(faster(JOBS, speed_for(result, 20, 0.5))).slots == pytest.approx(10.0)
     assert measured([]).slots == 0.0
     for wrong in (measured([]), measured(JOBS[:1])):
         with pytest.raises(ValueError):
@@ -122,12 +122,12 @@ def test_generated_jobs_are_a_trace_in_each_format(tmp_path: Path, fmt: str) -> 
     out, _ = ran("generate", "yahoo", "--jobs", "20", "--seed", "3", "--format", fmt)
     path = tmp_path / "trace"
     path.write_text(out)
-    found, drawn = list(read(path)), list(generate("yahoo", 20, 3))
-    assert [job.durations_s for job in found] == [job.durations_s for job in drawn]
+    result, drawn = list(read(path)), list(generate("yahoo", 20, 3))
+    assert [job.durations_s for job in result] == [job.durations_s for job in drawn]
     if fmt == "jobs":
-        assert found == drawn
+        assert result == drawn
     if fmt == "hawk":
-        assert [(job.arrives_s, job.estimate_s) for job in found] == [(job.arrives_s, job.estimate_s) for job in drawn]
+        assert [(job.arrives_s, job.estimate_s) for job in result] == [(job.arrives_s, job.estimate_s) for job in drawn]
 
 
 def test_applications_are_a_trace_that_keeps_their_core(tmp_path: Path) -> None:
@@ -194,5 +194,5 @@ def test_a_simulation_of_a_file_imports_no_database() -> None:
         "import sys, quicksilver.simulator.cli\n"
         "print([name for name in ('sqlalchemy', 'structlog') if name in sys.modules])"
     )
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
