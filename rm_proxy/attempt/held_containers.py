@@ -191,19 +191,18 @@ class HeldContainers:
 
         Those are containers of the same application with a higher precedence number that occupy the node.
         """
+        containers, started = self._by_id.values(), Stage.STARTED
+        waiting = [
+            c for c in containers if c.held_s is not None and c.stage is not started and now_s - c.held_s > waited_s
+        ]
+        if not waiting:
+            return []
         worst: dict[str, int] = {}
-        for c in self._by_id.values():
-            if c.kind is Kind.GUARANTEED or c.is_started:
+        for c in containers:
+            if c.kind is Kind.GUARANTEED or c.stage is started:
                 precedence = frameworks.precedence(app_type, c.priority)
                 worst[c.node_id] = max(worst.get(c.node_id, precedence), precedence)
-        return [
-            c
-            for c in self._by_id.values()
-            if c.held_s is not None
-            and not c.is_started
-            and now_s - c.held_s > waited_s
-            and worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)
-        ]
+        return [c for c in waiting if worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)]
 
     def count_in(self, app: AppView, wanted_q: int, wanted: Resources) -> AppView:
         """Return the application's view with what it holds, and `wanted_q` queueables asked for, counted."""
