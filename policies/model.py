@@ -101,6 +101,8 @@ class Ask:
     blacklist: frozenset[str] = frozenset()
     expected_s: float = 10.0
     """How long the task is expected to run."""
+    known: bool = True
+    """Whether that is learnt or given by someone; else it is `estimate.default_s`, which says nothing of this task."""
     spread_s: float = 0.0
     """Standard deviation of the run times of its siblings; 0 when not known."""
     retries: int = 0

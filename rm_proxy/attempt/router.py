@@ -279,13 +279,15 @@ class Router:
             label=_label(entry, view.queue),
             blacklist=self.blacklist,
             expected_s=expects.mean_s,
+            known=expects.known,
             spread_s=expects.spread_s,
         )
 
     def _retry(self, ask: Ask, credit: Credit) -> Ask:
         """Return the ask as one of a task that was lost as `credit` says."""
         expects = self._cluster.expected(ask.app, ask.priority, credit.follows)
-        return replace(ask, retries=credit.retries, expected_s=expects.mean_s, spread_s=expects.spread_s)
+        known, mean_s, spread_s = expects.known, expects.mean_s, expects.spread_s
+        return replace(ask, retries=credit.retries, expected_s=mean_s, known=known, spread_s=spread_s)
 
 
 def _label(entry: AskEntry, queue: QueueView) -> str:

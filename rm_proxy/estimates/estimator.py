@@ -65,6 +65,11 @@ class Expectation:
     count: int = 0
     """Completed tasks that it rests on, at its level."""
 
+    @property
+    def known(self) -> bool:
+        """Whether it is learnt or given; else it is the default, which says nothing of this task."""
+        return self.source is not Source.DEFAULT
+
     def at(self, slow_ratio: float) -> Expectation:
         """Return the same for a node where tasks take `slow_ratio` times as long as elsewhere."""
         if slow_ratio == 1.0:

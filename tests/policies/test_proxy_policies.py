@@ -1,5 +1,6 @@
 """What the proxy decides beside placement: routes, quotas and headroom."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -41,12 +42,26 @@ def test_pure_routes() -> None:
     assert route("only_q", 1, Random(1)).kind is Kind.QUEUEABLE
 
 
-def test_threshold_is_exclusive_and_reasons_have_the_figures() -> None:
+def test_threshold_is_inclusive_and_reasons_have_the_figures() -> None:
+    """With an exclusive one the default threshold, 10 s, would keep out a task that takes the default estimate."""
+    above = route("hybrid_gq", 10.01, Random(1), td_s=10, pq=100)
+    assert (above.kind, above.reason) == (Kind.GUARANTEED, "hybrid_gq: expected 10.01 s, above td 10 s")
     at = route("hybrid_gq", 10, Random(1), td_s=10, pq=100)
-    assert (at.kind, at.reason) == (Kind.GUARANTEED, "hybrid_gq: expected 10 s, not below td 10 s")
-    below = route("hybrid_gq", 9.99, Random(1), td_s=10, pq=100)
-    assert below.kind is Kind.QUEUEABLE
-    assert below.reason == "hybrid_gq: expected 9.99 s < td 10 s, drew 13.4, below pq 100 %"
+    assert at.kind is Kind.QUEUEABLE
+    assert at.reason == "hybrid_gq: expected 10 s, not above td 10 s, drew 13.4, below pq 100 %"
+
+
+def test_an_unknown_duration_counts_as_short_unless_the_setting_says_guaranteed() -> None:
+    unknown = replace(ask(60.0), known=False)
+    bound = REGISTRY.bind("route", "hybrid_gq", {"td_s": 5})
+    short: Route = bound.decide(unknown, bound.cfg, Random(1))
+    assert short.kind is Kind.QUEUEABLE
+    assert short.reason == (
+        "hybrid_gq: its duration is not known, taken for not above td 5 s, drew 13.4, below pq 70 %"
+    )
+    bound = REGISTRY.bind("route", "hybrid_gq", {"td_s": 100, "pq": 100, "unknown": "G"})
+    assert bound.decide(unknown, bound.cfg, Random(1)) == Route(Kind.GUARANTEED, "hybrid_gq: its duration is not known")
+    assert bound.decide(ask(60.0), bound.cfg, Random(1)).kind is Kind.QUEUEABLE
 
 
 @settings(deadline=None)
@@ -55,7 +70,7 @@ def test_extremes_of_pq_leave_nothing_to_chance(expected_s: float, td_s: float, 
     never = route("hybrid_gq", expected_s, Random(seed), td_s=td_s, pq=0)
     assert never.kind is Kind.GUARANTEED
     always = route("hybrid_gq", expected_s, Random(seed), td_s=td_s, pq=100)
-    assert (always.kind is Kind.QUEUEABLE) == (expected_s < td_s)
+    assert (always.kind is Kind.QUEUEABLE) == (expected_s <= td_s)
     again = route("hybrid_gq", expected_s, Random(seed), td_s=td_s, pq=50)
     assert again == route("hybrid_gq", expected_s, Random(seed), td_s=td_s, pq=50)
 

@@ -155,7 +155,7 @@ def test_defaults_are_bound() -> None:
 def test_infinity_is_described_as_settings_write_it() -> None:
     routes = [{"policy": "hybrid_gq", "settings": {"td_s": float("inf")}}]
     [described] = describe(load(queues="*", routes=routes))["routes"]
-    assert described["settings"] == {"td_s": ".inf", "pq": 70.0}
+    assert described["settings"] == {"td_s": ".inf", "pq": 70.0, "unknown": "Q"}
     assert described["match"]["priority"] == {"among": [], "min": None, "max": None}
 
 

@@ -13,7 +13,7 @@ def decision(version: str, td: int, place_version: str = "", place: str = "") ->
     return {
         "container_id": "c",
         "version": version,
-        "route_reason": f"rule 1 (everything): hybrid_gq: expected 10 s < td {td} s, drew 1.0, below pq 60 %",
+        "route_reason": f"rule 1 (everything): hybrid_gq: expected 10 s, not above td {td} s, drew 1.0, below pq 60 %",
         "place_version": place_version,
         "place_reason": place,
     }

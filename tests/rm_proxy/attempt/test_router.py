@@ -15,6 +15,7 @@ from rm_proxy.domain.records import GrantRecord
 from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
+    APP,
     Am,
     capability,
     cid,
@@ -70,6 +71,24 @@ def test_unknown_application_goes_guaranteed() -> None:
     am = Am(coordinator())
     am.world.inventory.apps.clear()
     assert shown(am.asks(row())) == [("*", 1, "G", -1)]
+
+
+def test_hybrid_as_shipped_queues_on_a_cluster_without_history_and_learns() -> None:
+    """estimate.default_s and td_s are both 10 s: that a task is expected to take the default says nothing of it."""
+    routes = [{"match": {"type": "MAPREDUCE"}, "policy": "hybrid_gq", "settings": {"td_s": 10, "pq": 70}}]
+    am = Am(coordinator({"queues": ["root.default"], "routes": routes}, nodes=6))
+    am.asks(row("*", 40))
+    (entry,) = am.attempt.entries
+    queueable = entry.q_wanted + len(entry.pending)
+    assert queueable > 20 and entry.g_share == 40 - queueable
+    world = am.world
+    app = world.app(APP)
+    assert app is not None
+    world.estimator.observe(app, 3, 60.0, world.policies.estimate(app))
+    am.gets()
+    am.asks(row("*", 10, priority=3))
+    (later,) = (entry for entry in am.attempt.entries if entry.key.priority == 3)
+    assert (later.g_share, later.q_wanted + len(later.pending)) == (10, 0), "its first task took 60 s"
 
 
 def test_labels_of_the_queue() -> None:

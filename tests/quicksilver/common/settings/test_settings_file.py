@@ -62,7 +62,7 @@ policies:
         "quicksilver.yaml:6:15: policies.routes[0].policy: unknown route policy 'hybrid_qg'; did you mean hybrid_gq? "
         "known: hybrid_gq, only_g, only_q",
         "quicksilver.yaml:9:15: policies.routes[1].settings.td_s: must be a number, got 'ten' "
-        "(hybrid_gq: tasks expected to run less than this may be queueable, 0..)",
+        "(hybrid_gq: tasks expected to run no longer than this may be queueable, 0..)",
         "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: queues, "
         "mode, modes, routes, place, order, preempt, headroom, quota, shed, steal, correct, police, promote, estimate, "
         "retries_to_g, alternatives, rollout, windows, time_zone, shadow",
