@@ -70,7 +70,8 @@ class ProxyMetrics:
 
         self.resyncs = self._counter(
             "resyncs",
-            "Steps of taking applications over from an earlier process, by step (refused, registered, astray).",
+            "Steps of taking applications over from an earlier process,"
+            " by step (refused, registered, astray, wrong-id).",
             "step",
         )
         self.taken_over = self._gauge("taken_over_attempts", "Application attempts known from an earlier process.")

@@ -22,12 +22,13 @@ from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.registration import AttemptEvent, AttemptState, Registration
 from rm_proxy.attempt.repeated_requests import LastAnswer, OpenRequest, merge, prepend
-from rm_proxy.attempt.resync import doubt
+from rm_proxy.attempt.resync import doubt, send_later
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of, set_resources
+from rm_proxy.domain.response_ids import id_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,8 @@ class AllocateExchange:
         self.last: LastAnswer | None = None
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
+        self._asked: int | None = None
+        """Id of the last request of the application master."""
         self._open: OpenRequest | None = None
         """The request without an answer."""
         self._late: y.AllocateRequestProto | None = None
@@ -85,7 +88,7 @@ class AllocateExchange:
 
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
-        self.last = self._open = self.resend = self._late = None
+        self.last = self._open = self.resend = self._late = self._asked = None
         self._answer_came = True
         self._reported_ends = frozenset()
 
@@ -99,13 +102,15 @@ class AllocateExchange:
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
         moved = self._registration.resync is not None and self._continue(request)
-        last = self.last
+        self._asked, last = request.response_id, self.last
         self._last_repeated = last is not None and last.repeats(request.response_id)
         if self._reported_ends and not self._last_repeated:
             self._ends.unheard -= self._reported_ends
             self._reported_ends = frozenset()
         if last is not None and self._last_repeated:
             self._late = last.late(request) if body != last.request else None
+            moved = moved or request.response_id != last.id_before
+            request.response_id = last.id_before
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
         first = self._open
         if first is not None and first.response_id == request.response_id:
@@ -185,6 +190,26 @@ class AllocateExchange:
         self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
         self._promotion.ask_again(sent.update_requests)
 
+    def on_wrong_id(self, expected: int) -> bytes | None:
+        """Handle the refusal of a request for its id; returns a request that has the last answer repeated.
+
+        expected: the id of that answer. An earlier process may have received it, and not passed it on. What the refused
+        request holds goes out with the next one. None if nothing is known of the attempt any more.
+        """
+        if self._registration.state is AttemptState.FINISHED:
+            return None
+        call, last = self._open, self.last
+        if call is not None and self._registration.state is AttemptState.UNTRACKED:
+            send_later(call)
+        elif call is not None:
+            doubt(call)
+        if last is not None and last.response_id == expected:
+            self._last_repeated = True
+            if self._asked is not None:
+                last.asked = self._asked
+            self._close()
+        return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
+
     def _continue(self, request: y.AllocateRequestProto) -> bool:
         """Give a request the id from before the take-over; returns whether that changed it."""
         resync = self._registration.resync
@@ -193,8 +218,9 @@ class AllocateExchange:
             request.response_id = resync.id
             return True
         if not resync.busy:
-            # the application master has an answer since then: it continues by itself
-            self._registration.follow(AttemptEvent.RESYNCED)
+            self._registration.follow(
+                AttemptEvent.RESYNCED
+            )  # the application master has an answer since: it goes on by itself
             self._notebook.resync(None)
         return False
 
@@ -207,7 +233,7 @@ class AllocateExchange:
         answer = y.AllocateResponseProto.FromString(body)
         check_answer(answer)
         if self.last is not None and answer.response_id == self.last.response_id:
-            return self.last.rewritten  # the ResourceManager repeats its answer
+            return self.last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
         carries = _carries(answer) or self._ends.to_tell
@@ -218,7 +244,8 @@ class AllocateExchange:
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
         self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
-        self.last = LastAnswer(answer.response_id, request, rewritten, arrived.delivered, arrived.given, ends)
+        asked = id_before(answer.response_id) if self._asked is None else self._asked
+        self.last = LastAnswer(answer.response_id, asked, request, rewritten, arrived.delivered, arrived.given, ends)
         if carries:
             self._notebook.answered(self.last, arrived.granted)
         return rewritten

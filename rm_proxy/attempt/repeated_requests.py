@@ -2,7 +2,7 @@
 
 An application master repeats a request, with the same response id, when the connection broke before the answer. The
 ResourceManager then either has seen the first one (it repeats its last answer and ignores the request) or has not (it
-carries the request out). ApplicationMasterService.allocate; ids count modulo 2**31.
+carries the request out). ApplicationMasterService.allocate; ids: rm_proxy/domain/response_ids.py.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.ask_rows import Key
+from rm_proxy.domain.response_ids import id_before
 
 RowName = tuple[Key, str]
-
-_IDS = 2**31
 
 
 @dataclass(slots=True)
@@ -23,6 +22,8 @@ class LastAnswer:
     """The last answer as the application master got it; `rewritten` is None when it passed as it came."""
 
     response_id: int
+    asked: int
+    """The id of the request that it answered, as it came."""
     request: bytes = b""
     """The request that it answered, as it came."""
     rewritten: bytes | None = None
@@ -33,9 +34,14 @@ class LastAnswer:
     ends: list[y.ContainerStatusProto] = field(default_factory=list)
     """Completions that it delivered."""
 
+    @property
+    def id_before(self) -> int:
+        """The id of a request that has the ResourceManager repeat this answer."""
+        return id_before(self.response_id)
+
     def repeats(self, response_id: int) -> bool:
-        """Return whether the ResourceManager will answer a request of this id by repeating this answer."""
-        return (response_id + 1) % _IDS == self.response_id
+        """Return whether a request of this id, as it came, asks for this answer again."""
+        return response_id in (self.asked, self.id_before)
 
     def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:
         """Return the content of a repeated request that the first one lacked, with counts as after the answer."""

@@ -107,3 +107,8 @@ def doubt(call: OpenRequest) -> None:
     call.late = y.AllocateRequestProto(scheduling_requests=sent.scheduling_requests)
     if sent.HasField("blacklist_request"):
         call.late.blacklist_request.CopyFrom(sent.blacklist_request)
+
+
+def send_later(call: OpenRequest) -> None:
+    """Send all of a request, row by row as it went out, with the next one: it has not arrived."""
+    call.late = call.sent

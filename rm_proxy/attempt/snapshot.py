@@ -103,6 +103,7 @@ def packed_answer(last: LastAnswer) -> Note:
     """Return the last answer as it is written down; the request that it answered is not: a resync brings a new one."""
     return {
         "id": last.response_id,
+        "asked": last.asked,
         "rewritten": packed(last.rewritten) if last.rewritten is not None else None,
         "delivered": [packed(row_of(*name, count)) for name, count in last.delivered.items()],
         "given": last.given,
@@ -115,6 +116,7 @@ def unpacked_answer(note: Mapping[str, Any]) -> LastAnswer:
     rows = [y.ResourceRequestProto.FromString(unpacked(text)) for text in note["delivered"]]
     return LastAnswer(
         note["id"],
+        note["asked"],
         b"",
         unpacked(note["rewritten"]) if note["rewritten"] is not None else None,
         {(Key.of(row), row.resource_name): row.num_containers for row in rows},

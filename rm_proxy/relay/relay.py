@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from google.protobuf.message import DecodeError, EncodeError
 
-from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, replace_body
+from hadoop_rpc.connection import AM_PROTOCOL, ClientConnection, ServerConnection, renumber, replace_body
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.events import Call, ConnectionContext, Failure, Opaque, Response, SaslFrame
 from hadoop_rpc.frames import BEFORE_LOGIN_BYTES, DEFAULT_MAX_FRAME_BYTES
@@ -27,10 +27,14 @@ from rm_proxy.attempt.registration import AttemptState
 from rm_proxy.attempt.resync import TEXT
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.domain import ids
+from rm_proxy.domain.response_ids import expected_id
 
 MAX_OUTSTANDING: Final = 64
 """Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
 NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
+WRONG_ID: Final = "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException"
+LAST_CALL_ID: Final = 0x7FFFFFFF
+"""Calls of ours are numbered from here downwards: application masters count up from 0."""
 
 _NOT_OURS: Final = frozenset(
     (
@@ -40,7 +44,7 @@ _NOT_OURS: Final = frozenset(
         "org.apache.hadoop.security.AccessControlException",
         "org.apache.hadoop.security.token.SecretManager$InvalidToken",
         "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
-        "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException",
+        WRONG_ID,
     )
 )
 """Refusals of an allocate call that have nothing to do with what it asks for."""
@@ -93,7 +97,7 @@ class Noted(NamedTuple):
 
 
 class TookOver(NamedTuple):
-    """A step in taking an attempt over from an earlier process (for metrics): refused, registered, astray."""
+    """A step in taking an attempt over from an earlier process (for metrics): refused, registered, astray, wrong-id."""
 
     attempt_id: str
     step: str
@@ -120,7 +124,10 @@ class Relay:
         self._am = ServerConnection(min(max_frame_bytes, BEFORE_LOGIN_BYTES))
         self._rm = ClientConnection(max_frame_bytes)
         self._sasl = SaslRelay()
-        self._calls: dict[int, str] = {}
+        self._calls: dict[int, Call] = {}
+        """Calls of the application master that the ResourceManager has not answered, by call id."""
+        self._own: dict[int, Call] = {}
+        """Calls of ours, each with the one of the application master that its answer is for."""
 
     @property
     def known(self) -> bool:
@@ -135,7 +142,7 @@ class Relay:
     @property
     def outstanding(self) -> bool:
         """Whether calls wait for their answers."""
-        return bool(self._calls)
+        return bool(self._calls or self._own)
 
     def from_am(self, data: bytes, now_s: float) -> list[Command]:
         """Handle bytes of the application master."""
@@ -165,9 +172,7 @@ class Relay:
                 commands.append(ToAm(event.raw))
                 self._sasl_result(self._sasl.from_server(event), commands)
             elif isinstance(event, Failure):
-                effects = self._failure(event, now_s)
-                self._note(commands)
-                commands.append(ToAm(event.raw, effects))
+                self._failure(event, now_s, commands)
         return commands
 
     def _sasl_result(self, result: SaslResult | None, commands: list[Command]) -> None:
@@ -194,11 +199,11 @@ class Relay:
     def _call(self, call: Call, now_s: float, commands: list[Command]) -> None:
         attempt, method = self.attempt, call.method
         if attempt is not None:
-            if len(self._calls) >= MAX_OUTSTANDING:
+            if len(self._calls) + len(self._own) >= MAX_OUTSTANDING:
                 raise RemoteProtocolError(f"more than {MAX_OUTSTANDING} calls are waiting for their answers")
             if attempt.registration.state is not AttemptState.REGISTERED and self._take_over(call, commands):
                 return
-            self._calls[call.call_id] = method
+            self._calls[call.call_id] = call
         if method != ALLOCATE:
             commands += (ToRm(call.raw), Called(method, False))
             return
@@ -236,11 +241,12 @@ class Relay:
             commands.append(Noted(attempt.id, note))
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
-        method = self._calls.pop(response.call_id, None)
+        call, own = self._answered(response.call_id)
         attempt, body = self.attempt, None
-        if attempt is None or method is None:
+        if attempt is None or call is None:
             commands.append(ToAm(response.raw))
             return
+        method = call.method
         try:
             if method == ALLOCATE:
                 body = attempt.exchange.on_answer(response.body, now_s)
@@ -250,19 +256,53 @@ class Relay:
                 attempt.on_finished()
         except (DecodeError, EncodeError) as error:
             raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
-        raw = response.raw if body is None else replace_body(response, body)
+        if own:
+            raw = self._am.response(call, response.body if body is None else body)
+        else:
+            raw = response.raw if body is None else replace_body(response, body)
         self._note(commands)
         commands.append(ToAm(raw, tuple(attempt.take_effects())))
 
-    def _failure(self, failure: Failure, now_s: float) -> tuple[Effect, ...]:
-        method, attempt = self._calls.pop(failure.call_id, None), self.attempt
-        if attempt is None or method != ALLOCATE:
-            return ()
-        if failure.exception_class == NOT_REGISTERED:
+    def _answered(self, call_id: int) -> tuple[Call | None, bool]:
+        """Return the application master's call that an answer is for, and whether it came to a call of ours."""
+        call = self._calls.pop(call_id, None)
+        return (call, False) if call is not None else (self._own.pop(call_id, None), True)
+
+    def _failure(self, failure: Failure, now_s: float, commands: list[Command]) -> None:
+        (call, own), attempt = self._answered(failure.call_id), self.attempt
+        if attempt is None or call is None or call.method != ALLOCATE:
+            commands.append(ToAm(failure.raw))
+            return
+        exception = failure.exception_class
+        if exception == WRONG_ID and not own and self._asks_again(call, attempt, failure.text, commands):
+            return
+        if exception == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
         else:
-            attempt.exchange.on_refused("" if failure.exception_class in _NOT_OURS else failure.exception_class)
-        return tuple(attempt.take_effects())
+            attempt.exchange.on_refused("" if exception in _NOT_OURS else exception)
+        raw = failure.raw
+        if own:
+            raw = self._am.error(call, exception, failure.text, fatal=failure.fatal, code=failure.code)
+        self._note(commands)
+        commands.append(ToAm(raw, tuple(attempt.take_effects())))
+
+    def _asks_again(self, call: Call, attempt: Attempt, text: str, commands: list[Command]) -> bool:
+        """Have the last answer repeated for a call that was refused for its response id; return whether it can be."""
+        expected = expected_id(text)
+        body = attempt.exchange.on_wrong_id(expected) if expected is not None else None
+        if body is None:
+            return False
+        self._note(commands)
+        commands += (TookOver(attempt.id, "wrong-id"), ToRm(self._own_call(call, body)))
+        return True
+
+    def _own_call(self, call: Call, body: bytes) -> bytes:
+        """Return the frame of a call of ours, made like one of the application master, which its answer is for."""
+        call_id = LAST_CALL_ID
+        while call_id in self._own or call_id in self._calls:
+            call_id -= 1
+        self._own[call_id] = call
+        return renumber(call._replace(raw=replace_body(call, body)), call_id)
 
 
 def _response_id(body: bytes) -> int:

@@ -147,7 +147,7 @@ class ResourceManager:
         if request.response_id + 1 == app.response_id:
             return app.last
         if request.response_id != app.response_id:
-            raise Refused(f"{INVALID}: expected {app.response_id}, got {request.response_id}")
+            raise Refused(f"{INVALID}: expect responseId to be {app.response_id} but get {request.response_id}")
         if request.HasField("blacklist_request"):
             app.blacklist -= set(request.blacklist_request.blacklist_removals)
             app.blacklist |= set(request.blacklist_request.blacklist_additions)
