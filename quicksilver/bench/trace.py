@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 import uvloop
 
-from quicksilver.bench import results
+from quicksilver.bench import results, sizes
 from quicksilver.bench.emulator.jobs import Scaling, scaled
 from quicksilver.bench.emulator.model import JobSpec, RunResult, TaskRecord, TaskSpec
 from quicksilver.bench.emulator.nodes.nodes import host_of
@@ -42,6 +42,17 @@ WARM: Final = "warm-up"
 WARM_S: Final = 10.0
 _WARM_EVERY_S: Final = 0.5
 _DEFAULT: Final = "only_g_tuned,quicksilver_only_q"
+_COMPARED: Final = (
+    "makespan_s",
+    "latency_mean_s",
+    "latency_p50_s",
+    "latency_p95_s",
+    "latency_p99_s",
+    "wait_mean_s",
+    "wait_p50_s",
+    "wait_p95_s",
+)
+_LOSSES: Final = ("kills", "work_lost_s", "work_lost_ratio")
 
 
 def warmed(jobs: Sequence[JobSpec]) -> list[JobSpec]:
@@ -75,6 +86,7 @@ def summary(found: RunResult) -> dict[str, Any]:
         **{name: found.counts.get(name, 0) for name in ("lost", "doubled", "failed_jobs")},
         "kills": found.kills,
         "work_lost_s": found.work_lost_s,
+        "work_lost_ratio": round(share(found.work_lost_s, sum(job.work_s for job in found.jobs)), 4),
         "opportunistic_ratio": round(share(sum(task.opportunistic for task in tasks), len(tasks)), 4),
         "cpu_s": found.cpu_s,
         "rss_mb": found.rss_mb,
@@ -85,31 +97,39 @@ def summary(found: RunResult) -> dict[str, Any]:
         used = [sample.used_slots for sample in found.samples if from_s <= sample.at_s <= to_s]
         figures["makespan_s"] = round(to_s - from_s, 3)
         figures["utilisation"] = round(fmean(used) / found.slots, 4) if used else 0.0
-        classes = {job.klass for job in ended}
-        figures |= _spread("latency", [(job.ended_s or 0.0) - job.submitted_s for job in ended])
+        figures |= sizes.latencies(ended) | sizes.classes(ended)
         figures["classes"] = {
-            klass: _spread("latency", [(job.ended_s or 0.0) - job.submitted_s for job in ended if job.klass == klass])
-            for klass in sorted(classes)
+            klass: sizes.latencies([job for job in ended if job.klass == klass])
+            for klass in sorted({job.klass for job in ended})
         }
-    return figures | _spread("wait", [_wait_s(task) for task in tasks if task.started_s is not None])
+    return figures | _waits([_wait_s(task) for task in tasks if task.started_s is not None])
 
 
 def _wait_s(task: TaskRecord) -> float:
     return (task.started_s or 0.0) - task.wanted_s
 
 
-def _spread(name: str, values: Sequence[float]) -> dict[str, float]:
-    return {f"{name}_p{q}_s": round(percentile(values, q), 3) for q in (50, 95, 99)} if values else {}
+def _waits(waits_s: Sequence[float]) -> dict[str, float]:
+    if not waits_s:
+        return {}
+    spread = {f"wait_p{q}_s": round(percentile(waits_s, q), 3) for q in (50, 95, 99)}
+    return {"wait_mean_s": round(fmean(waits_s), 3)} | spread
 
 
-def ratios(first: dict[str, Any], other: dict[str, Any]) -> dict[str, float]:
-    """Return another competitor's times by those of the first one, where both have them."""
-    names = ("makespan_s", "latency_p50_s", "latency_p95_s", "wait_p50_s", "wait_p95_s")
-    return {
+def ratios(first: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """Return another competitor's times by those of the first one, where both have them.
+
+    `sizes` and `work` have the ratios of the mean latency by class; beside them stands what the other one lost.
+    """
+    found: dict[str, Any] = {
         name.replace("_s", "_ratio"): round(other[name] / first[name], 4)
-        for name in names
+        for name in _COMPARED
         if first.get(name) and name in other
     }
+    for group in ("sizes", "work"):
+        if group in first and group in other:
+            found[group] = sizes.mean_ratios(first[group], other[group])
+    return found | {name: other[name] for name in _LOSSES if name in other}
 
 
 def _listed(_context: click.Context, _parameter: click.Parameter, value: str) -> list[str]:

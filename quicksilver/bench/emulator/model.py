@@ -48,6 +48,10 @@ class JobRecord:
     ended_s: float | None = None
     tasks: list[TaskRecord] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    work_s: float = 0.0
+    """Slot seconds that its tasks were said to take."""
+    queue: str = "default"
+    user: str = "bench"
 
 
 @dataclass(slots=True)

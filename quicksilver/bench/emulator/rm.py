@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
+from xml.etree.ElementTree import Element, SubElement, tostring
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.daemons import node_states
@@ -49,8 +50,10 @@ class RmOptions:
     """The overlay: the scheduler service listens on `moved_scheduler`, `scheduler` is left to the proxy."""
     yarn: Mapping[str, str] = field(default_factory=dict)
     capacity_scheduler: Mapping[str, str] = field(default_factory=dict)
+    fair_scheduler: Mapping[str, str] = field(default_factory=dict)
+    """Elements of fair-scheduler.xml beside its queues."""
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": 100})
-    """Leaf queues below root and their capacity in percent."""
+    """Leaf queues below root and their capacity in percent; under the Fair Scheduler their weight."""
     min_allocation_mb: int = 256
     calculator: Literal["default", "dominant"] = "default"
     """The Capacity Scheduler considers memory alone as Hadoop ships it: a node's memory is to hold as many containers
@@ -87,6 +90,7 @@ def spec(workdir: Path, shape: NodeShape, options: RmOptions) -> ClusterSpec:
     if options.scheduler == "fair":
         yarn["yarn.resourcemanager.scheduler.class"] = FAIR
         yarn["yarn.scheduler.fair.user-as-default-queue"] = "false"
+        yarn["yarn.scheduler.fair.allocation.file"] = str(_allocation_file(workdir))
     capacity = {
         "yarn.scheduler.capacity.maximum-applications": "20000",
         "yarn.scheduler.capacity.maximum-am-resource-percent": "1.0",
@@ -109,6 +113,26 @@ def spec(workdir: Path, shape: NodeShape, options: RmOptions) -> ClusterSpec:
     )
 
 
+def allocations(options: RmOptions) -> str:
+    """Return the Fair Scheduler's queues and other elements as its allocation file."""
+    root = Element("allocations")
+    for name, weight in options.queues.items():
+        SubElement(SubElement(root, "queue", name=name), "weight").text = str(weight)
+    for name, value in options.fair_scheduler.items():
+        SubElement(root, name).text = value
+    return tostring(root, encoding="unicode")
+
+
+def _write_allocations(workdir: Path, options: RmOptions) -> None:
+    workdir.mkdir(parents=True, exist_ok=True)
+    _allocation_file(workdir).write_text(allocations(options))
+
+
+def _allocation_file(workdir: Path) -> Path:
+    """Return the path of fair-scheduler.xml; the Fair Scheduler wants it to be absolute."""
+    return workdir.absolute() / "fair-scheduler.xml"
+
+
 def _ms(seconds: float) -> str:
     return str(round(seconds * 1000))
 
@@ -122,6 +146,8 @@ async def resource_manager(
     Raises ClusterError.
     """
     cluster = Cluster(spec(workdir, shape, options))
+    if options.scheduler == "fair":
+        await asyncio.to_thread(_write_allocations, workdir, options)
     with cancelled_by_sigterm():
         starting = asyncio.create_task(asyncio.to_thread(cluster.start, progress))
         try:

@@ -23,6 +23,15 @@ FAIR: Final[Site] = {
     "yarn.scheduler.fair.dynamic.max.assign": "true",
 }
 """dynamic.max.assign gives a node up to half of its free room per heartbeat."""
+PREEMPTING: Final[Site] = {
+    "yarn.scheduler.fair.preemption": "true",
+    "yarn.scheduler.fair.preemption.cluster-utilization-threshold": "0.8",
+    "yarn.scheduler.fair.waitTimeBeforeKill": "1000",
+}
+"""A container is killed 1 s after its master was asked for it: MapReduce's gives none back by itself."""
+STARVED: Final[Site] = {"defaultFairSharePreemptionTimeout": "5", "defaultFairSharePreemptionThreshold": "0.5"}
+"""Of fair-scheduler.xml: who has had less than half of its fair share for 5 s has others' containers killed. As
+shipped the timeout is without end."""
 
 
 def _central(comparator: str, least: int, most: int) -> dict[str, str]:
@@ -47,6 +56,10 @@ class Competitor:
     """Beside hadoop-conf/, which is laid over it where quicksilver takes part."""
     scheduler_site: Site = field(default_factory=dict)
     """Of capacity-scheduler.xml."""
+    fair_site: Site = field(default_factory=dict)
+    """Of fair-scheduler.xml: elements beside the queues."""
+    masters_s: float | None = None
+    """Heartbeat of the masters, seconds; None: as that of the nodes."""
     opportunistic_percent: int = 0
     """Of the tasks that masters themselves ask for as opportunistic: mapreduce.job.num-opportunistic-maps-percent."""
     nm_queue_length: int = 0
@@ -113,11 +126,33 @@ _HYBRID: Final = [{"policy": "hybrid_gq", "settings": {"td_s": 10.0, "pq": 70.0}
 _PATIENT: Final = {"policy": "kill_newest", "settings": {"grace_s": 3.0}}
 """Guaranteed tasks of 50 s wait for queueable ones of 2 s, whose work would be lost else."""
 _EXTRA: Final = 4
+_FAST_S: Final = 0.2
+"""yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms as a careful user may set it."""
 
 ALL: Final = (
     _stock("only_g_shipped", "Capacity Scheduler as shipped"),
     _stock("only_g_tuned", "the same with 100 off-switch assignments, asynchronous scheduling", scheduler_site=TUNED),
     _stock("only_g_fair", "Fair Scheduler, assignmultiple with dynamic.max.assign", scheduler="fair", yarn_site=FAIR),
+    _stock(
+        "only_g_fair_preempt",
+        "the same with preemption: below half of the fair share for 5 s",
+        scheduler="fair",
+        yarn_site={**FAIR, **PREEMPTING},
+        fair_site=STARVED,
+    ),
+    _stock(
+        "only_g_tuned_fast",
+        "as only_g_tuned, masters' heartbeats of 0.2 s in place of 1 s",
+        scheduler_site=TUNED,
+        masters_s=_FAST_S,
+    ),
+    _stock(
+        "only_g_fair_fast",
+        "as only_g_fair, masters' heartbeats of 0.2 s in place of 1 s",
+        scheduler="fair",
+        yarn_site=FAIR,
+        masters_s=_FAST_S,
+    ),
     _own("opportunistic", "Hadoop's own: all opportunistic, QUEUE_LENGTH, limits of 5 to 15 as shipped"),
     _own(
         "opportunistic_resources",
@@ -154,6 +189,18 @@ ALL: Final = (
         preempt=_PATIENT,
         shed={"policy": "none"},
         order={"policy": "fifo"},
+    ),
+    _mercury(
+        "quicksilver_srpt",
+        "quicksilver_only_q in the order of shortest remaining work, without shedding",
+        order={"policy": "srpt"},
+        shed={"policy": "none"},
+    ),
+    _mercury(
+        "quicksilver_late",
+        "all queueable, bound late: placed by variance with no place beyond the slots, without shedding",
+        place={"policy": "variance"},
+        shed={"policy": "none"},
     ),
     _mercury(
         "quicksilver_las",

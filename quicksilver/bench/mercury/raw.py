@@ -29,6 +29,9 @@ def _job(job: JobRecord) -> dict[str, Any]:
         "registered_s": _short(job.registered_s),
         "ended_s": _short(job.ended_s),
         "errors": job.errors,
+        "work_s": _short(job.work_s),
+        "queue": job.queue,
+        "user": job.user,
         "tasks": [[_short(getattr(task, name)) for name in TASK_ROW] for task in job.tasks],
     }
 

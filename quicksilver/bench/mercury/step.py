@@ -46,9 +46,11 @@ def spec(step: Step, base_port: int) -> RunSpec:
             behind_proxy=competitor.quicksilver,
             yarn=competitor.yarn_site,
             capacity_scheduler=competitor.scheduler_site,
+            fair_scheduler=competitor.fair_site,
         ),
         masters=MastersSettings(
-            am=AmSettings(opportunistic_percent=competitor.opportunistic_percent), heartbeat_s=size.heartbeat_s
+            am=AmSettings(opportunistic_percent=competitor.opportunistic_percent),
+            heartbeat_s=competitor.masters_s or size.heartbeat_s,
         ),
         nodes=NodeSettings(
             vcores=node.vcores,

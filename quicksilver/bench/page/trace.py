@@ -12,6 +12,7 @@ from quicksilver.report.model import Block, Page, Section, Table
 
 _BARS: Final = (
     ("makespan_s", "Makespan", "seconds"),
+    ("latency_mean_s", "Job latency, mean", "seconds"),
     ("latency_p95_s", "Job latency, p95", "seconds"),
     ("wait_p95_s", "Task wait, p95", "seconds"),
     ("kills", "Kills", "containers"),
@@ -19,13 +20,26 @@ _BARS: Final = (
 _APART: Final = ("competitors", "ratios")
 
 
+_CLASSES: Final = (
+    ("classes", "By class of job"),
+    ("sizes", "By number of tasks"),
+    ("work", "By tasks x duration"),
+)
+
+
 def _classes(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
-    rows = [
-        {"competitor": who, "class": klass, **one}
-        for who, by in figures.items()
-        for klass, one in by.get("classes", {}).items()
-    ]
-    return [plain.rows_of(rows, "By class of job")] if rows else []
+    """Return a table for each way to sort jobs into classes; each class has its competitors beside each other."""
+    found: list[Block] = []
+    for key, title in _CLASSES:
+        names = dict.fromkeys(klass for by in figures.values() for klass in by.get(key, {}))
+        rows = [
+            {"class": klass, "competitor": who, **by[key][klass]}
+            for klass in names
+            for who, by in figures.items()
+            if klass in by.get(key, {})
+        ]
+        found += [plain.rows_of(rows, title)] if rows else []
+    return found
 
 
 def read(result: Mapping[str, Any]) -> Page:
@@ -35,6 +49,9 @@ def read(result: Mapping[str, Any]) -> Page:
     blocks: list[Block] = [plain.rows_of([{"competitor": who, **one} for who, one in figures.items()])]
     ratios = [{"competitor": who, **one} for who, one in result.get("ratios", {}).items()]
     blocks += [plain.rows_of(ratios, f"Ratios to {next(iter(figures))}")] if ratios else []
+    for key, title in _CLASSES[1:]:
+        rows = [{"competitor": one["competitor"], **one[key]} for one in ratios if one.get(key)]
+        blocks += [plain.rows_of(rows, f"Ratios of the mean latency, {title[0].lower()}{title[1:]}")] if rows else []
     runs = {run["competitor"]: [unpacked(run)] for run in result.get("raw", {}).get("runs", [])}
     blocks += _classes(figures) + bars(figures, _BARS)
     blocks += over_time(runs) + distributions(runs, windowed=False) if runs else []

@@ -35,7 +35,30 @@ def test_a_run_is_summed_up_from_its_first_submission_to_its_last_end() -> None:
     assert (found["jobs"], found["tasks"], found["lost"], found["failed_jobs"]) == (1, 2, 1, 1)
     assert (found["makespan_s"], found["utilisation"], found["opportunistic_ratio"]) == (10.0, 0.5, 0.5)
     assert (found["latency_p50_s"], found["wait_p50_s"], found["wait_p99_s"]) == (10.0, 3.5, 5.95)
-    assert found["classes"] == {"map": {"latency_p50_s": 10.0, "latency_p95_s": 10.0, "latency_p99_s": 10.0}}
+    took = dict.fromkeys(("latency_mean_s", "latency_p50_s", "latency_p95_s", "latency_p99_s"), 10.0)
+    assert found["classes"] == {"map": took}
+    assert (found["latency_mean_s"], found["wait_mean_s"]) == (10.0, 3.5)
+
+
+def test_jobs_are_in_classes_by_their_tasks_and_by_the_work_that_was_offered() -> None:
+    run = finished()
+    run.jobs[1].work_s = 20.0
+    one = JobRecord(3, "map", 2.0, 3.0, 4.0, [task(0, 3.0, 3.0, 4.0)], work_s=1.0)
+    run.jobs.append(one)
+    found = summary(run)
+    assert {name: (own["jobs"], own["latency_mean_s"]) for name, own in found["sizes"].items()} == {
+        "1": (1, 2.0),
+        "2-9": (1, 10.0),
+    }
+    assert {name: own["jobs"] for name, own in found["work"].items()} == {"under 10 s": 1, "10-99 s": 1}
+    assert found["work_lost_ratio"] == round(1.5 / 21.0, 4)
+    one.ended_s = 3.0
+    assert ratios(found, summary(run))["sizes"] == {"1": 0.5, "2-9": 1.0}
+
+
+def test_what_was_lost_stands_beside_the_ratios() -> None:
+    found = summary(finished())
+    assert {name: ratios(found, found)[name] for name in ("kills", "work_lost_s")} == {"kills": 3, "work_lost_s": 1.5}
 
 
 def test_a_run_of_nothing_is_summed_up_too() -> None:
@@ -43,7 +66,7 @@ def test_a_run_of_nothing_is_summed_up_too() -> None:
     run.jobs = run.jobs[2:]
     found = summary(run)
     assert found["jobs"] == 0 and "makespan_s" not in found
-    assert ratios(found, summary(finished())) == {}
+    assert ratios(found, summary(finished())).keys() == {"kills", "work_lost_s", "work_lost_ratio"}
 
 
 def test_ratios_are_by_the_first_competitor() -> None:

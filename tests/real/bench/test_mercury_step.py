@@ -24,6 +24,18 @@ def test_a_step_names_the_settings_of_its_competitor() -> None:
     assert found.policies is None
 
 
+def test_masters_may_beat_faster_than_nodes() -> None:
+    for name, beat_s in (("only_g_fair", 1.0), ("only_g_fair_fast", 0.2), ("only_g_tuned_fast", 0.2)):
+        found = spec(Step("fixed_2s", name, 1, Size()), 20000)
+        assert (found.masters.heartbeat_s, found.rm.heartbeat_s) == (beat_s, 1.0)
+
+
+def test_a_preempting_fair_scheduler_says_who_starves() -> None:
+    rm = spec(Step("fixed_2s", "only_g_fair_preempt", 1, Size()), 20000).rm
+    assert rm.yarn["yarn.scheduler.fair.preemption"] == "true"
+    assert rm.fair_scheduler["defaultFairSharePreemptionTimeout"] == "5"
+
+
 def test_one_node_of_sixteen_is_a_straggler() -> None:
     nodes = spec(Step("stragglers", "only_g_tuned", 1, Size()), 20000).nodes
     assert [number for number in range(64) if nodes.slow(number)] == [15, 31, 47, 63]

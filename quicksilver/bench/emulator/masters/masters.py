@@ -175,7 +175,8 @@ class Masters:
     # One master
 
     async def _live(self, job: JobSpec, records: list[JobRecord]) -> None:
-        record = JobRecord(job.number, job.klass, self._clock())
+        work_s = sum(task.runs_s for task in job.tasks)
+        record = JobRecord(job.number, job.klass, self._clock(), work_s=work_s, queue=job.queue, user=job.user)
         records.append(record)
         try:
             async with self._application(job, record) as token:

@@ -5,11 +5,20 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree.ElementTree import fromstring
 
 import pytest
 import uvloop
 
-from quicksilver.bench.emulator.rm import FAIR, OPPORTUNISTIC, NodeShape, RmOptions, cancelled_by_sigterm, spec
+from quicksilver.bench.emulator.rm import (
+    FAIR,
+    OPPORTUNISTIC,
+    NodeShape,
+    RmOptions,
+    allocations,
+    cancelled_by_sigterm,
+    spec,
+)
 
 
 def test_the_stock_one_knows_nothing_of_quicksilver_nor_of_opportunistic_containers() -> None:
@@ -35,6 +44,17 @@ def test_a_competitor_lays_its_settings_over_all() -> None:
     assert sites["capacity-scheduler"]["yarn.scheduler.capacity.maximum-applications"] == "7"
     fair = spec(Path("/x"), NodeShape(), RmOptions(scheduler="fair")).extra_site["yarn"]
     assert fair["yarn.resourcemanager.scheduler.class"] == FAIR
+    assert fair["yarn.scheduler.fair.allocation.file"] == "/x/fair-scheduler.xml"
+
+
+def test_queues_and_more_of_the_fair_scheduler_stand_in_its_allocation_file() -> None:
+    options = RmOptions(queues={"wide": 60, "short": 40}, fair_scheduler={"defaultFairSharePreemptionTimeout": "5"})
+    root = fromstring(allocations(options))
+    assert {queue.get("name"): queue.findtext("weight") for queue in root.findall("queue")} == {
+        "wide": "60",
+        "short": "40",
+    }
+    assert root.findtext("defaultFairSharePreemptionTimeout") == "5"
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])

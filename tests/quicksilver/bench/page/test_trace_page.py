@@ -24,10 +24,20 @@ def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
     offered, competitors, used = page.sections
     assert offered.blocks == [Table(["key", "value"], [("jobs", 15)], "offered")]
     tables = [block for block in competitors.blocks if isinstance(block, Table)]
-    assert [table.title for table in tables] == ["", "Ratios to only_g_tuned", "By class of job"]
+    assert [table.title for table in tables] == [
+        "",
+        "Ratios to only_g_tuned",
+        "Ratios of the mean latency, by number of tasks",
+        "Ratios of the mean latency, by tasks x duration",
+        "By class of job",
+        "By number of tasks",
+        "By tasks x duration",
+    ]
+    assert [row[:2] for row in tables[5].rows] == [["2-9", "only_g_tuned"], ["2-9", "quicksilver_only_q"]]
     assert [row[0] for row in tables[0].rows] == ["only_g_tuned", "quicksilver_only_q"]
     assert [bar.title for bar in page.plots() if isinstance(bar, Bars)] == [
         "Makespan",
+        "Job latency, mean",
         "Job latency, p95",
         "Task wait, p95",
         "Kills",
