@@ -53,3 +53,8 @@ class Policy:
 
     Of a `shed` policy: its answer depends on the nodes alone, not on the time.
     """
+    at_binding: bool = False
+    """Of a `quota` policy: it is asked when a container gets a node, and its no lets the container wait.
+
+    Else it is asked when the container is routed, and its no makes the container guaranteed.
+    """

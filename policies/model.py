@@ -77,9 +77,10 @@ class AppView:
     live_g: int = 0
     """Guaranteed containers that the application holds now."""
     live_q: int = 0
-    """Queueable containers that it holds: waiting or running at a node, or asked for."""
+    """Queueable containers that it holds: waiting or running at a node, asked for, or wanted."""
     used_g: Resources = Resources()
     used_q: Resources = Resources()
+    """By those of its queueable containers that have a node: wanted ones do not count."""
     next_q: Resources = Resources()
     """Size of its most urgent ask that may go queueable, while some node has room for it; else zero."""
 
@@ -215,7 +216,7 @@ class QueueView:
     max_capacity: Resources = Resources()
     used_g: Resources = Resources()
     used_q: Resources = Resources()
-    """By queueable containers, waiting ones included."""
+    """By queueable containers that have a node: asked for there, waiting or running."""
     user_used_q: dict[str, Resources] = field(default_factory=dict)
     user_used_g: dict[str, Resources] = field(default_factory=dict)
     user_limit: Resources | None = None
@@ -227,13 +228,15 @@ class QueueView:
     cluster: Resources = Resources()
     """Capacity of all nodes that take queueable containers."""
     cluster_used_q: Resources = Resources()
-    """Use of the queueable containers of all YARN queues, waiting ones included."""
+    """Use by the queueable containers of all YARN queues that have a node."""
     labels: frozenset[str] = frozenset()
     """Labels that the queue may use; `*` for all."""
     default_label: str = ""
     """The label of asks that name none."""
     capacity: Resources = Resources()
     """Capacity that the Capacity Scheduler guarantees; nothing under the Fair Scheduler."""
+    places_ratio: float = 1.0
+    """Containers that nodes start at once for each vcore that YARN knows of: above 1 where some of them are shrunk."""
 
     def plus(self, user: str, more: Resources) -> QueueView:
         """Return the queue with `more` used by queueable containers of a user; negative for less."""

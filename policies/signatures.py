@@ -56,7 +56,10 @@ class HeadroomFunction(Protocol[C]):
 
 
 class QuotaFunction(Protocol[C]):
-    """Return None when the queueable container may be asked for, or the reason why not (it then goes guaranteed)."""
+    """Return None when the queueable container may be asked for, or the reason why not.
+
+    It then goes guaranteed; if the policy is `at_binding`, it waits.
+    """
 
     def __call__(self, ask: Ask, queue: QueueView, cfg: C) -> str | None: ...  # noqa: D102
 

@@ -52,6 +52,7 @@ class Bound:
     cfg: PolicyConfig
     decide: Callable[..., Any]
     steady: bool = False
+    at_binding: bool = False
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -145,7 +146,7 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsMistakesError(mistakes)
-        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady)
+        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady, policy.at_binding)
 
 
 def load_offer(offer: Offer) -> Policy:

@@ -1,7 +1,8 @@
 """Keep guaranteed and queueable containers of a YARN queue together within its maximum capacity, shared by its users.
 
 The ResourceManager charges opportunistic containers to no queue and no user, so this takes the place of
-maximum-capacity (of the queue and of those above it), user-limit-factor and minimum-user-limit-percent for them.
+maximum-capacity (of the queue and of those above it), user-limit-factor and minimum-user-limit-percent for them. Where
+containers share cores, all shares grow by the places that nodes have beyond YARN's vcores (`QueueView.places_ratio`).
 Source: the CapacityScheduler of Hadoop 3; beyond Mercury §4.1, whose quotas are per application.
 """
 
@@ -58,9 +59,10 @@ Room = tuple[str, Resources, Resources]
 
 def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
     """Return the rooms that a queue's queueable containers have to fit into, the queue's own first."""
-    rooms = [_share(queue.name, queue.max_capacity, queue.used_g, queue.used_q, cfg)]
+    factor = cfg.factor * queue.places_ratio
+    rooms = [_share(queue.name, queue.max_capacity, queue.used_g, queue.used_q, factor, cfg)]
     rooms += [
-        _share(above.name, above.max_capacity, above.used_g, above.used_q, cfg)
+        _share(above.name, above.max_capacity, above.used_g, above.used_q, factor, cfg)
         for above in queue.parents
         if above.max_capacity.memory_mb
     ]
@@ -71,8 +73,8 @@ def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
     return rooms
 
 
-def _share(name: str, most: Resources, used_g: Resources, used: Resources, cfg: QueueShare) -> Room:
-    room = _times(most - used_g, cfg.factor)
+def _share(name: str, most: Resources, used_g: Resources, used: Resources, factor: float, cfg: QueueShare) -> Room:
+    room = _times(most - used_g, factor)
     text = f"queueable containers of {name} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"
     return text, room, used
 
@@ -86,7 +88,7 @@ def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
     who = f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
     rooms = [(f"{who} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)]
     if cfg.user_limit and queue.user_limit is not None:
-        own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), 1.0)
+        own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), queue.places_ratio)
         rooms.append((f"{who} of {_text(own, cfg)} that guaranteed ones leave of the user's limit", own, used))
     return rooms
 
@@ -117,4 +119,4 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
     return None
 
 
-POLICY = Policy("queue_share", QueueShare, quota)
+POLICY = Policy("queue_share", QueueShare, quota, at_binding=True)

@@ -63,7 +63,8 @@ class AskSums:
     """Keys with queueable containers that are still to be placed."""
     open_q: int = 0
     """Queueable containers wanted: to be placed, or asked for."""
-    open_size: Resources = field(default_factory=Resources)
+    asked_size: Resources = field(default_factory=Resources)
+    """Size of those that are asked for at a node."""
     in_flight: list[AskRows] = field(default_factory=list)
     """Keys of which rows stand in the request that is not answered yet."""
 
@@ -153,12 +154,14 @@ class AskEntry:
         """Count a placement as asked for."""
         self.pending[q.private_id] = q
         self._count_open(1)
+        self._count_asked(1)
         self.rows.point(q.host, q.rack, 1)
 
     def detach(self, q: QPlacement) -> None:
         """Count a placement no longer; nothing happens to one that is not counted."""
         if self.pending.pop(q.private_id, None) is not None:
             self._count_open(-1)
+            self._count_asked(-1)
             self.rows.point(q.host, q.rack, -1)
 
     def redirect(self, q: QPlacement, host: str, rack: str) -> None:
@@ -176,10 +179,12 @@ class AskEntry:
             self.sums.unplaced.pop(self.key, None)
 
     def _count_open(self, more: int) -> None:
-        sums, size = self.sums, self.resources
-        sums.open_q += more
-        sums.open_size += Resources(size.memory_mb * more, size.vcores * more)
-        sums.changed[self.key] = self
+        self.sums.open_q += more
+        self.sums.changed[self.key] = self
+
+    def _count_asked(self, more: int) -> None:
+        size = self.resources
+        self.sums.asked_size += Resources(size.memory_mb * more, size.vcores * more)
 
     @property
     def idle(self) -> bool:

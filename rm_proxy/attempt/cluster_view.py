@@ -40,7 +40,10 @@ class ClusterView(Protocol):
         """Return a YARN queue with its queueable use, None when it is not known."""
 
     def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note the use of an attempt's queueable containers, waiting and wanted ones included."""
+        """Note what an attempt's queueable containers use: those that it holds, or has asked for at nodes."""
+
+    def lends(self, name: str) -> bool:
+        """Return whether queueable containers of other YARN queues than this one use more than these are guaranteed."""
 
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
         """Return how long a task is expected to run; follows: its container that was shed or killed before."""

@@ -204,12 +204,15 @@ class HeldContainers:
                 worst[c.node_id] = max(worst.get(c.node_id, precedence), precedence)
         return [c for c in waiting if worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)]
 
-    def count_in(self, app: AppView, wanted_q: int, wanted: Resources) -> AppView:
-        """Return the application's view with what it holds, and `wanted_q` queueables asked for, counted."""
+    def count_in(self, app: AppView, wanted_q: int, asked: Resources) -> AppView:
+        """Return the application's view with what it holds, and `wanted_q` queueables that it wants, counted.
+
+        asked: size of those of them that are asked for at nodes.
+        """
         return replace(
             app,
             live_g=len(self._by_id) - self.count_q,
             live_q=self.count_q + wanted_q,
             used_g=self.used_g,
-            used_q=self.used_q + wanted,
+            used_q=self.used_q + asked,
         )

@@ -8,8 +8,6 @@ from policies.config.schema import Mode
 from policies.model import AppView, QueueView, Resources
 from rm_proxy.attempt.ask_entry import AskSums
 
-_NOTHING = Resources()
-
 
 @dataclass(slots=True)
 class RequestView:
@@ -19,32 +17,31 @@ class RequestView:
     queue: QueueView
     mode: Mode
     queue_known: bool
-    queue_before: QueueView
-    """The queue without the decisions of this request."""
     precedences: frozenset[int]
     """Of the containers that occupy a node (`rm_proxy.attempt.frameworks`)."""
     open_q: int
     """Queueable containers wanted that are counted in it."""
-    open_size: Resources
+    asked_size: Resources
+    """Size of those that are asked for at a node."""
     _new_q: int = 0
-    _new_size: Resources = _NOTHING
 
     def fits(self, sums: AskSums) -> bool:
         """Return whether it counts what the ask table wants now: else it has to be read anew."""
-        return self.open_q == sums.open_q and self.open_size == sums.open_size
+        return self.open_q == sums.open_q and self.asked_size == sums.asked_size
 
-    def add(self, size: Resources) -> None:
-        """Count one more queueable container; it shows in `app` and `queue` after `settle`."""
+    def add(self) -> None:
+        """Count one more wanted container that is queueable; it shows in `app` after `settle`."""
         self._new_q += 1
-        self._new_size += size
 
     def settle(self) -> None:
-        """Let `app` and `queue` show all containers that were added."""
-        if not self._new_q:
-            return
-        count, size = self._new_q, self._new_size
-        self._new_q, self._new_size = 0, _NOTHING
-        self.open_q += count
-        self.open_size += size
-        self.app = replace(self.app, live_q=self.app.live_q + count, used_q=self.app.used_q + size)
+        """Let `app` show all containers that were added."""
+        count, self._new_q = self._new_q, 0
+        if count:
+            self.open_q += count
+            self.app = replace(self.app, live_q=self.app.live_q + count)
+
+    def bind(self, size: Resources) -> None:
+        """Count one more container that is asked for at a node."""
+        self.asked_size += size
+        self.app = replace(self.app, used_q=self.app.used_q + size)
         self.queue = self.queue.plus(self.app.user, size)

@@ -81,7 +81,7 @@ class Router:
         if app is None:
             return None
         sums = self._table.sums
-        return self._held.count_in(app, sums.open_q, sums.open_size)
+        return self._held.count_in(app, sums.open_q, sums.asked_size)
 
     def begin(self) -> None:
         """Begin with a new message: the application and its queue are read anew."""
@@ -103,10 +103,9 @@ class Router:
         self.charge()
         known = self._cluster.queue(app.queue)
         queue = known or QueueView(app.queue)
-        before = view.queue_before if view is not None else queue
         mode = view.mode if view is not None else self._cluster.mode(app)
         precedences = view.precedences if view is not None else self._held.precedences(app.type)
-        self._view = RequestView(app, queue, mode, known is not None, before, precedences, sums.open_q, sums.open_size)
+        self._view = RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size)
         return self._view
 
     def next_queueable(self) -> Resources:
@@ -118,8 +117,8 @@ class Router:
         return first.resources if first is not None and self._cluster.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
-        """Report to the coordinator the use of this attempt's queueable containers, wanted ones included."""
-        charged = self._cluster.app(self.app_id), self._held.used_q + self._table.sums.open_size
+        """Report to the coordinator what this attempt's queueable containers use: those held, or asked for at nodes."""
+        charged = self._cluster.app(self.app_id), self._held.used_q + self._table.sums.asked_size
         before = self._charged
         if before is None or before[0] is not charged[0] or before[1] != charged[1]:
             self._charged = charged
@@ -191,7 +190,7 @@ class Router:
 
     def _decide_each(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Have the policies decide on the wanted containers one after the other: each decision counts for the next."""
-        view, size = self.view(), entry.resources
+        view = self.view()
         assert view is not None
         ask, last = self.ask(entry, view), _NO_CREDIT
         refusals: Counter[Route] = Counter()
@@ -204,7 +203,7 @@ class Router:
                 ask = replace(ask, app=view.app)
             chosen = self._choose(ask, view.queue, None if routes else reason, now_s)
             if chosen.kind is Kind.QUEUEABLE:
-                view.add(size)
+                view.add()
             elif chosen.slot != "route":
                 refusals[chosen] += 1
             share(entry, chosen, reason, view.mode)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import inf
 from typing import Final
 
+from policies.config.quota_check import over_at_binding
 from policies.errors import PolicyFaultError
-from policies.model import Ask, Resources
+from policies.model import Ask, Placement, QueueView, Resources
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason
 from rm_proxy.attempt.ask_table import AskTable
@@ -28,6 +30,9 @@ GUARD_WAIT_S: Final = 10.0
 """How long a container may wait behind its own dependents before the deadlock guard steps in."""
 NO_IDS: Final = "too many of its placements were not granted"
 NOT_ACTIVE: Final = "the mode is active no longer"
+STUCK: Final = "deadlock guard: its own application's containers wait for it"
+ENTITLED_S: Final = 1.0
+"""How long a container waits without any place for its application before its queue's guarantee counts."""
 
 
 class Steering:
@@ -36,6 +41,8 @@ class Steering:
     def __init__(self, cluster: ClusterView, table: AskTable, router: Router, emit: Callable[[Effect], None]) -> None:
         self._cluster, self._table, self._router, self._emit = cluster, table, router, emit
         self._records = DecisionRecorder(router.app_id, cluster, emit)
+        self._placed_s = -inf
+        """When a container of this attempt last got a node."""
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -52,6 +59,7 @@ class Steering:
                     break
                 left -= 1
                 self._steer(q, view, now_s)
+            view = self._router.view()
         full: set[tuple[str, Resources]] = set()
         for entry in self._unplaced(view):
             if left <= 0:
@@ -95,18 +103,19 @@ class Steering:
         follows, opportunistic = entry.q_reasons[0].follows, entry.key.opportunistic
         if follows:
             ask = replace(ask, steer=self._cluster.move_target(follows))
-        placement = self._cluster.place(ask, frozenset(), follows)
+        over = None if opportunistic else self._over_quota(ask, view)
+        placement = over or self._cluster.place(ask, frozenset(), follows)
         if placement.wait and ask.anywhere:
             full.add((entry.rows.label, entry.resources))
-        stuck = placement.wait and _stuck(entry, view, now_s)
-        if placement.node is None and (opportunistic or (placement.wait and not stuck)):
+        why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
+        if placement.node is None and (opportunistic or why is None):
             return False
         reason = entry.take_q()
         assert reason is not None
         if placement.node is None:
-            why = "deadlock guard: its own application's containers wait for it" if stuck else placement.reason
             self._fall_back(entry, reason, why or "no node may take it", now_s)
             return True
+        self._placed_s = now_s
         node = self._cluster.node(placement.node)
         assert node is not None
         q = self._table.place(entry, ask, placement, node.host, node.rack, reason)
@@ -114,7 +123,35 @@ class Steering:
             self.back_to_wanted(entry, reason, NO_IDS, now_s)
             return not opportunistic
         self._cluster.count_asked(q)
+        view.bind(entry.resources)
         return True
+
+    def _over_quota(self, ask: Ask, view: RequestView) -> Placement | None:
+        """Return why a container may not get a node now, as a placement that waits; None when it may."""
+        try:
+            why = over_at_binding(self._cluster.policies, ask, view.queue)
+        except PolicyFaultError as error:
+            self._emit(Faulted(self._router.app_id, str(error)))
+            return Placement(None, reason=f"a policy failed: {error}")
+        return Placement(None, reason=why, wait=True) if why is not None else None
+
+    def _why_guaranteed(self, entry: AskEntry, ask: Ask, view: RequestView, over: bool, now_s: float) -> str | None:
+        """Return why a container that would have to wait goes guaranteed instead; None when it waits.
+
+        over: whether it waits for a quota, not for room. Containers go guaranteed one at a time: the ResourceManager
+        then takes back from other YARN queues, through the nodes, what is guaranteed to this one.
+        """
+        if _stuck(entry, view, now_s):
+            return STUCK
+        waits_s = now_s - max(self._placed_s, entry.q_reasons[0].asked_s)
+        if waits_s <= ENTITLED_S or not entitled(view.queue, ask):
+            return None
+        if any(other.g_share for other in self._table.entries.values()):
+            return None
+        below = f"its queue {view.queue.name} is below its guaranteed capacity"
+        if over and self._cluster.has_room(ask.resources):
+            return f"{below}, and a node has room"
+        return f"{below}, which other queues use" if self._cluster.lends(view.queue.name) else None
 
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
         """Let a container without a node go guaranteed if an upcoming window would not allow it."""
@@ -122,7 +159,7 @@ class Steering:
         if entry.key.opportunistic or not policies.hours.coming:
             return False
         try:
-            why = policies.drained(ask, view.queue_before, self._cluster.rng, now_s)
+            why = policies.drained(ask, view.queue, self._cluster.rng, now_s)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
             return False
@@ -171,6 +208,19 @@ class Steering:
 def _active(entry: AskEntry, view: RequestView) -> bool:
     """Return whether queueable containers of this key may be asked for (settings may have changed meanwhile)."""
     return view.mode == "active" or (view.mode == "shadow" and entry.key.opportunistic)
+
+
+def entitled(queue: QueueView, ask: Ask) -> bool:
+    """Return whether a container is within the guaranteed capacity of its queue and the limit of its user.
+
+    False where the scheduler guarantees nothing (Fair Scheduler), and off the default partition.
+    """
+    if ask.label or not queue.capacity.memory_mb:
+        return False
+    user = ask.app.user
+    own = queue.user_used_g.get(user, Resources()) + queue.user_used_q.get(user, Resources()) + ask.resources
+    within = queue.user_limit is None or own.fits(queue.user_limit)
+    return within and (queue.used_g + queue.used_q + ask.resources).fits(queue.capacity)
 
 
 def _stuck(entry: AskEntry, view: RequestView, now_s: float) -> bool:

@@ -90,7 +90,7 @@ class Coordinator:
         modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
         # ClusterView
         self.app, self.hold_limit_s = inventory.app, inventory.hold_limit_s
-        self.queue, self.charge = inventory.queue, inventory.charge
+        self.queue, self.charge, self.lends = inventory.queue, inventory.charge, inventory.lends
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
         self.expected = durations.expected
         self.job_remaining_s = durations.outlook.job_remaining_s

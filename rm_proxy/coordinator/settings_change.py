@@ -110,7 +110,7 @@ class SettingsChange:
             known = self._world.app(attempt.app_id)
             assert known is not None
             app = attempt.live.count_in(known, 0, Resources())
-            held.queue = held.queue.plus(app.user, Resources() - attempt.table.sums.open_size)
+            held.queue = held.queue.plus(app.user, Resources() - attempt.table.sums.asked_size)
             for live in attempt.live:
                 if live.kind is not Kind.QUEUEABLE or live.held_s is None or live.is_started:
                     continue

@@ -35,6 +35,7 @@ class YarnInventory:
         self.apps: dict[str, AppView] = {}
         self._usage = QueueUsage()
         self._capacity: Resources | None = None
+        self._places_ratio = 1.0
 
     # YARN's records
 
@@ -165,10 +166,19 @@ class YarnInventory:
             labels=yarn.labels,
             default_label=yarn.default_label,
             capacity=yarn.capacity,
+            places_ratio=self._places_ratio,
         )
 
+    def lends(self, name: str) -> bool:
+        """Return whether queueable containers of other YARN queues than this one use more than these are guaranteed."""
+        for path, other in self.queues.items():
+            used_q = self._usage.of(path)[0] if other.leaf and path != name else Resources()
+            if used_q.memory_mb and not (other.used + used_q).fits(other.capacity):
+                return True
+        return False
+
     def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note the use of an attempt's queueable containers, waiting and wanted ones included."""
+        """Note what an attempt's queueable containers use: those that it holds, or has asked for at nodes."""
         app = self.apps.get(app_of_attempt(attempt_id))
         if app is not None:
             self._usage.charge(attempt_id, app.queue, app.user, used_q)
@@ -186,8 +196,11 @@ class YarnInventory:
         return tuple(ParentView(q.path, q.max_capacity, q.used, self._usage.of(q.path)[0]) for q in known)
 
     def _cluster_capacity(self) -> Resources:
-        """Return what the usable nodes have together; added up once a round."""
+        """Return what the usable nodes have together; added up once a round, with the ratio of places to cores."""
         if self._capacity is None:
-            views = (node.view for node in self._state.nodes.values())
-            self._capacity = sum((view.capacity for view in views if view.usable), Resources())
+            usable = [node for node in self._state.nodes.values() if node.view.usable]
+            self._capacity = sum((node.view.capacity for node in usable), Resources())
+            listed = [(node.view.slots, node.yarn.capacity.vcores) for node in usable if node.yarn is not None]
+            cores = sum(vcores for _, vcores in listed)
+            self._places_ratio = sum(max(slots, vcores) for slots, vcores in listed) / cores if cores else 1.0
         return self._capacity

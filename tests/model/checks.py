@@ -26,7 +26,7 @@ def check(run: Run) -> None:
         if run.calm[am.number] >= CALM:
             _tables_agree(run, am, attempt)
             _kinds_agree(run, am, attempt)
-        open_q += attempt.live.used_q + attempt.table.sums.open_size
+        open_q += attempt.live.used_q + attempt.table.sums.asked_size
     queue = run.coordinator.queue("root.default")
     assert queue is not None
     assert queue.used_q == open_q, "each queueable container is charged once"
@@ -38,7 +38,7 @@ def _shares(attempt: Attempt) -> None:
     assert ledger.open_q == sum(e.q_wanted + len(e.pending) for e in entries)
     size = Resources()
     for entry in entries:
-        n = entry.q_wanted + len(entry.pending)
+        n = len(entry.pending)
         size += Resources(entry.resources.memory_mb * n, entry.resources.vcores * n)
         later = id(entry) in attempt._router.undecided
         assert entry.undecided == 0 or (later and entry.undecided > 0), (
@@ -50,7 +50,7 @@ def _shares(attempt: Attempt) -> None:
         rows, pending_at = entry.rows.by_name, entry.rows.pending_at
         left = {n for n, r in rows.items() if n != ANY and r.num_containers > pending_at.get(n, 0)}
         assert entry.rows.hints()[0] | entry.rows.hints()[1] == left
-    assert ledger.open_size == size
+    assert ledger.asked_size == size
     assert set(attempt.table.by_private) == {i for e in entries for i in e.pending}
 
 
