@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 SLOTS: Final = (
     "route",
+    "dispatch",
     "place",
     "order",
     "preempt",

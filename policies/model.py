@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from typing import Final
 
 
@@ -108,6 +109,8 @@ class Ask:
     """Standard deviation of the run times of its siblings; 0 when not known."""
     retries: int = 0
     """How often this task's queueable containers were shed or killed before."""
+    open_s: float = inf
+    """Expected work of its application that waits or runs, in task-seconds; infinite when not known."""
     steer: str = ""
     """The node for which a `steal` or `correct` policy had it shed; "" for none."""
 

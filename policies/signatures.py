@@ -21,6 +21,7 @@ from policies.model import (
     Route,
     ShedTarget,
 )
+from policies.waiting import WaitingApp
 
 C = TypeVar("C", bound=PolicyConfig, contravariant=True)
 
@@ -29,6 +30,17 @@ class RouteFunction(Protocol[C]):
     """Decide whether one wanted container is guaranteed or queueable."""
 
     def __call__(self, ask: Ask, cfg: C, rng: Random) -> Route: ...  # noqa: D102
+
+
+class DispatchFunction(Protocol[C]):
+    """Return the sort key of an application whose asks wait for places: the lowest gets the next one.
+
+    Free places are kept for an application only against others whose first element is higher: a policy with few
+    different first elements leaves fewer places idle until their application heartbeats. An empty key is no order.
+    The priorities of YARN queue and application come before it.
+    """
+
+    def __call__(self, applicant: WaitingApp, cfg: C, now_s: float) -> tuple[float, ...]: ...  # noqa: D102
 
 
 class PlaceFunction(Protocol[C]):

@@ -11,7 +11,18 @@ from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import Path, validate
 from policies.errors import Mistake, PolicyError, SettingsMistakesError, close_to
 
-CHOICES: Final = ("place", "order", "preempt", "headroom", "shed", "steal", "correct", "police", "promote")
+CHOICES: Final = (
+    "dispatch",
+    "place",
+    "order",
+    "preempt",
+    "headroom",
+    "shed",
+    "steal",
+    "correct",
+    "police",
+    "promote",
+)
 """Slots that one policy fills."""
 _OWN: Final = ("alternatives", "rollout", "windows", "time_zone", "shadow")
 """Keys of the section that an alternative does not have."""

@@ -1,8 +1,9 @@
-"""Policies that decide on all nodes together, once a round: shedding, moves, and limits of queueable containers."""
+"""Policies that decide on all applications or nodes together: their order, shedding, moves, limits of queueables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from random import Random
 
 from policies.common.damping import Damping
@@ -11,13 +12,22 @@ from policies.config.guarded_call import call
 from policies.config.registry import Bound
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Limit, NodeQueue, NodeUse, NodeView, ShedTarget
+from policies.waiting import WaitingApp
 
 
 class ClusterSlots:
-    """The slots `shed`, `police`, `steal` and `correct`. choices: the policies in force by slot."""
+    """The slots `dispatch`, `shed`, `police`, `steal` and `correct`. choices: the policies in force by slot."""
 
     def __init__(self, choices: Mapping[str, Bound]) -> None:
         self._choices = choices
+
+    def dispatch_key(self, applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
+        """Return the sort key of an application whose asks wait for places: the lowest gets the next one."""
+        bound = self._choices["dispatch"]
+        key: tuple[float, ...] = call(bound, tuple, applicant, bound.cfg, now_s)
+        if any(not isinstance(part, int | float) or isnan(part) for part in key):
+            raise PolicyFaultError(f"{bound}: answered {key!r}, which has no order")
+        return key
 
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""

@@ -27,6 +27,7 @@ from policies.errors import (
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "route": signatures.RouteFunction.__call__,
+    "dispatch": signatures.DispatchFunction.__call__,
     "place": signatures.PlaceFunction.__call__,
     "order": signatures.OrderFunction.__call__,
     "preempt": signatures.PreemptFunction.__call__,

@@ -220,6 +220,8 @@ class PolicySet(Section):
     """Modes by queue and percent of applications; the first that takes an application counts."""
     routes: tuple[RouteRule, ...] = ()
     """Route policies; the first matching rule counts, and a request without a match is guaranteed."""
+    dispatch: Choice = Choice(policy="none")
+    """Which application gets the next free place, of those whose containers wait at the proxy."""
     place: Choice = Choice(policy="topk_wait")
     """Where a queueable container waits."""
     order: Choice = Choice(policy="job_submission")

@@ -148,6 +148,7 @@ class Attempt:
 
     def _start_over(self) -> None:
         self.table.start_over()
+        self._steering.forget()
         self._router.start_over()
         self.exchange.start_over()
         self.promotion.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +12,8 @@ from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.dispatch.central_queue import Demand
+from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.estimates.estimator import Expectation
 
 if TYPE_CHECKING:
@@ -62,6 +64,25 @@ class ClusterView(Protocol):
 
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
+
+    def waits(
+        self,
+        attempt_id: str,
+        demand: Demand,
+        now_s: float,
+        placed: int = 0,
+        full: Collection[LabelledSize] = (),
+    ) -> None:
+        """Note which containers of an attempt wait for a place; raises PolicyFaultError when the order's policy fails.
+
+        placed: how many just got a place; full: sizes for which it found none.
+        """
+
+    def waits_no_more(self, attempt_id: str) -> None:
+        """Note that no container of an attempt waits for a place."""
+
+    def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
+        """Return how many containers of this label and size an attempt that waits may place now."""
 
     def move_target(self, follows: str) -> str:
         """Return the node for which a container was shed; "" for none."""

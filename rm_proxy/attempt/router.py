@@ -256,7 +256,7 @@ class Router:
             return "asks for more than the maximum allocation, which only the ResourceManager may judge"
         if entry.key.opportunistic:
             return None
-        label = _label(entry, view.queue)
+        label = label_of(entry, view.queue)
         if label and not (view.queue_known and view.queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
         if frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
@@ -275,7 +275,7 @@ class Router:
             hosts=hosts,
             racks=racks,
             anywhere=entry.rows.anywhere,
-            label=_label(entry, view.queue),
+            label=label_of(entry, view.queue),
             blacklist=self.blacklist,
             expected_s=expects.mean_s,
             known=expects.known,
@@ -289,7 +289,7 @@ class Router:
         return replace(ask, retries=credit.retries, expected_s=mean_s, known=known, spread_s=spread_s)
 
 
-def _label(entry: AskEntry, queue: QueueView) -> str:
+def label_of(entry: AskEntry, queue: QueueView) -> str:
     """Return the node label of a key: its own, or the default of its queue."""
     return entry.rows.label if entry.rows.names_label else queue.default_label
 

@@ -5,7 +5,7 @@ Which node it is: rm_proxy/coordinator/placement.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from math import inf
 from typing import Final
@@ -13,6 +13,7 @@ from typing import Final
 from policies.config.quota_check import over_at_binding
 from policies.errors import PolicyFaultError
 from policies.model import Ask, Placement, QueueView, Resources
+from policies.waiting import WaitingApp
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason
 from rm_proxy.attempt.ask_table import AskTable
@@ -20,7 +21,9 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.request_view import RequestView
-from rm_proxy.attempt.router import Router
+from rm_proxy.attempt.router import Router, label_of
+from rm_proxy.dispatch.central_queue import UNLIMITED, Demand
+from rm_proxy.dispatch.free_places import LabelledSize
 
 MAX_TRIES: Final = 3
 """Nodes on which one queueable container is asked for before it goes guaranteed."""
@@ -31,6 +34,7 @@ GUARD_WAIT_S: Final = 10.0
 NO_IDS: Final = "too many of its placements were not granted"
 NOT_ACTIVE: Final = "the mode is active no longer"
 STUCK: Final = "deadlock guard: its own application's containers wait for it"
+_CLAIMED: Final = Placement(None, reason="better applications claim the places that are free", wait=True)
 ENTITLED_S: Final = 1.0
 """How long a container waits without any place for its application before its queue's guarantee counts."""
 
@@ -43,6 +47,10 @@ class Steering:
         self._records = DecisionRecorder(router.app_id, cluster, emit)
         self._placed_s = -inf
         """When a container of this attempt last got a node."""
+        self._queued = False
+        """Whether the central queue knows this attempt."""
+        self._open_s = inf
+        """Expected work of the application that waits or runs; task-seconds."""
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -51,6 +59,7 @@ class Steering:
         """
         table, left = self._table, MAX_PLACED
         if not (table.sums.unplaced or table.by_private):
+            self.forget()
             return
         view = self._router.view()
         if answered:
@@ -60,16 +69,57 @@ class Steering:
                 left -= 1
                 self._steer(q, view, now_s)
             view = self._router.view()
-        full: set[tuple[str, Resources]] = set()
+        self._queue_up(now_s)
+        full: set[LabelledSize] = set()
+        before = len(table.by_private)
         for entry in self._unplaced(view):
             if left <= 0:
-                return
+                break
             if view is None or not _active(entry, view):
                 left -= 1
                 for reason in entry.cut_q(entry.q_wanted):
                     self._fall_back(entry, reason, NOT_ACTIVE, now_s)
             else:
                 left -= self._place_key(entry, view, left, full, now_s)
+        self._queue_up(now_s, len(table.by_private) - before, full)
+
+    def forget(self) -> None:
+        """Leave the central queue: nothing waits for a place."""
+        if self._queued:
+            self._queued = False
+            self._cluster.waits_no_more(self._router.attempt_id)
+
+    def _queue_up(self, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()) -> None:
+        """Note in the central queue what waits for a place now; placed: how many just got one; full: found no place."""
+        view = self._router.view() if self._table.sums.unplaced else None
+        sizes = self._sizes(view) if view is not None else {}
+        if view is None or not sizes:
+            self.forget()
+            return
+        waiting = self._waiting(view)
+        self._queued, self._open_s = True, waiting.open_s
+        try:
+            demand = Demand(waiting, sizes, view.queue.priority)
+            self._cluster.waits(self._router.attempt_id, demand, now_s, placed, full)
+        except PolicyFaultError as error:
+            self._emit(Faulted(self._router.app_id, str(error)))
+
+    def _sizes(self, view: RequestView) -> dict[LabelledSize, int]:
+        """Return how many containers wait that may go to any node, by label and size."""
+        sizes: dict[LabelledSize, int] = {}
+        for entry in self._table.sums.unplaced.values():
+            if entry.rows.anywhere and not entry.key.opportunistic:
+                key = label_of(entry, view.queue), entry.resources
+                sizes[key] = sizes.get(key, 0) + entry.q_wanted
+        return sizes
+
+    def _waiting(self, view: RequestView) -> WaitingApp:
+        """Return the application with what it has and wants; expected durations are those of its first wanted tasks."""
+        entries, app = self._table.entries.values(), view.app
+        wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
+        held = app.live_g + app.live_q - wanted + sum(entry.g_share for entry in entries)
+        first = next(iter(self._table.sums.unplaced.values()))
+        return WaitingApp(app, wanted, held, expected_s=self._cluster.expected(app, first.key.priority).mean_s)
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
         """Return the keys without a node: those that the application needs first, then as they came."""
@@ -79,34 +129,44 @@ class Steering:
             waiting.sort(key=lambda entry: frameworks.precedence(app_type, entry.key.priority))
         return waiting
 
-    def _place_key(
-        self, entry: AskEntry, view: RequestView, limit: int, full: set[tuple[str, Resources]], now_s: float
-    ) -> int:
+    def _place_key(self, entry: AskEntry, view: RequestView, limit: int, full: set[LabelledSize], now_s: float) -> int:
         """Place up to `limit` containers of a key; returns the effort.
 
         full: labels and sizes that no node has room for, as this request has found.
         The key stays as it is while all nodes are full and the policy lets it wait.
         """
-        size, effort, hints, ask = (entry.rows.label, entry.resources), 0, None, None
+        size, effort, hints, ask = (label_of(entry, view.queue), entry.resources), 0, None, None
+        first, allowed = len(entry.pending), self._allowance(entry, size, now_s)
         while effort < limit and entry.q_wanted and size not in full:
             effort += 1
             if ask is None or hints is not entry.rows.hints():
-                hints, ask = entry.rows.hints(), self._router.ask(entry, view)
-            if not self._drained(entry, ask, view, now_s) and not self._place(entry, ask, view, full, now_s):
+                hints, ask = entry.rows.hints(), replace(self._router.ask(entry, view), open_s=self._open_s)
+            claimed = len(entry.pending) - first >= allowed
+            drained = self._drained(entry, ask, view, now_s)
+            if not drained and not self._place(entry, ask, view, None if claimed else full, now_s):
                 break
         return effort
 
+    def _allowance(self, entry: AskEntry, size: LabelledSize, now_s: float) -> int:
+        """Return how many containers of a key may be placed: the application's own OPPORTUNISTIC ones wait for none."""
+        if entry.key.opportunistic or not self._queued:
+            return UNLIMITED
+        return self._cluster.allowance(self._router.attempt_id, *size, now_s)
+
     def _place(
-        self, entry: AskEntry, ask: Ask, view: RequestView, full: set[tuple[str, Resources]], now_s: float
+        self, entry: AskEntry, ask: Ask, view: RequestView, full: set[LabelledSize] | None, now_s: float
     ) -> bool:
-        """Place one container, or let it go guaranteed; False when it has to wait."""
+        """Place one container, or let it go guaranteed; False when it has to wait.
+
+        full: labels and sizes without room; None when better applications claim what is free.
+        """
         follows, opportunistic = entry.q_reasons[0].follows, entry.key.opportunistic
         if follows:
             ask = replace(ask, steer=self._cluster.move_target(follows))
         over = None if opportunistic else self._over_quota(ask, view)
-        placement = over or self._cluster.place(ask, frozenset(), follows)
-        if placement.wait and ask.anywhere:
-            full.add((entry.rows.label, entry.resources))
+        placement = over or (_CLAIMED if full is None else self._cluster.place(ask, frozenset(), follows))
+        if full is not None and placement.wait and ask.anywhere:
+            full.add((ask.label, entry.resources))
         why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
         if placement.node is None and (opportunistic or why is None):
             return False

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from policies.config.policy_set import Policies
+from policies.model import NodeView
+from policies.waiting import WaitingApp
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.error_budget import BudgetLimits
 from rm_proxy.coordinator.nodes import Node
+from rm_proxy.dispatch.free_places import FreePlaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +43,22 @@ class ClusterState:
     """Time of the last round; Unix seconds."""
     serving: bool = True
     """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
+    free: FreePlaces = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.free = FreePlaces(self._view_of)
+
+    def node(self, node_id: str) -> Node:
+        """Return a node, which is known from now on."""
+        node = self.nodes.get(node_id)
+        if node is None:
+            node = self.nodes[node_id] = Node(node_id, changed=self.free.changed)
+        return node
+
+    def dispatch_key(self, applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
+        """Return the sort key of an application whose containers wait for places, by the policy in force."""
+        return self.policies.cluster.dispatch_key(applicant, now_s)
+
+    def _view_of(self, node_id: str) -> NodeView | None:
+        node = self.nodes.get(node_id)
+        return node.view if node is not None else None

@@ -25,6 +25,7 @@ from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.usage_history import LocalTime, utc
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
+from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.yarn.models import YarnNode, YarnQueue
@@ -54,6 +55,7 @@ class Coordinator:
         self._modes = AppModes(state, self.attempts)
         self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
         self.mover, self.shadow = Mover(self), Shadow()
+        self.central = CentralQueue(state.free, state.dispatch_key)
         self.placer = placer(state, self.mover, self.shadow)
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local)
@@ -96,6 +98,8 @@ class Coordinator:
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
         self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
+        self.waits, self.waits_no_more = self.central.update, self.central.forget
+        self.allowance = self.central.allowance
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass = modes.mode, modes.why_bypass
         self.promoted = sidecars.promoted

@@ -40,9 +40,14 @@ class NodeSampling:
                 self._by_place.setdefault(node.yarn.host, []).append(node.id)
                 self._by_place.setdefault(node.yarn.rack, []).append(node.id)
 
+    @property
+    def partial(self) -> bool:
+        """Whether a policy sees some of the nodes only."""
+        return len(self._nodes) > MAX_SHOWN
+
     def candidates(self, ask: Ask, avoid: Set[str], rng: Random) -> list[NodeView]:
         """Return usable nodes, none of `avoid`."""
-        if len(self._nodes) <= MAX_SHOWN:
+        if not self.partial:
             return [node.view for node in self._nodes.values() if node.view.usable and node.id not in avoid]
         if not ask.anywhere:
             chosen = self._at(ask.hosts | ask.racks)

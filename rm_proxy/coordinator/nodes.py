@@ -49,6 +49,8 @@ class Node:
     """Limit of queueable containers here by the `police` policy."""
     slow_ratio: float = 1.0
     """How many times as long tasks take here as elsewhere."""
+    changed: dict[str, None] = field(default_factory=dict)
+    """Nodes whose views changed since their free places were last counted: of all nodes together."""
 
     def why_not(self, now_s: float, fresh_s: float) -> str | None:
         """Return why the node takes no queueable containers, None when it does."""
@@ -105,6 +107,7 @@ class Node:
         if yarn is None or report is None:
             host = self.id.rpartition(":")[0]
             self.view = self.bare = NodeView(self.id, host=yarn.host if yarn else host, usable=False)
+            self.changed[self.id] = None
             return
         capacity = Resources(report.memory_mb, report.vcores)
         self.bare = NodeView(
@@ -133,6 +136,7 @@ class Node:
         for own in self.own.values():
             view = _with(view, own.resources, own.expected_s)
         self.view = view
+        self.changed[self.id] = None
 
     def limit_to(self, limit_q: Resources | None) -> None:
         """Set the limit of queueable containers here; None: all that guaranteed ones leave."""
@@ -140,6 +144,14 @@ class Node:
             self.limit_q = limit_q
             self.view = replace(self.view, limit_q=limit_q)
             self.bare = replace(self.bare, limit_q=limit_q)
+            self.changed[self.id] = None
+
+    def answered(self, usable: bool) -> None:
+        """Note whether an answer of the ResourceManager reported it as usable."""
+        self.unusable = not usable
+        self.view = replace(self.view, usable=self.view.usable and usable)
+        self.bare = replace(self.bare, usable=self.view.usable)
+        self.changed[self.id] = None
 
     def slow_by(self, ratio: float) -> None:
         """Set how many times as long tasks take here as elsewhere."""
@@ -178,6 +190,7 @@ class Node:
         if len(self.own) > MAX_OWN:
             self.own.popitem(last=False)
         self.view = _with(self.view, own.resources, own.expected_s)
+        self.changed[self.id] = None
 
     def confirm(self, report: Report, now_s: float) -> None:
         """Store a report; containers that it mentions are no longer counted on top."""

@@ -10,7 +10,7 @@ from collections.abc import Set
 from dataclasses import replace
 
 from policies.errors import PolicyFaultError
-from policies.model import Ask, Placement, QueueView, Resources, Route
+from policies.model import Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.cluster_state import ClusterState
@@ -47,6 +47,9 @@ class Placer:
         views = self.sampling.candidates(ask, avoid, state.rng)
         try:
             placement = policies.place(ask, views, state.rng)
+            roomy = self._with_room(ask, avoid) if placement.wait and ask.anywhere and self.sampling.partial else []
+            if roomy:
+                views, placement = roomy, policies.place(ask, roomy, state.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
         state.effects += self._shadow.placed(policies, ask, views, placement, state.round_s)
@@ -54,6 +57,11 @@ class Placer:
             return placement
         self._mover.placed_elsewhere(follows)
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
+
+    def _with_room(self, ask: Ask, avoid: Set[str]) -> list[NodeView]:
+        """Return nodes where the ask would start at once; in a large cluster a sample may have none of them."""
+        nodes, free = self.state.nodes, self.state.free.nodes(ask.label, ask.resources)
+        return [nodes[node_id].view for node_id in free if node_id not in avoid]
 
     def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""

@@ -11,7 +11,6 @@ from rm_proxy.coordinator.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
-from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
@@ -52,7 +51,7 @@ class SidecarReports:
     def report(self, node_id: str, report: Report, now_s: float) -> Ack:
         """Handle a sidecar's report; events that were acknowledged before are not counted again."""
         state = self._state
-        node = state.nodes.setdefault(node_id, Node(node_id))
+        node = state.node(node_id)
         self._adopted.of_report(node_id, report, now_s)
         self._events.handle(node_id, report, now_s)
         if node.report is None:
@@ -74,7 +73,7 @@ class SidecarReports:
 
     def observe(self, node_id: str, report: Report, now_s: float) -> Ack:
         """Handle a report while standby: its events are for the proxy that serves."""
-        node = self._state.nodes.setdefault(node_id, Node(node_id))
+        node = self._state.node(node_id)
         node.confirm(report, now_s)
         self._inventory.refresh(node, now_s)
         return Ack(events_to=-1, active=False)

@@ -51,9 +51,10 @@ class YarnInventory:
             self.refresh(gone, now_s)
             if gone.report is None or now_s - gone.reported_s > 10 * fresh_s:
                 del known[gone.id]
+                gone.changed[gone.id] = None
                 forgotten.append(gone.id)
         for node_id, yarn in listed.items():
-            node = known.setdefault(node_id, Node(node_id))
+            node = self._state.node(node_id)
             if node.listed(yarn):
                 self.refresh(node, now_s)
                 changed = True
@@ -120,9 +121,7 @@ class YarnInventory:
         """Handle a node's state as an answer of the ResourceManager reported it."""
         node = self._state.nodes.get(node_id)
         if node is not None:
-            node.unusable = not usable
-            node.view = replace(node.view, usable=node.view.usable and usable)
-            node.bare = replace(node.bare, usable=node.view.usable)
+            node.answered(usable)
 
     def away(self, node_id: str, now_s: float) -> Away | None:
         """Return why a node starts nothing now; None if it may start containers, or is not known."""

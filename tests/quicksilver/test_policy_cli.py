@@ -23,7 +23,13 @@ def test_list() -> None:
     assert all(row["usable"] and row["package"].startswith("yarn-quicksilver ") for row in rows)
     code, out, _ = run("list", "--slot", "place")
     assert code == 0
-    assert [line.split()[1] for line in out.splitlines()[1:]] == ["least_queue", "random", "topk_wait", "variance"]
+    assert [line.split()[1] for line in out.splitlines()[1:]] == [
+        "late",
+        "least_queue",
+        "random",
+        "topk_wait",
+        "variance",
+    ]
 
 
 def test_show_has_unit_default_range_and_source() -> None:
@@ -59,6 +65,7 @@ def test_show_of_all() -> None:
 
 def test_show_a_name_of_several_slots() -> None:
     assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == [
+        "dispatch",
         "preempt",
         "quota",
         "shed",

@@ -60,12 +60,12 @@ def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownPolicyError) as caught:
         Registry().get("place", "topk")
     assert str(caught.value) == (
-        "unknown place policy 'topk'; did you mean topk_wait? known: least_queue, random, topk_wait, variance"
+        "unknown place policy 'topk'; did you mean topk_wait? known: late, least_queue, random, topk_wait, variance"
     )
 
 
 def test_name_of_another_slot_is_told() -> None:
-    with pytest.raises(UnknownPolicyError, match=r"'fifo' is a policy for order"):
+    with pytest.raises(UnknownPolicyError, match=r"'fifo' is a policy for dispatch and order"):
         Registry().get("route", "fifo")
 
 

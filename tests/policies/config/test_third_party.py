@@ -9,8 +9,10 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
+from policies.config.policy_set import Policies
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, Kind, Resources
+from policies.waiting import WaitingApp
 from quicksilver.common.settings.settings_file import SettingsFileError, load_settings
 from quicksilver.policy_cli import policy
 
@@ -60,6 +62,16 @@ def test_is_found_used_and_shown_by_name(installed: Path, tmp_path: Path, monkey
     assert one["package"] == "night-shift 1.2.3"
     assert one["settings"][0]["default"] == "night"
     assert one["settings"][0]["source"] == "the night shift"
+
+
+def test_an_order_of_applications_is_found_and_used(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(installed))
+    policies = Policies.load({"dispatch": {"policy": "night_first", "settings": {"user": "owl"}}}, Registry())
+    keys = {
+        user: policies.cluster.dispatch_key(WaitingApp(AppView("a", user=user, submitted_s=7.0), 3), 9.0)
+        for user in ("owl", "lark")
+    }
+    assert keys == {"owl": (0.0, 7.0), "lark": (1.0, 7.0)}
 
 
 def test_its_settings_are_checked_too(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,8 @@ policies:
         "quicksilver.yaml:9:15: policies.routes[1].settings.td_s: must be a number, got 'ten' "
         "(hybrid_gq: tasks expected to run no longer than this may be queueable, 0..)",
         "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: queues, "
-        "mode, modes, routes, place, order, preempt, headroom, quota, shed, steal, correct, police, promote, estimate, "
-        "retries_to_g, alternatives, rollout, windows, time_zone, shadow",
+        "mode, modes, routes, dispatch, place, order, preempt, headroom, quota, shed, steal, correct, police, promote, "
+        "estimate, retries_to_g, alternatives, rollout, windows, time_zone, shadow",
         "quicksilver.yaml:13:39: policies.place.settings.k: must be >= 1, got 0 (topk_wait: nodes to draw from, 1..)",
         "quicksilver.yaml:14:3: policies.order.policy: is missing "
         "(name of the policy (`quicksilver policy list` shows all))",

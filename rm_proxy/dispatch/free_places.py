@@ -1,0 +1,104 @@
+"""Counts the free places of the cluster: how many containers of a size could start at once, without any wait.
+
+The counts are kept for the sizes in use; a change of a node's view costs nothing until somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
+from typing import Final
+
+from policies.model import NodeView, Resources
+
+MAX_SIZES: Final = 16
+"""Labels and sizes that are counted; of more the one asked for least recently is forgotten."""
+MAX_NODES: Final = 64
+"""Nodes with free places that a placement is shown."""
+
+LabelledSize = tuple[str, Resources]
+
+
+def places(view: NodeView, size: Resources) -> int:
+    """Return how many containers of this size would start at once on a node, all at their full size."""
+    if not view.usable or view.queue_length or not view.has_room(size):
+        return 0
+    used, capacity = view.used_g + view.used_q, view.capacity
+    fit = min(
+        (capacity.memory_mb - used.memory_mb) // size.memory_mb if size.memory_mb else inf,
+        (capacity.vcores - used.vcores) // size.vcores if size.vcores else inf,
+        view.slots - view.containers if view.slots else inf,
+    )
+    if view.limit_q is not None and size.memory_mb:
+        fit = min(fit, (view.limit_q.memory_mb - view.used_q.memory_mb) // size.memory_mb)
+    return max(0, int(fit)) if fit < inf else 1
+
+
+@dataclass(slots=True)
+class _Counted:
+    """The places of one label and size."""
+
+    by_node: dict[str, int] = field(default_factory=dict)
+    """Nodes with at least one."""
+    total: int = 0
+
+    def set(self, node_id: str, count: int) -> None:
+        before = self.by_node.pop(node_id, 0)
+        self.total += count - before
+        if count:
+            self.by_node[node_id] = count
+
+
+class FreePlaces:
+    """Free places by node label and size.
+
+    view_of: returns a node's view, None when it is not known. `changed` has the ids of the nodes whose views changed.
+    """
+
+    def __init__(self, view_of: Callable[[str], NodeView | None]) -> None:
+        self._view_of = view_of
+        self.changed: dict[str, None] = {}
+        self._known: dict[str, None] = {}
+        self._counted: dict[LabelledSize, _Counted] = {}
+
+    def count(self, label: str, size: Resources) -> int:
+        """Return how many containers of this size could start at once on the nodes of a label."""
+        return self._of(label, size).total
+
+    def nodes(self, label: str, size: Resources) -> list[str]:
+        """Return up to MAX_NODES nodes of a label with a place of this size; those that got it last come last."""
+        return list(islice(self._of(label, size).by_node, MAX_NODES))
+
+    def _of(self, label: str, size: Resources) -> _Counted:
+        self._follow()
+        key = label, size
+        counted = self._counted.pop(key, None)
+        if counted is None:
+            counted = _Counted()
+            for node_id in self._known:
+                self._count(counted, key, node_id)
+            if len(self._counted) >= MAX_SIZES:
+                del self._counted[next(iter(self._counted))]
+        self._counted[key] = counted
+        return counted
+
+    def _follow(self) -> None:
+        """Count the nodes anew that changed since the last call."""
+        changed = self.changed
+        if not changed:
+            return
+        for node_id in changed:
+            if self._view_of(node_id) is None:
+                self._known.pop(node_id, None)
+            else:
+                self._known[node_id] = None
+            for key, counted in self._counted.items():
+                self._count(counted, key, node_id)
+        changed.clear()
+
+    def _count(self, counted: _Counted, key: LabelledSize, node_id: str) -> None:
+        view = self._view_of(node_id)
+        fits = view is not None and view.label == key[0]
+        counted.set(node_id, places(view, key[1]) if view is not None and fits else 0)

@@ -1,0 +1,171 @@
+"""Several applications whose containers wait at the proxy: who gets a place that comes free, by the slot `dispatch`."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind, Resources
+from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.attempt.effects import FellBack
+from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.coordinator import node_sampling
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain.records import AppRecord
+from tests.model.requestor import Want
+from tests.model.world import Run
+from tests.rm_proxy.yarn import ALL_Q, TIMESTAMP, Am, coordinator, granted_rows, node_id, report, row
+
+LATE = {**ALL_Q, "place": {"policy": "late"}, "dispatch": {"policy": "levels"}}
+
+
+class Master(Am):
+    """The master of another application than the first one."""
+
+    def __init__(self, world: Coordinator, number: int, app_type: str = "YARN", **app: Any) -> None:
+        super().__init__(world)
+        app_id = f"application_{TIMESTAMP}_{number:04d}"
+        base = {"queue": "default", "user": "u", "name": "job", "tags": (), "priority": 0, "submitted_s": number * 1.0}
+        world.yarn_app(AppRecord(id=app_id, type=app_type, **(base | app)))
+        self.attempt = world.attempt(f"appattempt_{TIMESTAMP}_{number:04d}_000001")
+
+    def beats(self, now_s: float, *rows: Any, **more: Any) -> int:
+        """Send a request; returns how many containers it asks the ResourceManager for, which grants none yet."""
+        self.now_s = now_s
+        if self.response_id or self.attempt.exchange.allocates:
+            self.gets()
+        before = len(self.attempt.table.by_private)
+        self.asks(*rows, **more)
+        return len(self.attempt.table.by_private) - before
+
+
+def busy(world: Coordinator, containers: int, now_s: float, number: int = 1) -> None:
+    """Let a node of 8 cores report so many containers that run."""
+    runs = [
+        ContainerReport(
+            container_id=f"container_{TIMESTAMP}_0099_01_{n:06d}",
+            app_id=f"application_{TIMESTAMP}_0099",
+            kind="Q",
+            state=ContainerState.RUNNING,
+            memory_mb=1024,
+            vcores=1,
+        )
+        for n in range(containers)
+    ]
+    used = {"used_q_mb": 1024 * containers, "used_q_vcores": containers}
+    world.report(node_id(number), report(number, containers=runs, **used), now_s)
+
+
+def two(policies: dict[str, Any] | None = None) -> tuple[Coordinator, Master, Master]:
+    """Return a full node of 8 cores, a wide application and a small one that wait for it."""
+    world = coordinator(policies or LATE, nodes=1)
+    busy(world, 8, 1.0)
+    wide, small = Master(world, 2), Master(world, 3)
+    assert wide.beats(1.0, row("*", 30)) == small.beats(1.5, row("*", 2)) == 0
+    return world, wide, small
+
+
+def test_places_are_kept_for_the_smaller_application_until_it_heartbeats() -> None:
+    world, wide, small = two()
+    busy(world, 5, 1.9)
+    assert wide.beats(2.0) == 1, "three are free, two of them are claimed"
+    assert small.beats(2.5) == 2
+
+
+def test_without_an_order_the_first_heartbeat_wins() -> None:
+    world, wide, small = two({**LATE, "dispatch": {"policy": "none"}})
+    busy(world, 5, 1.9)
+    assert (wide.beats(2.0), small.beats(2.5)) == (3, 0)
+
+
+@pytest.mark.parametrize("end", ["silent", "finished", "satisfied"])
+def test_an_application_that_does_not_wait_any_more_claims_nothing(end: str) -> None:
+    world, wide, small = two()
+    if end == "finished":
+        small.attempt.on_finished()
+    elif end == "satisfied":
+        small.beats(1.8, row("*", 0))
+    now_s = 4.1 if end == "silent" else 2.0
+    assert wide.beats(now_s - 0.1) == 0
+    busy(world, 5, now_s)
+    assert wide.beats(now_s) == 3
+
+
+def test_an_application_that_may_not_use_the_free_node_claims_it_once() -> None:
+    world = coordinator(LATE, nodes=2)
+    for number in (1, 2):
+        busy(world, 8, 1.0, number)
+    wide, small = Master(world, 2), Master(world, 3)
+    wide.beats(1.0, row("*", 30))
+    small.beats(1.5, row("*", 2), blacklist=["host1"])
+    busy(world, 6, 1.9)
+    assert wide.beats(2.0) == 0, "nobody knows yet that the small one does not want it"
+    assert small.beats(2.5) == 0
+    assert wide.beats(3.0) == 2
+
+
+def test_priority_of_the_application_comes_before_its_size() -> None:
+    world = coordinator(LATE, nodes=1)
+    busy(world, 8, 1.0)
+    small, urgent = Master(world, 2), Master(world, 3, priority=5)
+    small.beats(1.0, row("*", 1))
+    urgent.beats(1.0, row("*", 30))
+    busy(world, 4, 1.9)
+    assert (small.beats(2.0), urgent.beats(2.1)) == (0, 4)
+
+
+def test_a_map_behind_its_own_reduces_goes_guaranteed_though_others_claim_the_places() -> None:
+    world = coordinator(LATE, nodes=1)
+    busy(world, 8, 1.0)
+    job, small = Master(world, 2, app_type="MAPREDUCE"), Master(world, 3)
+    proto = y.ContainerIdProto(id=7)
+    reduce = HeldContainer("container_7", proto, node_id(1), Kind.QUEUEABLE, 10, Resources(1024, 1), 10.0, 0.0)
+    reduce.start(0.5)
+    job.beats(1.0, row("*", 9))
+    job.attempt.live.add(reduce)
+    small.beats(11.5, row("*", 2))
+    busy(world, 6, 11.6)
+    assert job.beats(12.0) == 0
+    (entry,) = job.attempt.entries
+    assert (entry.g_share, entry.q_wanted) == (1, 8), "one at a time"
+    assert small.beats(12.5) == 2
+
+
+def test_a_large_cluster_has_every_free_node_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sample may have none of the few nodes with room."""
+    monkeypatch.setattr(node_sampling, "MAX_SHOWN", 2)
+    world = coordinator(LATE, nodes=40)
+    for number in range(1, 41):
+        busy(world, 8 if number != 17 else 6, 1.0, number)
+    am = Master(world, 2)
+    assert am.beats(1.0, row("*", 5)) == 2
+    assert Counter(r.resource_name for r in granted_rows(am.sent.ask).values()) == {"host17": 2}
+
+
+@pytest.mark.parametrize("dispatch", ["levels", "fair", "fifo", "las", "srpt", "hrrn"])
+@pytest.mark.parametrize("seed", range(3))
+def test_all_of_three_jobs_run_in_any_order(dispatch: str, seed: int) -> None:
+    """Random asks over models of YARN and the sidecar's machines: all comes to rest, nothing goes guaranteed."""
+    rng = Random(seed)
+    run = Run({**LATE, "dispatch": {"policy": dispatch}}, ("YARN", "SPARK", "TEZ"), nodes=rng.choice([1, 2]), seed=seed)
+    fell: list[FellBack] = []
+    carry_out = run.carry_out
+
+    def watching(effects: Any) -> None:
+        kept = list(effects)
+        fell.extend(e for e in kept if isinstance(e, FellBack))
+        carry_out(kept)
+
+    run.carry_out = watching  # type: ignore[method-assign]
+    for _ in range(12):
+        for am in run.ams:
+            for _ in range(rng.randrange(4)):
+                am.ask(Want(0, 20, (), (), 1024))
+        run.round()
+        assert all(not site.report().queue_length for site in run.sites.values()), "nothing waits at a node"
+    run.settle()
+    assert fell == []
+    assert all(attempt.table.sums.open_q == 0 for attempt in run.coordinator.attempts.values())
+    assert len(run.coordinator.central) == 0
