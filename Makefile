@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -57,6 +57,9 @@ bench-resize: setup ## what resizing a container costs, and a sidecar with 200 o
 
 bench-mercury: setup ## Mercury's experiments on an emulated cluster: stock YARN, tuned, its own opportunistic containers, quicksilver
 	@$(PYTHON) -m quicksilver.bench.mercury $(ARGS)
+
+bench-mixes: setup ## real mixes of jobs: the default against stock YARN's best settings, with a bound beside each
+	@$(PYTHON) -m quicksilver.bench.mixes $(ARGS)
 
 bench-trace: setup ## a trace of jobs on an emulated cluster: make bench-trace ARGS="FILE --first 100 --most-tasks 200"
 	@$(PYTHON) -m quicksilver.bench.trace $(ARGS)

@@ -28,6 +28,9 @@ BENCHMARKS: Final = {
     "policies": Command("quicksilver.bench.policies.run:policies", "Each policy alone and all together against none."),
     "scale": Command("quicksilver.bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
     "mercury": Command("quicksilver.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
+    "mixes": Command(
+        "quicksilver.bench.mixes.run:mixes", "Real mixes of jobs: the default against stock YARN's best, and a bound."
+    ),
     "trace": Command(
         "quicksilver.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
     ),

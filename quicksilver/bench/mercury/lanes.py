@@ -10,15 +10,32 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from quicksilver.bench.emulator.model import RunResult
-from quicksilver.bench.mercury.plan import Step
-from quicksilver.bench.mercury.step import carry_out
 
 _PORTS_PER_LANE: Final = 500
 
 Progress = Callable[[str], None]
+
+
+class Step(Protocol):
+    """One run; it can be pickled."""
+
+    @property
+    def workload(self) -> str:
+        """What is offered."""
+
+    @property
+    def competitor(self) -> str:
+        """Who runs it."""
+
+    @property
+    def seed(self) -> int:
+        """Of the jobs."""
+
+
+S = TypeVar("S", bound=Step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +67,25 @@ def _interrupted_too() -> Iterator[None]:
         raise
 
 
-class Lanes:
+class Lanes(Generic[S]):
     """So many runs at a time. Runs of the same seed stand next to each other, and so share what the machine does."""
 
-    def __init__(self, count: int, workdir: Path, base_port: int, progress: Progress) -> None:
+    def __init__(
+        self,
+        count: int,
+        workdir: Path,
+        base_port: int,
+        progress: Progress,
+        carry_out: Callable[[S, Path, int], RunResult],
+    ) -> None:
+        """Prepare. carry_out: runs a step in a folder, with ports from a first one on; a function of a module."""
+        self._carry_out = carry_out
         self.count, self.workdir, self.base_port, self.progress = count, workdir, base_port, progress
 
-    def run(self, steps: Sequence[Step]) -> Iterator[RunResult | Failed]:
+    def run(self, steps: Sequence[S]) -> Iterator[RunResult | Failed]:
         """Yield what each step came to, as it ends. Raises KeyboardInterrupt; nothing is left running."""
         free, left = list(range(self.count)), list(steps)
-        going: dict[Future[RunResult], tuple[Step, int]] = {}
+        going: dict[Future[RunResult], tuple[S, int]] = {}
         context = multiprocessing.get_context("spawn")
         with (
             ProcessPoolExecutor(self.count, mp_context=context, initializer=_own_group, max_tasks_per_child=1) as pool,
@@ -69,7 +95,7 @@ class Lanes:
                 while left and free:
                     step, lane = left.pop(0), free.pop(0)
                     self.progress(f"{step.workload}, {step.competitor}, seed {step.seed}")
-                    going[pool.submit(carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
+                    going[pool.submit(self._carry_out, step, self._folder(lane), self._port(lane))] = (step, lane)
                 done, _ = wait(going, return_when=FIRST_COMPLETED)
                 for future in done:
                     step, lane = going.pop(future)
@@ -82,7 +108,7 @@ class Lanes:
     def _port(self, lane: int) -> int:
         return self.base_port + lane * _PORTS_PER_LANE
 
-    def _outcome(self, step: Step, future: Future[RunResult]) -> RunResult | Failed:
+    def _outcome(self, step: S, future: Future[RunResult]) -> RunResult | Failed:
         error = future.exception()
         if error is not None:
             failed = Failed(step, f"{type(error).__name__}: {error}")

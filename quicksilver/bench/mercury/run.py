@@ -19,6 +19,7 @@ from quicksilver.bench.mercury import compare, plan
 from quicksilver.bench.mercury.competitors import ALL
 from quicksilver.bench.mercury.lanes import Failed, Lanes
 from quicksilver.bench.mercury.raw import packed
+from quicksilver.bench.mercury.step import carry_out
 from quicksilver.bench.page.pages import beside
 from quicksilver.common.errors import QuicksilverError
 
@@ -39,7 +40,7 @@ class Found:
         same.sort(key=lambda one: one.seed)
 
 
-def measure(parts: Sequence[plan.Part], lanes: Lanes, found: Found) -> None:
+def measure(parts: Sequence[plan.Part], lanes: Lanes[plan.Step], found: Found) -> None:
     """Run the plan, round after round of all parts: what is broken off has whole rounds of everything.
 
     Raises KeyboardInterrupt.
@@ -105,7 +106,7 @@ def mercury(
     found = Found()
     with interruptible():
         try:
-            measure(parts, Lanes(lanes, workdir.absolute(), base_port, progress), found)
+            measure(parts, Lanes(lanes, workdir.absolute(), base_port, progress, carry_out), found)
         except (QuicksilverError, OSError, KeyboardInterrupt) as error:
             found.broken.append(f"{type(error).__name__}: {error}")
             progress(f"error: {found.broken[-1]}")

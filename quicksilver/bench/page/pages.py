@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.bench.page import emulator_validation, mercury, plain, scale, trace
+from quicksilver.bench.page import emulator_validation, mercury, mixes, plain, scale, trace
 from quicksilver.report import files
 from quicksilver.report.model import Page
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "emulator": emulator_validation.read,
     "mercury": mercury.read,
+    "mixes": mixes.read,
     "scale": scale.read,
     "trace": trace.read,
 }

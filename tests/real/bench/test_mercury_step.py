@@ -8,7 +8,7 @@ from quicksilver.bench.emulator.model import RunResult
 from quicksilver.bench.mercury.figures import figures
 from quicksilver.bench.mercury.lanes import Failed, Lanes
 from quicksilver.bench.mercury.plan import Size, Step
-from quicksilver.bench.mercury.step import spec
+from quicksilver.bench.mercury.step import carry_out, spec
 from quicksilver.cluster.ports import free_base_port
 
 SMALL = Size(nodes=8, cores=2, warm_s=3.0, window_s=6.0, drain_s=60.0)
@@ -54,7 +54,7 @@ def test_quicksilver_stands_before_resource_manager_and_nodes() -> None:
 def test_a_run_that_fails_is_told_and_others_go_on(tmp_path: Path) -> None:
     told: list[str] = []
     steps = [Step("fixed_2s", "nobody", 1, SMALL), Step("no such workload", "only_g_tuned", 1, SMALL)]
-    found = [str(one) for one in Lanes(2, tmp_path, 20000, told.append).run(steps)]
+    found = [str(one) for one in Lanes(2, tmp_path, 20000, told.append, carry_out).run(steps)]
     assert sorted(found) == [
         "fixed_2s, nobody, seed 1: KeyError: 'nobody'",
         "no such workload, only_g_tuned, seed 1: KeyError: 'no such workload'",
@@ -67,7 +67,7 @@ def test_a_run_that_fails_is_told_and_others_go_on(tmp_path: Path) -> None:
 @pytest.mark.alone
 def test_every_task_runs_once_stock_and_through_quicksilver(tmp_path: Path) -> None:
     steps = [Step("fixed_2s", name, 1, SMALL) for name in ("only_g_tuned", "quicksilver_only_q")]
-    for found in Lanes(1, tmp_path, free_base_port(1), lambda _: None).run(steps):
+    for found in Lanes(1, tmp_path, free_base_port(1), lambda _: None, carry_out).run(steps):
         assert not isinstance(found, Failed), found
         _whole(found)
     assert not any((tmp_path / "lane0").glob("*"))

@@ -1,0 +1,123 @@
+"""The mixes' jobs, and how they become runs."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import pytest
+
+from quicksilver.bench.emulator.model import JobSpec, TaskSpec
+from quicksilver.bench.mixes.mixes import ALL, BY_NAME, MOST_S, MOST_TASKS, loaded, shuffled
+from quicksilver.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
+from quicksilver.bench.mixes.step import MixStep, bound, offered, spec
+from quicksilver.bench.trace import WARM, summary
+from quicksilver.simulator.traces.mercury import WORKLOADS
+
+OPEN = [mix.name for mix in ALL if mix.open]
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_an_open_mix_keeps_its_share_of_the_slots_busy(name: str) -> None:
+    mix = BY_NAME[name]
+    jobs = list(mix.drawn(1))
+    work_s = sum(task.runs_s for job in jobs for task in job.tasks)
+    assert len(jobs) == mix.jobs and jobs == sorted(jobs, key=lambda job: job.arrives_s)
+    assert work_s / mix.size.slots / jobs[-1].arrives_s == pytest.approx(mix.load, rel=0.01)
+    assert max(len(job.tasks) for job in jobs) <= MOST_TASKS
+    assert {job.told_s for job in jobs} == {None}
+    if name.startswith("facebook"):
+        assert max(task.runs_s for job in jobs for task in job.tasks) <= MOST_S
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_equal_seeds_give_equal_jobs(name: str) -> None:
+    mix = BY_NAME[name]
+    assert list(mix.drawn(2)) == list(mix.drawn(2)) != list(mix.drawn(1))
+
+
+def test_a_trace_has_the_same_jobs_under_each_seed_in_another_order() -> None:
+    jobs = [JobSpec(number, 5.0 * number, "k", (TaskSpec(1.0),)) for number in range(25)]
+    assert shuffled(jobs, 1) == jobs
+    other = shuffled(jobs, 2)
+    assert sorted(job.number for job in other) == list(range(25)) and [job.number for job in other] != list(range(25))
+    assert [job.arrives_s // 5 for job in other] == list(range(25))
+    assert {job.number for job in other[:10]} == set(range(10))
+
+
+def test_arrivals_are_stretched_to_a_load() -> None:
+    jobs = loaded([JobSpec(1, 7.0, "k", (TaskSpec(8.0),)), JobSpec(2, 9.0, "k", (TaskSpec(8.0),))], 4, 0.5)
+    assert [job.arrives_s for job in jobs] == [0.0, 8.0]
+
+
+def test_a_closed_mix_is_mercurys_workload() -> None:
+    mix = BY_NAME["stragglers"]
+    assert mix.concurrent == 27 and (mix.slots.count, mix.slots.slow, mix.slots.slow_times) == (256, 16, 3.0)
+    assert len(list(islice(mix.drawn(1), 30))) == 30
+    assert {mix.workload for mix in ALL} <= WORKLOADS.keys()
+
+
+def test_a_step_names_cluster_mix_and_seed() -> None:
+    step = MixStep("facebook_77", "only_g_fair_fast", 2, nodes=8, cores=2)
+    jobs = offered(step)
+    assert isinstance(jobs, list) and jobs[0].klass == WARM
+    found = spec(step, jobs, 23000)
+    assert (found.workload, found.seed, found.slots, found.concurrent) == ("facebook_77", 2, 16, None)
+    assert found.masters.heartbeat_s == 0.2
+    closed = MixStep("fixed_2s", "only_g_tuned", 1)
+    assert spec(closed, offered(closed), 23000).concurrent == 27
+
+
+def test_queues_and_guaranteed_applications_of_a_mix_reach_the_cluster() -> None:
+    step = MixStep("guarantees", "quicksilver_late", 1, nodes=8, cores=2)
+    found = spec(step, offered(step), 23000)
+    assert found.rm.queues == {"default": 60, "prod": 40}
+    assert found.rm.capacity_scheduler["yarn.scheduler.capacity.root.default.minimum-user-limit-percent"] == "50"
+    assert found.policies is not None
+    assert found.policies["routes"] == [{"policy": "only_g", "match": {"queue": ["prod"]}}, {"policy": "only_q"}]
+    stock = MixStep("guarantees", "only_g_tuned", 1, nodes=8, cores=2)
+    assert spec(stock, offered(stock), 23000).policies is None
+
+
+def test_the_bound_runs_the_same_jobs() -> None:
+    step = MixStep("google", "bound", 1, nodes=8, cores=2, quick=True)
+    jobs = offered(step)
+    assert isinstance(jobs, list)
+    run = bound(step)
+    assert [job.number for job in run.jobs] == [job.number for job in jobs]
+    found = {
+        name: summary(bound(MixStep("google", name, 1, 8, 2, True))) for name in ("bound_preemptive", "bound_endless")
+    }
+    assert found["bound_endless"]["latency_mean_s"] < found["bound_preemptive"]["latency_mean_s"]
+    assert found["bound_preemptive"]["latency_mean_s"] < summary(run)["latency_mean_s"]
+
+
+def test_the_bound_of_a_closed_mix_ends() -> None:
+    run = bound(MixStep("fixed_2s", "bound", 1, nodes=8, cores=2, quick=True))
+    assert run.jobs and all(job.ended_s is not None for job in run.jobs)
+    assert max(job.submitted_s for job in run.jobs) <= run.began_s + run.window_s + 5.0
+
+
+def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
+    found = Plan(mixes=("yahoo", "guarantees"), competitors=("only_g_tuned", "only_g_fair", OURS), seeds=2)
+    first, second = ([step.competitor for step in found.steps(seed)] for seed in (1, 2))
+    assert first == ["only_g_tuned", "only_g_fair", OURS, "only_g_tuned", OURS]
+    assert second == ["only_g_fair", OURS, "only_g_tuned", OURS, "only_g_tuned"]
+    assert [step.competitor for step in found.bounds("yahoo")] == ["bound", "bound_preemptive", "bound_endless"] * 2
+    assert found.bounds("guarantees") == []
+
+
+def test_what_is_planned() -> None:
+    whole, quick = plan(False, [], [], None), plan(True, [], [], None)
+    assert set(whole.mixes) == set(BY_NAME) and whole.seeds == 3
+    assert (whole.stock, whole.ours) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
+    assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
+    assert quick.expected_s() <= 600
+    assert quick.steps(1)[0].mix.jobs == BY_NAME["facebook_77"].jobs // 2
+
+
+@pytest.mark.parametrize(
+    ("mixes", "competitors", "what"), ((["x"], [], "no mix is named x"), ([], ["y"], "competitor"))
+)
+def test_a_name_that_is_none_is_refused(mixes: list[str], competitors: list[str], what: str) -> None:
+    with pytest.raises(ValueError, match=what):
+        plan(False, mixes, competitors, None)

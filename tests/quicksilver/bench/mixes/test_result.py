@@ -1,0 +1,160 @@
+"""Figures of a mix, comparisons with the best stock competitor and the bound, goals, and the page of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from quicksilver.bench.emulator.model import JobRecord, RunResult, Sample, TaskRecord
+from quicksilver.bench.mercury.lanes import Failed, Lanes
+from quicksilver.bench.mercury.raw import packed
+from quicksilver.bench.mixes import run as module
+from quicksilver.bench.mixes.compare import against, best, by_class, gain
+from quicksilver.bench.mixes.figures import figures
+from quicksilver.bench.mixes.goals import ceilings, goals
+from quicksilver.bench.mixes.plan import Plan
+from quicksilver.bench.mixes.result import result, summed, take
+from quicksilver.bench.mixes.step import MixStep
+from quicksilver.bench.page.pages import page_of
+from quicksilver.bench.trace import WARM
+
+OURS = "quicksilver_late"
+
+
+def run_of(competitor: str, took_s: float, mix: str = "facebook_77", seed: int = 1, kills: int = 0) -> RunResult:
+    """Return a run of 20 jobs, one each second from 10 s on; job n has n tasks, and takes took_s + n / 10."""
+    jobs = []
+    for number in range(1, 21):
+        at_s, end_s = 9.0 + number, 9.0 + number + took_s + number / 10
+        tasks = [TaskRecord(number, n, at_s, at_s, at_s + 1, end_s) for n in range(number)]
+        jobs.append(JobRecord(number, "k", at_s, at_s, end_s, tasks, work_s=2.0 * number))
+    jobs.append(JobRecord(0, WARM, 0.0, 0.0, 100.0, []))
+    samples = [Sample(float(at), 3, 0, 2) for at in range(60)]
+    found = RunResult(competitor, mix, seed, 2, 4, 10.0, 20.0, jobs, samples, kills=kills, work_lost_s=kills * 1.0)
+    found.cpu_s, found.rss_mb, found.counts = {"rm": 4.0}, {"rm": 500.0}, {"heartbeats": 30}
+    return found
+
+
+def test_figures_of_an_open_mix_are_of_all_its_jobs() -> None:
+    found = figures(run_of("x", 5.0, kills=42), is_open=True)
+    assert found["jobs"] == 20 and found["latency_mean_s"] == pytest.approx(6.05)
+    assert found["short_p50_s"] == pytest.approx(5.55), "jobs 1 to 10"
+    assert found["wide_mean_s"] == pytest.approx(6.95), "jobs 19 and 20"
+    assert found["makespan_s"] == pytest.approx(19.0 + 7.0)
+    assert found["work_lost_ratio"] == round(42 / 420, 5)
+    assert "tasks_per_s" not in found and {"1", "2-9", "10-99"} == found["sizes"].keys()
+
+
+def test_figures_of_a_closed_mix_are_of_jobs_submitted_and_tasks_ended_in_the_window() -> None:
+    run = run_of("x", 5.0)
+    run.window_s = 10.0
+    run.jobs[1].ended_s = None
+    found = figures(run, is_open=False)
+    assert (found["jobs"], found["unfinished_jobs"]) == (9, 1)
+    assert found["tasks_per_s"] == pytest.approx((1 + 2 + 3 + 4 + 5) / 10), "ends of jobs 1 to 5, at 15.1 to 19.5 s"
+    assert "makespan_s" not in found
+
+
+def runs(**by_name: float) -> dict[str, list[dict[str, Any]]]:
+    return {
+        name: [{"seed": seed} | figures(run_of(name, took_s * (1 + seed / 100)), True) for seed in (1, 2)]
+        for name, took_s in by_name.items()
+    }
+
+
+def test_the_best_stock_competitor_is_taken_for_each_metric() -> None:
+    found = runs(only_g_tuned=9.0, only_g_fair=8.0)
+    assert best(found, ("only_g_tuned", "only_g_fair"), "latency_mean_s") == "only_g_fair"
+    found["only_g_fair"][0]["unfinished_jobs"] = 1
+    assert best(found, ("only_g_tuned", "only_g_fair"), "latency_mean_s") == "only_g_tuned"
+    rates = {name: [{"seed": 1, "unfinished_jobs": 0, "tasks_per_s": rate}] for name, rate in (("a", 3.0), ("b", 4.0))}
+    assert best(rates, ("a", "b"), "tasks_per_s") == "b"
+
+
+def test_a_gain_is_the_share_of_what_lies_between_stock_and_bound() -> None:
+    assert gain(8.5, 10.0, 8.0) == 0.75
+    assert gain(11.0, 10.0, 8.0) == -0.5
+    assert gain(9.9, 10.0, 9.9) is None and gain(9.0, 10.0, 12.0) is None
+
+
+def test_ratios_are_paired_by_seed_and_have_an_interval() -> None:
+    found = runs(only_g_tuned=9.0, quicksilver_late=4.0, bound=3.0)
+    one = against(found, OURS, ("only_g_tuned",), "latency_mean_s")
+    assert one is not None and one["best_stock"] == "only_g_tuned" and one["pairs"] == 2
+    assert one["ci_low"] < one["ratio"] < one["ci_high"] < 0.55
+    assert one["gain"] == pytest.approx((10.18 - 5.11) / (10.18 - 4.1), abs=0.01)
+    assert by_class(found, OURS, ("only_g_tuned",))["sizes"]["1"] == pytest.approx(4.16 / 9.235, abs=0.01)
+    assert against(found, OURS, (), "latency_mean_s") is None
+
+
+def made(plan: Plan, *every: RunResult) -> dict[str, Any]:
+    found: dict[tuple[str, str], list[RunResult]] = {}
+    for run in every:
+        take(found, run)
+    return result(plan, found) | {"raw": {"runs": [packed(run) for run in every]}, "benchmark": "mixes"}
+
+
+def plan_of(*mixes: str) -> Plan:
+    return Plan(mixes=mixes, competitors=("only_g_tuned", "only_g_fair", OURS), seeds=1, nodes=4, cores=2, quick=True)
+
+
+def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:
+    every = [run_of("only_g_tuned", 60.0), run_of("only_g_fair", 50.0), run_of(OURS, 30.0, kills=30)]
+    found = made(plan_of("facebook_77"), *every)
+    mean = found["goals"]["facebook_77.latency_mean_s_ratio"]
+    assert mean == {"value": round(31.05 / 51.05, 4), "goal": 0.87, "at_most": True, "met": True}
+    assert found["goals"]["facebook_77.latency_mean_s_ratio_tuned"]["goal"] == 0.7
+    assert found["goals"]["facebook_77.latency_mean_s_gain"]["at_most"] is False
+    lost = found["goals"]["facebook_77.work_lost_ratio"]
+    assert (lost["goal"], lost["met"]) == (0.01, False)
+    mix = found["mixes"]["facebook_77"]
+    assert {"bound", "bound_preemptive", "bound_endless"} < mix["competitors"].keys()
+    assert mix["competitors"]["only_g_tuned"]["heartbeats"] == 30 and "heartbeats" not in mix["competitors"]["bound"]
+    page = page_of(json.loads(json.dumps(found)))
+    assert [section.title for section in page.sections] == ["Goals", "Competitors", "Mix facebook_77"]
+
+
+def test_closed_mixes_have_goals_of_throughput() -> None:
+    fixed = {name: [{"seed": 1, "unfinished_jobs": 0, "work_lost_ratio": 0.0, "tasks_per_s": rate, "utilisation": 0.5}]
+             for name, rate in (("only_g_tuned", 50.0), (OURS, 96.0))}  # fmt: skip
+    own = goals("fixed_2s", fixed, OURS, {}, 200)["fixed_2s.ceiling_share"]
+    assert own == {"value": 0.96, "goal": 0.95, "at_most": False, "met": True}
+    assert goals("microsoft", fixed, OURS, {}, 200)["microsoft.tasks_ratio_tuned"]["value"] == 1.92
+    assert ceilings(fixed, "only_g_tuned", 200, 2.0) == {"tasks_per_s": 100.0, "throughput_ratio": 2.0}
+
+
+def test_means_over_seeds_have_intervals() -> None:
+    found = summed(runs(x=5.0)["x"])
+    assert found["runs"] == 2 and found["jobs"] == 40
+    assert found["latency_mean_s"]["ci_low"] < found["latency_mean_s"]["value"] < found["latency_mean_s"]["ci_high"]
+    assert found["sizes"]["1"]["jobs"] == 2
+
+
+def test_the_command_prints_its_goals_and_fails_when_a_run_broke(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def carried(_lanes: Lanes[MixStep], steps: list[MixStep]) -> list[RunResult | Failed]:
+        return [
+            Failed(step, "no room") if step.competitor == "only_g_fair" else run_of(step.competitor, 30.0)
+            for step in steps
+        ]
+
+    monkeypatch.setattr(Lanes, "run", carried)
+    monkeypatch.setattr(module, "beside", lambda path: path)
+    words = ["--mixes", "facebook_77", "--competitors", f"only_g_tuned,only_g_fair,{OURS}", "--seeds", "1"]
+    words += ["--nodes", "4", "--cores", "2", "--results", str(tmp_path), "--dir", str(tmp_path / "run")]
+    outcome = CliRunner().invoke(module.mixes, words)
+    found = json.loads(outcome.stdout.splitlines()[-1])
+    assert outcome.exit_code == 1 and found["broken"] == ["facebook_77, only_g_fair, seed 1: no room"]
+    assert all({"value", "goal", "met"} <= goal.keys() for goal in found["goals"].values()) and found["goals"]
+    (file,) = tmp_path.glob("mixes-*.json")
+    assert len(json.loads(file.read_text())["raw"]["runs"]) == 2
+
+
+def test_an_unknown_mix_is_an_error_of_usage() -> None:
+    outcome = CliRunner().invoke(module.mixes, ["--mixes", "nothing"])
+    assert outcome.exit_code == 2 and "no mix is named nothing" in outcome.output
