@@ -1109,6 +1109,7 @@ class AllocateResponseProto(_message.Message):
     UPDATE_ERRORS_FIELD_NUMBER: _builtins.int
     UPDATED_CONTAINERS_FIELD_NUMBER: _builtins.int
     CONTAINERS_FROM_PREVIOUS_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    REJECTED_SCHEDULING_REQUESTS_FIELD_NUMBER: _builtins.int
     a_m_command: Global___AMCommandProto.ValueType
     response_id: _builtins.int
     num_cluster_nodes: _builtins.int
@@ -1134,6 +1135,10 @@ class AllocateResponseProto(_message.Message):
     def updated_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___UpdatedContainerProto]: ...
     @_builtins.property
     def containers_from_previous_attempts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContainerProto]: ...
+    @_builtins.property
+    def rejected_scheduling_requests(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """RejectedSchedulingRequestProto, unread"""
+
     def __init__(
         self,
         *,
@@ -1151,10 +1156,11 @@ class AllocateResponseProto(_message.Message):
         update_errors: _abc.Iterable[Global___UpdateContainerErrorProto] | None = ...,
         updated_containers: _abc.Iterable[Global___UpdatedContainerProto] | None = ...,
         containers_from_previous_attempts: _abc.Iterable[Global___ContainerProto] | None = ...,
+        rejected_scheduling_requests: _abc.Iterable[_builtins.bytes] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["a_m_command", b"a_m_command", "am_rm_token", b"am_rm_token", "application_priority", b"application_priority", "limit", b"limit", "num_cluster_nodes", b"num_cluster_nodes", "preempt", b"preempt", "response_id", b"response_id"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["a_m_command", b"a_m_command", "allocated_containers", b"allocated_containers", "am_rm_token", b"am_rm_token", "application_priority", b"application_priority", "completed_container_statuses", b"completed_container_statuses", "containers_from_previous_attempts", b"containers_from_previous_attempts", "limit", b"limit", "nm_tokens", b"nm_tokens", "num_cluster_nodes", b"num_cluster_nodes", "preempt", b"preempt", "response_id", b"response_id", "update_errors", b"update_errors", "updated_containers", b"updated_containers", "updated_nodes", b"updated_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["a_m_command", b"a_m_command", "allocated_containers", b"allocated_containers", "am_rm_token", b"am_rm_token", "application_priority", b"application_priority", "completed_container_statuses", b"completed_container_statuses", "containers_from_previous_attempts", b"containers_from_previous_attempts", "limit", b"limit", "nm_tokens", b"nm_tokens", "num_cluster_nodes", b"num_cluster_nodes", "preempt", b"preempt", "rejected_scheduling_requests", b"rejected_scheduling_requests", "response_id", b"response_id", "update_errors", b"update_errors", "updated_containers", b"updated_containers", "updated_nodes", b"updated_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

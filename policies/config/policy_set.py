@@ -23,6 +23,7 @@ from policies.config.quota_check import within_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import (
     Estimate,
+    LongPollSetting,
     Mode,
     PoliciesSection,
     PolicySet,
@@ -258,6 +259,10 @@ class Policies:
             if in_queue(app.queue) and rule.takes(app.id):
                 return rule.mode
         return own.section.mode
+
+    def long_poll(self, app: AppView) -> LongPollSetting:
+        """Return how long the answers to an application master may wait for news: off, short or long."""
+        return self.for_app(app).section.long_poll
 
     def ruled_s(self, app: AppView, priority: int) -> float | None:
         """Return the duration (s) of the first hint in `estimate.rules` that matches; None when none does."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, V
 from policies.model import AppView
 
 Mode = Literal["active", "shadow", "bypass"]
+LongPollSetting = Literal["off", "short", "long"]
 Test = Callable[[AppView, int], bool]
 """Returns whether an application and a request priority match."""
 
@@ -244,6 +245,9 @@ class PolicySet(Section):
     """When a running queueable container becomes guaranteed."""
     estimate: Estimate = Estimate()
     """Expected durations of tasks."""
+    long_poll: LongPollSetting = "off"
+    """How long the proxy holds the answer to an application master that waits for containers, until there is something
+    to say: not at all, or for up to 5 (short) or 8 s (long) for MapReduce, 1 to 5 s for others (own)."""
     retries_to_g: int = Field(3, ge=0)
     """A task whose queueable containers were shed or killed more often than this is asked for as guaranteed."""
 

@@ -76,7 +76,7 @@ class LiveState:
         coordinator = self._coordinator
         record: AppRecord | None = coordinator.records.get(app_id)
         view = coordinator.app(app_id)
-        live = attempt.live
+        live, signs = attempt.live, attempt.long_poll.signs
         known = {name: getattr(record, name) for name in ApplicationInfo.model_fields if hasattr(record, name)}
         return ApplicationInfo(
             **(known | {"id": app_id, "tags": list(record.tags) if record else []}),
@@ -91,6 +91,8 @@ class LiveState:
             live_q=live.count_q,
             used_g=live.used_g,
             used_q=live.used_q,
+            long_poll_s=signs.within(coordinator.long_poll_s(view)) if view else 0.0,
+            long_poll_off=signs.off.value if signs.off else "",
         )
 
     def queues(self) -> Sequence[QueueInfo]:

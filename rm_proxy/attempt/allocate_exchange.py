@@ -29,6 +29,8 @@ from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
+from rm_proxy.long_poll.answer_news import Told, carries
+from rm_proxy.long_poll.signs import Signs
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Parts:
     promotion: Promotions
     notebook: SnapshotChanges
     containers: ContainerEvents
+    signs: Signs
     emit: Callable[[Effect], None]
 
 
@@ -56,8 +59,16 @@ class AllocateExchange:
         self._registration, self._world, self._effect = parts.registration, parts.world, parts.emit
         self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
-        self._notebook, self._containers = parts.notebook, parts.containers
+        self._notebook, self._containers, self._signs = parts.notebook, parts.containers, parts.signs
         self.allocates = 0
+        self.answers = 0
+        """Answers since the last registration; a repeated one is not counted."""
+        self.has_news = True
+        """Whether the last answer had any news; True also where nobody could wait for some."""
+        self.asks_unread = False
+        """Whether it ever asked in a way that the proxy does not read, and whose answers therefore may not wait."""
+        self._told = Told()
+        self._progress = 0.0
         self.last: LastAnswer | None = None
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
@@ -82,6 +93,26 @@ class AllocateExchange:
         return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
     @property
+    def doubtful(self) -> bool:
+        """Whether content has to be sent again of which it is not known whether it arrived."""
+        return self.resend is not None or self._late is not None
+
+    @property
+    def delivered(self) -> list[str]:
+        """The containers that the last answer delivered."""
+        return self.last.given if self.last is not None else []
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether a request has no answer yet."""
+        return self._open is not None
+
+    @property
+    def to_send(self) -> bool:
+        """Whether something of ours waits for the next exchange."""
+        return self._ends.to_tell or self._ends.to_release or self._promotion.to_ask
+
+    @property
     def unseen(self) -> LastAnswer | None:
         """The last answer, if the application master asked for it again because it may not have received it."""
         return self.last if self._last_repeated else None
@@ -89,6 +120,7 @@ class AllocateExchange:
     def start_over(self) -> None:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = self._asked = None
+        self.answers, self._told = 0, Told()
         self._answer_came = True
         self._reported_ends = frozenset()
 
@@ -102,8 +134,16 @@ class AllocateExchange:
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
         moved = self._registration.resync is not None and self._continue(request)
-        self._asked, last = request.response_id, self.last
-        self._last_repeated = last is not None and last.repeats(request.response_id)
+        self._asked, self._progress, last, first = request.response_id, request.progress, self.last, self._open
+        self.asks_unread = self.asks_unread or bool(request.scheduling_requests)
+        if self._signs.watches:
+            self._watch(request, now_s)
+        repeats = last is not None and last.repeats(request.response_id)
+        if last is not None and repeats and first is not None and first.own:
+            if body == first.body:
+                return first.rewritten
+            request, moved, repeats = _newer(request, last, first.response_id), True, False
+        self._last_repeated = repeats
         if self._reported_ends and not self._last_repeated:
             self._ends.unheard -= self._reported_ends
             self._reported_ends = frozenset()
@@ -112,7 +152,6 @@ class AllocateExchange:
             moved = moved or request.response_id != last.id_before
             request.response_id = last.id_before
             return request.SerializeToString() if moved else None  # the ResourceManager ignores it
-        first = self._open
         if first is not None and first.response_id == request.response_id:
             if first.body == body:
                 return first.rewritten
@@ -129,6 +168,32 @@ class AllocateExchange:
         if moved:
             doubt(call)
         self._open = call
+        return call.rewritten
+
+    def _watch(self, request: y.AllocateRequestProto, now_s: float) -> None:
+        """Look for signs that the application is harmed by waiting."""
+        if self._signs.empty:
+            updates = request.update_requests or request.HasField("blacklist_request")
+            self._signs.asked(bool(request.ask or request.release or updates))
+        for proto in request.release:
+            live = self._live.get(ids.container_id_text(proto))
+            if live is not None and not live.is_started:
+                self._signs.released(live.id, now_s)
+
+    def poll(self, now_s: float) -> bytes:
+        """Return a request of our own, as the application master would send it without any content.
+
+        It goes on from the last answer, which the application master has not got: it waits for news.
+        """
+        last = self.last
+        assert last is not None
+        request = y.AllocateRequestProto(response_id=last.response_id, progress=self._progress)
+        late, self._late = self._late, None
+        if late is not None:
+            prepend(late, request)
+        self._rewrite(request, now_s)
+        call = self._open = OpenRequest(last.response_id, last.request, request.SerializeToString(), own=True)
+        assert call.rewritten is not None
         return call.rewritten
 
     def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
@@ -228,6 +293,7 @@ class AllocateExchange:
 
     def on_answer(self, body: bytes, now_s: float) -> bytes | None:
         """Handle an answer; returns it rewritten for the application master, or None if it passes unchanged."""
+        self.has_news = True
         if self._registration.state is AttemptState.FINISHED:
             return None
         answer = y.AllocateResponseProto.FromString(body)
@@ -236,8 +302,11 @@ class AllocateExchange:
             return self.last.rewritten  # the ResourceManager repeats itself: so do we
         request = self._close()
         self._arrivals.begin()
-        carries = _carries(answer) or self._ends.to_tell
-        changed = carries and self._rewrite_news(answer, now_s)
+        self.answers += 1
+        news = carries(answer) or self._ends.to_tell
+        if self.answers == 1 or self._table.entries:
+            self.has_news = self._told.is_news(answer) or news
+        changed = news and self._rewrite_news(answer, now_s)
         self._table.answered()
         changed = self._rewrite_limit(answer) or changed
         rewritten = answer.SerializeToString() if changed else None
@@ -246,7 +315,7 @@ class AllocateExchange:
         self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
         asked = id_before(answer.response_id) if self._asked is None else self._asked
         self.last = LastAnswer(answer.response_id, asked, request, rewritten, arrived.delivered, arrived.given, ends)
-        if carries:
+        if news:
             self._notebook.answered(self.last, arrived.granted)
         return rewritten
 
@@ -299,13 +368,8 @@ class AllocateExchange:
         return True
 
 
-def _carries(answer: y.AllocateResponseProto) -> bool:
-    """Return whether an answer has any news."""
-    return bool(
-        answer.allocated_containers
-        or answer.completed_container_statuses
-        or answer.updated_nodes
-        or answer.updated_containers
-        or answer.update_errors
-        or answer.containers_from_previous_attempts
-    )
+def _newer(request: y.AllocateRequestProto, last: LastAnswer, response_id: int) -> y.AllocateRequestProto:
+    """Return a repeated request with the content alone that the first one lacked, under another id."""
+    newer = last.late(request)
+    newer.response_id, newer.progress = response_id, request.progress
+    return newer

@@ -50,6 +50,8 @@ class QPlacement:
     tries: int = 1
     tried: set[str] = field(default_factory=set)
     """Ids of the nodes on which it was asked for."""
+    sent: bool = False
+    """Whether the ResourceManager was asked for it on this node."""
     over: bool = False
     """Whether its ask is over: granted, given up, or forgotten."""
 

@@ -125,7 +125,7 @@ class AskTable:
     def steer(self, q: QPlacement, placement: Placement, host: str, rack: str) -> None:
         """Ask for a container that its node did not grant on another node, under the same id."""
         assert placement.node is not None
-        old, q.placement, q.node_id = q.host, placement, placement.node
+        old, q.placement, q.node_id, q.sent = q.host, placement, placement.node, False
         q.entry.redirect(q, host, rack)
         q.tries += 1
         q.tried.add(placement.node)
@@ -233,6 +233,7 @@ class AskTable:
         for private, (key, host) in self._to_zero.items():
             out.append(_q_row(key, private, host, 0))
         for private, (q, zero) in self._to_send.items():
+            q.sent = True
             if zero is not None:
                 out.append(_q_row(q.entry.key, private, zero, 0))
             out.append(_q_row(q.entry.key, private, q.host, 1))

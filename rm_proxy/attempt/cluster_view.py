@@ -32,6 +32,9 @@ class ClusterView(Protocol):
     def mode(self, app: AppView) -> Mode:
         """Return how an application is treated: by its settings, or bypass by the error budget."""
 
+    def long_poll_s(self, app: AppView) -> float:
+        """Return how long an answer without news may wait for an application by the settings; 0 for not at all."""
+
     def why_bypass(self, app_id: str) -> str:
         """Return why the error budget or an order put an application into bypass; "" if neither did."""
 

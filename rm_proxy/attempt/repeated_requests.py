@@ -77,6 +77,8 @@ class OpenRequest:
     """Updates of containers of which the same holds."""
     late: y.AllocateRequestProto | None = None
     """Further content to repeat with the next request."""
+    own: bool = False
+    """Whether it goes on from an answer that the application master has not got, since its call waits for news."""
 
     @property
     def sent(self) -> y.AllocateRequestProto:
@@ -117,6 +119,7 @@ def merge(first: OpenRequest, request: y.AllocateRequestProto, body: bytes) -> O
     call = OpenRequest(
         request.response_id, body, None, copied_rows(doubtful), [_copy(item) for item in releases], updates
     )
+    call.own = first.own
     call.doubtful += first.doubtful
     call.releases += first.releases
     call.updates += first.updates

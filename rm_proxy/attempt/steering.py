@@ -66,8 +66,9 @@ class Steering:
             for q in list(table.by_private.values()):
                 if left <= 0:
                     break
-                left -= 1
-                self._steer(q, view, now_s)
+                if q.sent:
+                    left -= 1
+                    self._steer(q, view, now_s)
             view = self._router.view()
         self._queue_up(now_s)
         full: set[LabelledSize] = set()

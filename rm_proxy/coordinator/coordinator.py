@@ -49,13 +49,14 @@ class Coordinator:
         estimator, placer: replacements of the product's own.
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
-        self.limits, self.rng, self.nodes = state.limits, rng, state.nodes
+        self.limits, self.rng, self.nodes, self.wakeups = state.limits, rng, state.nodes, state.wakeups
         self.attempts = AttemptIndex()
         self.inventory = YarnInventory(state, self.attempts)
         self._modes = AppModes(state, self.attempts)
         self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
         self.mover, self.shadow = Mover(self), Shadow()
         self.central = CentralQueue(state.free, state.dispatch_key)
+        self.wakeups.order = self.central.to_wake
         self.placer = placer(state, self.mover, self.shadow)
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local)
@@ -101,7 +102,7 @@ class Coordinator:
         self.waits, self.waits_no_more = self.central.update, self.central.forget
         self.allowance = self.central.allowance
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
-        self.mode, self.why_bypass = modes.mode, modes.why_bypass
+        self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
         self.promoted = sidecars.promoted
         self.live = self.attempts.live
         # the service
@@ -128,6 +129,15 @@ class Coordinator:
         return self.inventory.queues
 
     @property
+    def late_s(self) -> float:
+        """How late the event loop was last."""
+        return self._state.late_s
+
+    @late_s.setter
+    def late_s(self, late_s: float) -> None:
+        self._state.late_s = late_s
+
+    @property
     def serving(self) -> bool:
         """Whether application masters are let in."""
         return self._state.serving
@@ -150,6 +160,7 @@ class Coordinator:
     def use(self, policies: Policies, now_s: float) -> None:
         """Use these policies from now on; ungranted asks are decided anew where they differ."""
         before, self._state.policies = self._state.policies, policies
+        self.wakeups.round(now_s, changed=True)
         self._state.effects += self._rounds.settings_change.follow(before, policies, now_s)
 
     # Attempts

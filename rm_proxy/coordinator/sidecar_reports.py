@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from policies.model import Kind
+from policies.model import Kind, NodeView
 from quicksilver.common.messages import Ack, Report, Targets
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.adopted_containers import AdoptedContainers
@@ -59,7 +59,10 @@ class SidecarReports:
         node.confirm(report, now_s)
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
+        before = node.view
         self._inventory.refresh(node, now_s)
+        if state.wakeups.waiting and _more_room(before, node.view):
+            state.wakeups.places_free(now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(
             events_to=self._events.acknowledge(node_id, report, now_s),
@@ -114,3 +117,12 @@ class SidecarReports:
         if still:
             self._promoted[node_id] = set(still)
         return still
+
+
+def _more_room(before: NodeView, now: NodeView) -> bool:
+    """Return whether a node may start more queueable containers than at its last report."""
+    if not now.usable:
+        return False
+    used, was = now.used_g + now.used_q, before.used_g + before.used_q
+    less = used.memory_mb < was.memory_mb or used.vcores < was.vcores or now.slots > before.slots
+    return not before.usable or less or now.containers < before.containers or now.queue_length < before.queue_length

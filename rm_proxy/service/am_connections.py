@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from time import time
 from typing import Final
 
@@ -17,22 +18,25 @@ from rm_proxy.attempt.effects import Effect
 from rm_proxy.attempt.snapshot import Note
 from rm_proxy.config import ProxySettings
 from rm_proxy.coordinator.error_budget import FaultKind
+from rm_proxy.long_poll.long_poll import Why
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.relay.relay import (
-    ALLOCATE,
-    FINISH,
-    REGISTER,
+from rm_proxy.relay.commands import (
+    Absorbed,
+    Answered,
     Called,
     Command,
     Identified,
     Noted,
     PassedThrough,
-    Relay,
+    Polled,
     ToAm,
     TookOver,
     ToRm,
+    Waits,
 )
+from rm_proxy.relay.relay import ALLOCATE, FINISH, REGISTER, Relay
 from rm_proxy.service.connection_limits import ConnectionLimits, connection_limit
+from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.rm_connection import RmConnection
 from rm_proxy.service.upstream import Upstream
 
@@ -98,6 +102,7 @@ class ConnectionParts:
     """Returns the attempt of an id, a new one where it is unknown."""
     metrics: ProxyMetrics
     connections: Connections
+    long_polls: LongPolls
     upstream: Upstream
     handle_effects: Callable[[Iterable[Effect]], None]
     identified: Callable[[str], None]
@@ -161,16 +166,20 @@ class AmConnection(PairedSocket):
             return
         if self._rm.dialing is None:
             self._rm.dial()
-        self._handle("am", self.relay.from_am, data)
+        self._handle("am", partial(self.relay.from_am, data))
 
     def from_rm(self, data: bytes) -> None:
         """Handle bytes of the ResourceManager."""
-        self._handle("rm", self.relay.from_rm, data)
+        self._handle("rm", partial(self.relay.from_rm, data))
 
-    def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes) -> None:
-        """Give bytes to the relay; an exception in it closes this connection alone, and counts as a fault."""
+    def poll(self, now_s: float, pace_s: float) -> None:
+        """Do what is due for the call that waits."""
+        self._handle("rm", lambda _: self.relay.tick(now_s, pace_s))
+
+    def _handle(self, side: str, handle: Callable[[float], list[Command]]) -> None:
+        """Give bytes or the time to the relay; an exception in it closes this connection alone, and is a fault."""
         try:
-            self._execute(handle(data, time()))
+            self._execute(handle(time()))
             self._count_unread()
         except RemoteProtocolError as error:
             self._parts.metrics.protocol_errors.labels(side).inc()
@@ -214,52 +223,40 @@ class AmConnection(PairedSocket):
                     self._parts.handle_effects(command.effects)
                 if self.transport is not None:
                     self.transport.write(command.data)
-                if self._finishing and not self.relay.outstanding:
-                    self.close()
+                self._close_if_finished()
             elif isinstance(command, Called):
-                self._count(command)
+                _count(self._parts.metrics, command)
             elif type(command) is Noted:
                 self._parts.write_note(command.attempt_id, command.note)
-            elif isinstance(command, TookOver):
-                self._took_over(command)
-            elif isinstance(command, Identified):
-                self._parts.identified(command.attempt_id)
-            elif isinstance(command, PassedThrough):
-                self._passed_through(command)
+            else:
+                self._execute_other(command)
 
-    def _took_over(self, command: TookOver) -> None:
-        self._parts.metrics.resyncs.labels(command.step).inc()
-        if command.step == "astray":
-            text = "an application registered before is unknown here: its asks pass unchanged"
-            log.warning(text, attempt=command.attempt_id, peer=self.peer)
-        else:
-            log.info(f"resync of an application: {command.step}", attempt=command.attempt_id)
+    def _execute_other(self, command: Command) -> None:
+        parts = self._parts
+        if isinstance(command, Waits):
+            parts.long_polls.waits(command.attempt_id, self)
+        elif isinstance(command, Absorbed):
+            parts.handle_effects(command.effects)
+            self._close_if_finished()
+        elif isinstance(command, Answered):
+            parts.long_polls.answered(command, self)
+        elif isinstance(command, Polled):
+            parts.metrics.polled.inc()
+        elif isinstance(command, TookOver):
+            _took_over(parts, self.peer, command)
+        elif isinstance(command, Identified):
+            parts.identified(command.attempt_id)
+        elif isinstance(command, PassedThrough):
+            _passed_through(parts, self.peer, command)
 
-    def _count(self, call: Called) -> None:
-        metrics = self._parts.metrics
-        if call.method != ALLOCATE:
-            metrics.calls.labels(call.method if call.method in (REGISTER, FINISH) else "other").inc()
-        elif call.rewritten:
-            metrics.rewritten.inc()
-        else:
-            metrics.passed.inc()
-
-    def _passed_through(self, command: PassedThrough) -> None:
-        if command.encrypted:
-            self._parts.metrics.encrypted_connections.inc()
-            self._parts.connections.encrypted_s = time()
-            log.warning(
-                "an encrypted connection passes unread: its containers stay guaranteed",
-                peer=self.peer,
-                why=command.reason,
-                remedy="let the scheduler's port speak hadoop.rpc.protection=authentication (docs/security.md)",
-            )
-        else:
-            log.info("a connection passes unread", peer=self.peer, why=command.reason)
+    def _close_if_finished(self) -> None:
+        if self._finishing and not self.relay.outstanding:
+            self.close()
 
     def finish(self) -> None:
         """Stop reading calls, and close when the open ones are answered."""
         self._finishing = True
+        self._handle("am", partial(self.relay.end_wait, Why.STOPPED))
         if not self.relay.outstanding:
             self.close()
         else:
@@ -268,6 +265,7 @@ class AmConnection(PairedSocket):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
         connections = self._parts.connections
+        self._handle("am", self.relay.lost)
         if self in connections.open:
             connections.limits.leave(self._host, self._known)
             connections.limits.keeps(self._unread, 0)
@@ -276,3 +274,35 @@ class AmConnection(PairedSocket):
         if self._deadline is not None:
             self._deadline.cancel()
         self._rm.close()
+
+
+def _took_over(parts: ConnectionParts, peer: str, command: TookOver) -> None:
+    parts.metrics.resyncs.labels(command.step).inc()
+    if command.step == "astray":
+        text = "an application registered before is unknown here: its asks pass unchanged"
+        log.warning(text, attempt=command.attempt_id, peer=peer)
+    else:
+        log.info(f"resync of an application: {command.step}", attempt=command.attempt_id)
+
+
+def _count(metrics: ProxyMetrics, call: Called) -> None:
+    if call.method != ALLOCATE:
+        metrics.calls.labels(call.method if call.method in (REGISTER, FINISH) else "other").inc()
+    elif call.rewritten:
+        metrics.rewritten.inc()
+    else:
+        metrics.passed.inc()
+
+
+def _passed_through(parts: ConnectionParts, peer: str, command: PassedThrough) -> None:
+    if command.encrypted:
+        parts.metrics.encrypted_connections.inc()
+        parts.connections.encrypted_s = time()
+        log.warning(
+            "an encrypted connection passes unread: its containers stay guaranteed",
+            peer=peer,
+            why=command.reason,
+            remedy="let the scheduler's port speak hadoop.rpc.protection=authentication (docs/security.md)",
+        )
+    else:
+        log.info("a connection passes unread", peer=peer, why=command.reason)

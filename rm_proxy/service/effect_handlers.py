@@ -24,6 +24,7 @@ from rm_proxy.attempt.effects import (
     Refused,
     Returned,
     ShadowFaulted,
+    WaitsNoMore,
 )
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.estimates.estimator import MIN_S
@@ -66,6 +67,7 @@ class EffectHandlers:
             Refused: self._refused,
             Returned: self._returned,
             ShadowFaulted: self._shadow_faulted,
+            WaitsNoMore: self._waits_no_more,
         }
 
     def handle(self, effects: Iterable[Effect]) -> None:
@@ -173,3 +175,7 @@ class EffectHandlers:
 
     def _budget_turned(self, effect: BudgetTurned) -> None:
         self._bypass.turned(effect.turned)
+
+    def _waits_no_more(self, effect: WaitsNoMore) -> None:
+        self._metrics.long_polls_off.labels(effect.sign.value).inc()
+        log.warning("an application is answered at once from now on", application=effect.app_id, sign=effect.sign.value)

@@ -39,6 +39,7 @@ from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
 from rm_proxy.service.health import HealthFacts, health
+from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.reload import ProxyReloader
@@ -88,6 +89,7 @@ class Proxy:
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
         self.effects = EffectHandlers(self.metrics, self.writer, self.decisions, self.bypass, self.announcer)
         self.connections = Connections(settings, self.metrics)
+        self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
         self._warned_of_promotion = False
         self._rest: asyncio.Task[None] | None = None
@@ -183,6 +185,7 @@ class Proxy:
             attempt=self.coordinator.attempt,
             metrics=self.metrics,
             connections=self.connections,
+            long_polls=self.long_polls,
             upstream=self.upstream,
             handle_effects=self.effects.handle,
             identified=self._identified,
@@ -192,7 +195,7 @@ class Proxy:
         )
 
     def _app(self) -> FastAPI:
-        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects)
+        reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects, self._wake)
         parts = ApiParts(
             live=LiveState(self.coordinator, self.settings.report_fresh_s, lambda: self.reloader.source),
             history=History(self.store),
@@ -267,11 +270,18 @@ class Proxy:
         self._warn_of_promotion()
         self.recovery.round(now_s)
         self.effects.handle(self.coordinator.take_effects())
+        self.coordinator.wakeups.round(now_s)
+        self._wake()
         for part in self.learned:
             part.round(now_s)
         self.bypass.round()
+        self.metrics.waiting_calls.set(len(self.long_polls))
         self.metrics.set_targets(self.coordinator.targets.summary())
         set_gauges(self.metrics, self.coordinator, now_s)
+
+    def _wake(self) -> None:
+        """Have the ResourceManager called for waiting calls for which there is something."""
+        self.long_polls.wake(self.coordinator.wakeups.take())
 
     def _warn_of_promotion(self) -> None:
         off = self.coordinator.promoter.why_off
@@ -297,4 +307,12 @@ def limits_of(settings: ProxySettings, conf: HadoopConf) -> Limits:
     """Return the coordinator's limits from the proxy's settings and Hadoop's configuration."""
     timeout_s = conf.duration_s("mapreduce.task.timeout")
     off = "" if conf.boolean(AUTO_UPDATE) else f"{conf.place(AUTO_UPDATE)} is not true"
-    return Limits(settings.report_fresh_s, timeout_s, dict(settings.max_hold_by_type_s), off, settings.budget())
+    return Limits(
+        settings.report_fresh_s,
+        timeout_s,
+        dict(settings.max_hold_by_type_s),
+        off,
+        settings.budget(),
+        conf.duration_s("yarn.app.mapreduce.am.job.committer.commit-window"),
+        dict(settings.long_poll_by_type_s),
+    )

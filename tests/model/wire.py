@@ -10,7 +10,8 @@ from hadoop_rpc.protos.rpc_pb2 import RpcSaslProto, TokenProto
 from hadoop_rpc.protos.yarn_pb2 import AMRMTokenIdentifierProto
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
-from rm_proxy.relay.relay import Command, Noted, Relay, ToAm, ToRm
+from rm_proxy.relay.commands import Command, Noted, ToAm, ToRm
+from rm_proxy.relay.relay import Relay
 
 CHALLENGE = b'realm="default",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'
 

@@ -19,7 +19,8 @@ from quicksilver.common.messages import ContainerState, Report
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.ids import app_of_attempt
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.relay.relay import Identified, Relay, ToAm, ToRm
+from rm_proxy.relay.commands import Identified, ToAm, ToRm
+from rm_proxy.relay.relay import Relay
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 from sidecar.gate.container_calls import ServicesMeta
 from sidecar.gate.events import (

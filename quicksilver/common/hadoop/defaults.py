@@ -49,6 +49,7 @@ DEFAULTS: Final[dict[str, str]] = {
     "yarn.nodemanager.container-executor.class": ("org.apache.hadoop.yarn.server.nodemanager.DefaultContainerExecutor"),
     # mapred-default.xml
     "mapreduce.task.timeout": "600000",
+    "yarn.app.mapreduce.am.job.committer.commit-window": "10000",
     "mapreduce.jobhistory.address": "0.0.0.0:10020",
     "mapreduce.jobhistory.webapp.address": "0.0.0.0:19888",
 }

@@ -29,6 +29,7 @@ from rm_proxy.service import am_connections, connection_limits
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.connection_limits import SMALL_BYTES, ConnectionLimits, connection_limit
+from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.upstream import Upstream
 from tests.rm_proxy.yarn_messages import coordinator
@@ -105,6 +106,7 @@ class Hub:
             attempt=self.coordinator.attempt,
             metrics=self.metrics,
             connections=self.connections,
+            long_polls=LongPolls(self.coordinator, self.metrics, 500),
             upstream=Upstream(
                 upstream, False, self.settings, self.coordinator, self.metrics, recovery, lambda: None, closes
             ),

@@ -1,0 +1,86 @@
+"""Commands of a relay: what its shell (rm_proxy/service/am_connections.py) has to do, in this order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rm_proxy.attempt.effects import Effect
+from rm_proxy.attempt.snapshot import Note
+from rm_proxy.long_poll.long_poll import Why
+
+
+class ToRm(NamedTuple):
+    """Bytes for the ResourceManager."""
+
+    data: bytes
+
+
+class ToAm(NamedTuple):
+    """Bytes for the application master; `effects` are to be carried out at the same time."""
+
+    data: bytes
+    effects: tuple[Effect, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """The ResourceManager confirmed who the peer is."""
+
+    attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedThrough:
+    """From now on the connection is relayed unread; `encrypted`: whether its protection is the reason."""
+
+    reason: str
+    encrypted: bool
+
+
+class Called(NamedTuple):
+    """A request was relayed (for metrics); `rewritten`: whether it changed."""
+
+    method: str
+    rewritten: bool
+
+
+class Noted(NamedTuple):
+    """Journal this before the commands that follow: another process may have to continue from it."""
+
+    attempt_id: str
+    note: Note
+
+
+class TookOver(NamedTuple):
+    """A step in taking an attempt over from an earlier process (for metrics): refused, registered, astray, wrong-id."""
+
+    attempt_id: str
+    step: str
+
+
+class Absorbed(NamedTuple):
+    """An answer had no news and goes nowhere; `effects` are to be carried out."""
+
+    effects: tuple[Effect, ...]
+
+
+class Polled(NamedTuple):
+    """A call of the proxy's own was sent for a waiting one (for metrics)."""
+
+
+class Waits(NamedTuple):
+    """A call of this attempt waits for news: `Relay.tick` is to be called when something is due."""
+
+    attempt_id: str
+
+
+class Answered(NamedTuple):
+    """The call of this attempt waits no more."""
+
+    attempt_id: str
+    why: Why
+    waited_s: float
+
+
+Command = ToRm | ToAm | Identified | PassedThrough | Called | Noted | TookOver | Absorbed | Polled | Waits | Answered
