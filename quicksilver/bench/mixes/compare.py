@@ -76,10 +76,10 @@ def against(found: Figures, ours: str, stock: Sequence[str], metric: str) -> dic
 
 
 def by_class(found: Figures, ours: str, stock: Sequence[str]) -> dict[str, dict[str, float]]:
-    """Return, by class of size and of work, the ratio of the mean latency to the stock competitor with the best one."""
+    """Return, by class of size, work and kind, the ratio of the mean latency to that of the best stock competitor."""
     ratios: dict[str, dict[str, float]] = {}
-    for group in ("sizes", "work"):
-        means = {name: _class_means(found.get(name, ()), group) for name in (ours, *stock)}
+    for group in ("sizes", "work", "classes"):
+        means = {name: class_means(found.get(name, ()), group) for name in (ours, *stock)}
         for klass, own in means[ours].items():
             others = [means[name][klass] for name in stock if klass in means[name]]
             if others:
@@ -87,7 +87,8 @@ def by_class(found: Figures, ours: str, stock: Sequence[str]) -> dict[str, dict[
     return ratios
 
 
-def _class_means(runs: Sequence[Mapping[str, Any]], group: str) -> dict[str, float]:
+def class_means(runs: Sequence[Mapping[str, Any]], group: str) -> dict[str, float]:
+    """Return the geometric mean over runs of the mean latency by class, of the classes that all runs have."""
     by_name: dict[str, list[float]] = {}
     for run in runs:
         for klass, one in run.get(group, {}).items():
@@ -101,5 +102,15 @@ def compared(found: Figures, ours: Sequence[str], stock: Sequence[str]) -> dict[
     for name in ours:
         if found.get(name):
             by_metric = {metric: one for metric in METRICS if (one := against(found, name, stock, metric))}
-            result[name] = by_metric | by_class(found, name, stock)
+            result[name] = by_metric | by_class(found, name, stock) | {"each": to_each(found, name)}
     return result
+
+
+def to_each(found: Figures, ours: str) -> dict[str, dict[str, Any]]:
+    """Return, by other competitor, the ratio to it by metric; the bound is among them."""
+    ratios = {
+        other: {metric: one for metric in METRICS if (one := ratio(found[ours], runs, metric))}
+        for other, runs in found.items()
+        if other != ours
+    }
+    return {other: one for other, one in ratios.items() if one}

@@ -20,7 +20,7 @@ SHORT: Final = ("short_p50_s", "short_p95_s")
 WIDE: Final = "wide_mean_s"
 """Mean latency of the tenth of the jobs with the most tasks; among equals with the most work."""
 LOWER: Final = (*LATENCIES, *SHORT, WIDE, "makespan_s")
-METRICS: Final = (*LOWER, "tasks_per_s")
+METRICS: Final = (*LOWER, "latency_p99_s", "tasks_per_s")
 """`makespan_s` of open mixes alone, `tasks_per_s` of closed ones."""
 
 
@@ -58,6 +58,12 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     wide = [sizes.latency_s(job) for job in by_width[-max(1, len(ended) // 10) :]]
     from_s, to_s = min(job.submitted_s for job in jobs), max(job.ended_s or 0.0 for job in ended)
     found |= sizes.latencies(ended) | sizes.classes(ended)
+    kinds = sorted({job.klass for job in ended})
+    found["classes"] = {
+        kind: {"jobs": len(own)} | sizes.latencies(own)
+        for kind in kinds
+        if (own := [job for job in ended if job.klass == kind])
+    }
     found |= {f"short_p{q}_s": round(percentile(short, q), 3) for q in (50, 95)}
     found[WIDE] = round(fmean(wide), 3)
     if is_open:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quicksilver.bench.mixes.compare import Figures, mean, ratio
+from quicksilver.bench.mixes.compare import Figures, class_means, mean, ratio
 from quicksilver.bench.mixes.figures import LATENCIES, SHORT, WIDE
 
 GAIN: Final = 0.8
@@ -21,6 +21,10 @@ RATIOS: Final[Mapping[str, Mapping[str, float]]] = {
     "google": dict.fromkeys(SHORT, 0.3),
 }
 """By mix, ratios to the best stock competitor."""
+KAIROS: Final[Mapping[str, float]] = {"latency_p50_s": 0.27, "latency_p99_s": 0.70}
+"""kairos: ratios to YARN FIFO, which the Capacity Scheduler is within a queue."""
+WORST_CLASS: Final = 1.2
+"""kairos: mean latency of the worst class / that under FIFO."""
 TUNED: Final = "only_g_tuned"
 TO_TUNED: Final = 0.70
 """facebook_77: mean latency / that of the tuned Capacity Scheduler."""
@@ -71,6 +75,14 @@ def _own(mix: str, found: Figures, ours: str, slots: int) -> dict[str, Verdict]:
         verdicts["latency_mean_s_ratio_tuned"] = Verdict(one["ratio"], TO_TUNED)
     if mix == "microsoft" and (one := ratio(runs, tuned, "tasks_per_s")):
         verdicts["tasks_ratio_tuned"] = Verdict(one["ratio"], MICROSOFT, at_most=False)
+    if mix == "kairos":
+        for metric, limit in KAIROS.items():
+            if one := ratio(runs, tuned, metric):
+                verdicts[f"{metric}_ratio_fifo"] = Verdict(one["ratio"], limit)
+        means, fifo = class_means(runs, "classes"), class_means(tuned, "classes")
+        if means and means.keys() <= fifo.keys():
+            worst = max(mean_s / fifo[klass] for klass, mean_s in means.items())
+            verdicts["worst_class_ratio_fifo"] = Verdict(worst, WORST_CLASS)
     if mix == "fixed_2s" and (rate := mean(runs, "tasks_per_s")):
         verdicts["ceiling_share"] = Verdict(rate / (slots / 2.0), CEILING_SHARE, at_most=False)
     return verdicts

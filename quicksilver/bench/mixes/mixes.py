@@ -55,7 +55,7 @@ class Mix:
     jobs: int = 0
     """Of an open mix."""
     load: float = 0.0
-    """Of an open mix: work / slots until the last arrival."""
+    """Of an open mix: work / slots until the last arrival; 0: as the jobs come."""
     queues: Mapping[str, int] = field(default_factory=lambda: {"default": 100})
     """Of the ResourceManager, with their share in percent."""
     scheduler_site: Mapping[str, str] = field(default_factory=dict)
@@ -125,16 +125,34 @@ def _heavy_tailed(generator: str) -> Draw:
     """Return jobs of a generator, narrowed to MOST_TASKS, with durations for a run of minutes."""
 
     def drawn(mix: Mix, seed: int) -> list[JobSpec]:
-        found = [spec_of(job) for job in generate(generator, mix.jobs, seed)]
+        found = [_unnamed(spec_of(job)) for job in generate(generator, mix.jobs, seed)]
         narrow = list(scaled(found, Scaling(most_tasks=MOST_TASKS, memory_mb=_MEMORY_MB, queue="default")))
         work_s = sum(task.runs_s for job in narrow for task in job.tasks)
         times = mix.size.slots * _WORK_PER_SLOT_S * mix.jobs / _HEAVY_JOBS / work_s
-        jobs = [replace(job, told_s=None) for job in scaled(narrow, Scaling(times=times))]  # estimates are not told
-        return loaded(jobs, mix.size.slots, mix.load)
+        return loaded(list(scaled(narrow, Scaling(times=times))), mix.size.slots, mix.load)
 
     return drawn
 
 
+def _unnamed(job: JobSpec) -> JobSpec:
+    """Return a job whose name and tags tell nothing of how long it takes; what kind it is, is its class."""
+    return replace(job, klass=job.name, name="", told_s=None)
+
+
+def _kairos(generator: str) -> Draw:
+    """Return Kairos' jobs with their own arrivals, all times shorter by the same factor."""
+
+    def drawn(mix: Mix, seed: int) -> list[JobSpec]:
+        found = [_unnamed(spec_of(job)) for job in generate(generator, mix.jobs, seed)]
+        fit = Scaling(speed=_KAIROS_SPEED, times=1 / _KAIROS_SPEED, memory_mb=_MEMORY_MB, queue="default")
+        return list(scaled(found, fit))
+
+    return drawn
+
+
+_KAIROS_SPEED: Final = 20.0
+_KAIROS: Final = Size(nodes=30, drain_s=900.0, longest_s=120.0)
+_KAIROS_JOBS: Final = 100
 _HEAVY_JOBS: Final = 150
 _FACEBOOK_JOBS: Final = 300
 _OPEN: Final = Size(drain_s=600.0, longest_s=60.0)
@@ -171,7 +189,11 @@ GUARANTEES: Final = Mix(
     scheduler_site=guarantees.SITE,
     guaranteed=(guarantees.GUARANTEED,),
 )
-BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES)}
+KAIROS: Final = (
+    Mix("kairos", "Kairos' heavy-tailed jobs on 30 nodes", _KAIROS, _kairos("kairos_testbed"), jobs=_KAIROS_JOBS),
+    Mix("kairos_uniform", "Kairos' short jobs on 30 nodes", _KAIROS, _kairos("kairos_uniform"), jobs=_KAIROS_JOBS),
+)
+BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, *KAIROS)}
 
 
 def smaller(mix: Mix, nodes: int, cores: int) -> Mix:

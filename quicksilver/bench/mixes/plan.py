@@ -38,8 +38,9 @@ class Plan:
     mixes: tuple[str, ...] = tuple(MIXES)
     competitors: tuple[str, ...] = (*STOCK, *BESIDE, OURS)
     seeds: int = 3
-    nodes: int = 64
-    cores: int = 4
+    nodes: int | None = None
+    """None: as many as each mix has."""
+    cores: int | None = None
     quick: bool = False
 
     def __post_init__(self) -> None:
@@ -83,6 +84,10 @@ class Plan:
     def _step(self, mix: str, competitor: str, seed: int) -> MixStep:
         return MixStep(mix, competitor, seed, self.nodes, self.cores, self.quick)
 
+    def slots(self, mix: str) -> int:
+        """Return the slots on which a mix runs."""
+        return self._step(mix, OURS, 1).mix.size.slots
+
     def expected_s(self) -> float:
         """Return about how long the runs take."""
         return sum(_expected_s(step) for step in self.steps(1)) * self.seeds
@@ -96,12 +101,17 @@ def _expected_s(step: MixStep) -> float:
 
 
 def _arriving_s(load: float, step: MixStep) -> float:
-    """Return about how long the jobs of an open mix arrive: 150 slot seconds of work for each slot."""
-    return 10.0 + (150.0 / load if load else 120.0) / (2.0 if step.quick else 1.0)
+    """Return about how long the jobs of an open mix arrive: 150 s of work for each slot, or for minutes."""
+    return 10.0 + (150.0 / load if load else 300.0) / (2.0 if step.quick else 1.0)
 
 
 def plan(
-    quick: bool, mixes: Sequence[str], competitors: Sequence[str], seeds: int | None, nodes: int = 64, cores: int = 4
+    quick: bool,
+    mixes: Sequence[str],
+    competitors: Sequence[str],
+    seeds: int | None,
+    nodes: int | None = None,
+    cores: int | None = None,
 ) -> Plan:
     """Return what is run; empty: as planned. Raises ValueError for a name that is none."""
     return Plan(

@@ -18,14 +18,14 @@ from quicksilver.simulator.traces.mercury import WORKLOADS
 Runs = Mapping[tuple[str, str], Sequence[RunResult]]
 """By mix and competitor, in the order of their seeds."""
 _TOTALS: Final = ("jobs", "unfinished_jobs", "kills")
-_MEANS: Final = (*METRICS, "latency_p99_s", "utilisation", "work_lost_s", "work_lost_ratio")
+_MEANS: Final = (*METRICS, "utilisation", "work_lost_s", "work_lost_ratio")
 
 
 def of_mix(plan: Plan, mix: str, runs: Runs) -> dict[str, Any]:
     """Return what a mix came to: `competitors`, `bounds`, `compared`, `ceilings`, `goals`."""
     if mix == GUARANTEES.name:
         return _guarantees(plan, runs)
-    is_open, slots = BY_NAME[mix].open, plan.nodes * plan.cores
+    is_open, slots = BY_NAME[mix].open, plan.slots(mix)
     found: dict[str, list[dict[str, Any]]] = {
         name: [{"seed": run.seed} | figures(run, is_open) for run in runs[mix, name]]
         for name in plan.competitors
@@ -79,7 +79,7 @@ def summed(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
             found[name] = {"value": round(middle, 4), "ci_low": round(low, 4), "ci_high": round(high, 4)}
         elif values:
             found[name] = {"value": values[0]}
-    return found | {group: _classes(runs, group) for group in ("sizes", "work")}
+    return found | {group: _classes(runs, group) for group in ("sizes", "work", "classes")}
 
 
 def _classes(runs: Sequence[Mapping[str, Any]], group: str) -> dict[str, dict[str, float]]:

@@ -52,8 +52,8 @@ def _listed(_context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option("--mixes", "names", default="", callback=_listed, help="Only these, with commas.  [default: all]")
 @click.option("--competitors", default="", callback=_listed, help="Only these, with commas.  [default: as planned]")
 @click.option("--seeds", type=click.IntRange(1, 30), help="Seeds 1 to this one.  [default: 3; 1 with --quick]")
-@click.option("--nodes", default=64, show_default=True, type=click.IntRange(1, 1000))
-@click.option("--cores", default=4, show_default=True, type=click.IntRange(1, 128), help="Slots of each node.")
+@click.option("--nodes", type=click.IntRange(1, 1000), help="[default: 64, and 30 for Kairos' mixes]")
+@click.option("--cores", type=click.IntRange(1, 128), help="Slots of each node.  [default: 4]")
 @click.option("--lanes", default=1, show_default=True, type=click.IntRange(1, 8), help="Runs at a time.")
 @click.option("--dir", "workdir", default="run/bench-mixes", show_default=True, type=click.Path(path_type=Path))
 @click.option("--base-port", default=_PORTS, show_default=True, help="First port of the first lane.")
@@ -65,8 +65,8 @@ def mixes(
     names: list[str],
     competitors: list[str],
     seeds: int | None,
-    nodes: int,
-    cores: int,
+    nodes: int | None,
+    cores: int | None,
     lanes: int,
     workdir: Path,
     base_port: int,

@@ -33,16 +33,18 @@ class MixStep:
     """The mix, by name."""
     competitor: str
     seed: int
-    nodes: int = 64
-    cores: int = 4
+    nodes: int | None = None
+    """None: as many as the mix has."""
+    cores: int | None = None
     quick: bool = False
 
     @property
     def mix(self) -> Mix:
         """What is run. Raises KeyError."""
         found = BY_NAME[self.workload]
-        if (self.nodes, self.cores) != (found.size.nodes, found.size.cores):
-            found = smaller(found, self.nodes, self.cores)
+        nodes, cores = self.nodes or found.size.nodes, self.cores or found.size.cores
+        if (nodes, cores) != (found.size.nodes, found.size.cores):
+            found = smaller(found, nodes, cores)
         return shorter(found) if self.quick else found
 
 

@@ -14,6 +14,7 @@ _TABLE: Final = (
     ("latency_mean_s", "job latency mean, s"),
     ("latency_p50_s", "p50, s"),
     ("latency_p95_s", "p95, s"),
+    ("latency_p99_s", "p99, s"),
     ("short_p50_s", "shorter half p50, s"),
     ("short_p95_s", "shorter half p95, s"),
     ("wide_mean_s", "widest tenth mean, s"),
@@ -50,7 +51,7 @@ def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
         [who, *(plain.value_of(one.get(key)) for key, _ in _TABLE)] for who, one in figures.items()
     ]
     found: list[Block] = [Table(["competitor", *(label for _, label in _TABLE)], rows)]
-    for key, title in (("sizes", "By number of tasks"), ("work", "By tasks x duration")):
+    for key, title in (("sizes", "By number of tasks"), ("work", "By tasks x duration"), ("classes", "By kind")):
         names = dict.fromkeys(klass for one in figures.values() for klass in one.get(key, {}))
         by_class = [
             {"class": klass, "competitor": who, **one[key][klass]}
@@ -95,7 +96,13 @@ def _compared(by_competitor: Mapping[str, Mapping[str, Any]]) -> list[Block]:
     ]
     columns = ["competitor", "metric", "best stock", "ratio", "value", "stock", "bound", "gain"]
     found: list[Block] = [Table(columns, rows, "Against the best stock competitor")] if rows else []
-    for key, title in (("sizes", "number of tasks"), ("work", "tasks x duration")):
+    each = [
+        {"competitor": who, "to": other, **ratios}
+        for who, metrics in by_competitor.items()
+        for other, ratios in metrics.get("each", {}).items()
+    ]
+    found += [plain.rows_of(each, "Ratios to each of the others")] if each else []
+    for key, title in (("sizes", "number of tasks"), ("work", "tasks x duration"), ("classes", "kind")):
         own = [{"competitor": who, **metrics[key]} for who, metrics in by_competitor.items() if metrics.get(key)]
         found += [plain.rows_of(own, f"Ratios of the mean latency to the best stock one, by {title}")] if own else []
     return found

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 
 from quicksilver.bench.emulator.model import JobSpec, TaskSpec
-from quicksilver.bench.mixes.mixes import ALL, BY_NAME, MOST_S, MOST_TASKS, loaded, shuffled
+from quicksilver.bench.mixes.mixes import ALL, BY_NAME, KAIROS, MOST_S, MOST_TASKS, loaded, shuffled
 from quicksilver.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
 from quicksilver.bench.mixes.step import MixStep, bound, offered, spec
 from quicksilver.bench.trace import WARM, summary
@@ -42,6 +42,19 @@ def test_a_trace_has_the_same_jobs_under_each_seed_in_another_order() -> None:
     assert sorted(job.number for job in other) == list(range(25)) and [job.number for job in other] != list(range(25))
     assert [job.arrives_s // 5 for job in other] == list(range(25))
     assert {job.number for job in other[:10]} == set(range(10))
+
+
+def test_kairos_jobs_are_scaled_in_time_only() -> None:
+    mix = BY_NAME["kairos"]
+    assert (mix.size.nodes, mix.size.slots) == (30, 120)
+    jobs = list(mix.drawn(1))
+    assert len(jobs) == 100 and {job.klass for job in jobs} == {"1", "2", "3", "4", "5"}
+    small = next(job for job in jobs if job.klass == "1")
+    assert [task.stage for task in small.tasks] == [0] * 15 + [1] * 15
+    assert small.tasks[0].runs_s == pytest.approx(85 / 2 / 20)
+    assert (small.name, small.told_s) == ("", None)
+    assert MixStep("kairos", "only_g_tuned", 1).mix == mix
+    assert MixStep("kairos", "only_g_tuned", 1, nodes=15).mix.jobs == 50
 
 
 def test_arrivals_are_stretched_to_a_load() -> None:
@@ -108,7 +121,8 @@ def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
 
 def test_what_is_planned() -> None:
     whole, quick = plan(False, [], [], None), plan(True, [], [], None)
-    assert set(whole.mixes) == set(BY_NAME) and whole.seeds == 3
+    assert set(whole.mixes) | {mix.name for mix in KAIROS} == set(BY_NAME) and whole.seeds == 3
+    assert (whole.slots("yahoo"), whole.slots("kairos")) == (256, 120)
     assert (whole.stock, whole.ours) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
     assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
     assert quick.expected_s() <= 600

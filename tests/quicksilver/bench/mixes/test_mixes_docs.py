@@ -21,6 +21,7 @@ def test_each_mix_figure_and_bound_is_explained() -> None:
 
 def test_each_goal_stands_there_with_its_number() -> None:
     numbers = {float(number) for number in re.findall(r"\b\d\.\d+\b", SECTION.partition("Goals: ")[2])}
+    assert {*goals.KAIROS.values(), goals.WORST_CLASS} <= numbers
     assert {limit for own in goals.RATIOS.values() for limit in own.values()} <= numbers
     assert {
         goals.GAIN,

@@ -109,6 +109,8 @@ def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:
     assert mean == {"value": round(31.05 / 51.05, 4), "goal": 0.87, "at_most": True, "met": True}
     assert found["goals"]["facebook_77.latency_mean_s_ratio_tuned"]["goal"] == 0.7
     assert found["goals"]["facebook_77.latency_mean_s_gain"]["at_most"] is False
+    each = found["mixes"]["facebook_77"]["compared"][OURS]["each"]
+    assert each["only_g_tuned"]["latency_mean_s"]["ratio"] == round(31.05 / 61.05, 4) and "bound" in each
     lost = found["goals"]["facebook_77.work_lost_ratio"]
     assert (lost["goal"], lost["met"]) == (0.01, False)
     mix = found["mixes"]["facebook_77"]
@@ -125,6 +127,20 @@ def test_closed_mixes_have_goals_of_throughput() -> None:
     assert own == {"value": 0.96, "goal": 0.95, "at_most": False, "met": True}
     assert goals("microsoft", fixed, OURS, {}, 200)["microsoft.tasks_ratio_tuned"]["value"] == 1.92
     assert ceilings(fixed, "only_g_tuned", 200, 2.0) == {"tasks_per_s": 100.0, "throughput_ratio": 2.0}
+
+
+def test_kairos_goals_are_against_fifo_and_for_the_worst_class() -> None:
+    found = {}
+    for name, took_s, worst_s in (("only_g_tuned", 20.0, 30.0), (OURS, 5.0, 45.0)):
+        classes = {"1": {"latency_mean_s": took_s}, "5": {"latency_mean_s": worst_s}}
+        one = {"latency_p50_s": took_s, "latency_p99_s": worst_s, "classes": classes}
+        found[name] = [{"seed": 1, "unfinished_jobs": 0, "work_lost_ratio": 0.0} | one]
+    own = goals("kairos", found, OURS, {}, 120)
+    assert {name: (goal["value"], goal["met"]) for name, goal in own.items() if name.endswith("fifo")} == {
+        "kairos.latency_p50_s_ratio_fifo": (0.25, True),
+        "kairos.latency_p99_s_ratio_fifo": (1.5, False),
+        "kairos.worst_class_ratio_fifo": (1.5, False),
+    }
 
 
 def test_means_over_seeds_have_intervals() -> None:
