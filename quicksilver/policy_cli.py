@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from policies.base import SLOTS
+from policies.config.presets import DEFAULT, PRESETS
 from policies.config.registry import Registry, doc_of, summary
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError, close_to
@@ -77,6 +79,20 @@ def show_policy(name: str, slot: str | None, as_json: bool) -> None:
             _print_table(["setting", "type", "unit", "default", "range", "meaning", "source"], rows)
         else:
             click.echo("It has no settings.")
+
+
+@policy.command("presets")
+@as_json
+def list_presets(as_json: bool) -> None:
+    """Show the presets (policies: {preset: NAME}): what each is good and bad for, and its settings."""
+    if as_json:
+        click.echo(json.dumps({name: asdict(preset) for name, preset in PRESETS.items()}, indent=2))
+        return
+    for name, preset in PRESETS.items():
+        click.echo(f"{name}: {preset.doc}\n  good for: {preset.good_for}\n  bad for: {preset.bad_for}")
+        for slot, chosen in preset.section.items():
+            click.echo(f"  {slot}: {json.dumps(chosen)}")
+    click.echo(f"An empty `policies:` is preset {DEFAULT}. Single settings beside `preset:` lie over it.")
 
 
 @policy.command("check")

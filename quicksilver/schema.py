@@ -31,6 +31,7 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "security": SecuritySettings,
 }
 _ADDRESS: Final[Schema] = {"type": "string", "description": "host:port"}
+_NAMED: Final[Schema] = {"required": ["policy"]}
 _NUMBERS: Final[Schema] = {"type": "array", "items": {"type": "integer"}}
 
 
@@ -107,30 +108,30 @@ def _slot(slot: str, registry: Registry, defs: Schema) -> Schema:
         then: Schema = {"properties": {"settings": settings}}
         if settings.get("required"):
             then["required"] = ["settings"]
-        cases.append({"if": {"properties": {"policy": {"const": offer.name}}}, "then": then})
+        cases.append({"if": {"properties": {"policy": {"const": offer.name}}, **_NAMED}, "then": then})
     properties: Schema = {"policy": {"description": "Name of the policy.", "oneOf": names}, "settings": {}}
     if slot == "route":
         properties["match"] = {"$ref": "#/$defs/policies.Match"}
-    return {
-        "type": "object",
-        "required": ["policy"],
-        "additionalProperties": False,
-        "properties": properties,
-        "allOf": cases,
-    }
+    named = _NAMED if slot == "route" else {}
+    return {"type": "object", **named, "additionalProperties": False, "properties": properties, "allOf": cases}
 
 
 def _adapt(section: Schema) -> None:
-    """Put the slots into a section, and what it takes in more than one form."""
+    """Put the slots into a section, and what it takes in more than one form.
+
+    Beside a preset a choice may have settings alone: they are those of the preset's policy.
+    """
     properties = section["properties"]
     for slot in CHOICES:
         properties[slot] = {"description": properties[slot]["description"], "$ref": f"#/$defs/slot.{slot}"}
     one: Schema = {"$ref": "#/$defs/slot.quota"}
-    many = {"type": "array", "items": one, "minItems": 1}
+    many = {"type": "array", "items": {"allOf": [one, _NAMED]}, "minItems": 1}
     either: Schema = {"if": {"type": "array"}, "then": many, "else": one}
     properties["quota"] = {"description": properties["quota"]["description"], **either}
     routes = {"type": "array", "items": {"$ref": "#/$defs/slot.route"}}
     properties["routes"] = {"description": properties["routes"]["description"], **routes}
+    section["if"] = {"not": {"required": ["preset"]}}
+    section["then"] = {"properties": {slot: {"if": {"type": "object"}, "then": _NAMED} for slot in (*CHOICES, "quota")}}
     _globs(section)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from policies.config.presets import laid_over
 from policies.config.registry import Bound, Registry
 from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import Path, validate
@@ -63,7 +64,10 @@ def bind(
 
 
 def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) -> tuple[dict[str, Parts], list[Mistake]]:
-    """Return each alternative of a section as the base with its keys replaced; mistakes of the base are left out."""
+    """Return each alternative of a section as the base with its keys replaced; mistakes of the base are left out.
+
+    One that names a preset lies over that alone.
+    """
     by_name: dict[str, Parts] = {}
     mistakes: list[Mistake] = []
     given = raw.get("alternatives")
@@ -72,7 +76,7 @@ def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) ->
         if not isinstance(own, Mapping):
             continue
         at = (*path, "alternatives", str(name))
-        parts, wrong = bind(PolicySet, {**base, **own}, registry, at)
+        parts, wrong = bind(PolicySet, laid_over(own) if "preset" in own else {**base, **own}, registry, at)
         keys = {str(key) for key in own}
         mistakes += [mistake for mistake in wrong if mistake.path[len(at)] in keys]
         if parts is not None:

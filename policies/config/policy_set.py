@@ -19,6 +19,7 @@ from policies.config.cluster_slots import ClusterSlots
 from policies.config.description import describe
 from policies.config.guarded_call import call
 from policies.config.node_slots import NodeSlots
+from policies.config.presets import laid_over
 from policies.config.quota_check import within_quota
 from policies.config.registry import Bound, Registry
 from policies.config.schema import (
@@ -103,7 +104,7 @@ class Policies:
         Raises SettingsMistakesError with all mistakes: of the section's shape, of names and of settings of policies.
         """
         registry = registry or Registry()
-        raw: Mapping[str, Any] = data if isinstance(data, Mapping) else {}
+        raw = laid_over(data if isinstance(data, Mapping) else {})
         base, mistakes = bind(PoliciesSection, raw, registry, path)
         alternatives, wrong = bind_alternatives(raw, registry, path)
         mistakes += wrong

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
 
+from policies.config.presets import PresetName
 from policies.model import AppView
 
 Mode = Literal["active", "shadow", "bypass"]
@@ -213,6 +214,8 @@ class Estimate(Section):
 class PolicySet(Section):
     """Policies that go together: the `policies:` section without its alternatives, or one of those."""
 
+    preset: PresetName | None = None
+    """Preset below these settings (`quicksilver policy presets` shows all): it counts where they say nothing."""
     queues: Globs = ()
     """YARN queues whose containers may be queueable, as globs; an empty list for none, "*" for all."""
     mode: Mode = "active"

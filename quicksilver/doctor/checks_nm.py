@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
-from quicksilver.doctor.checks_rm import CALCULATOR, shrinks
+from quicksilver.doctor.checks_rm import CALCULATOR, shrinks, shrinks_by_preset
 from quicksilver.doctor.finding import finding, must_be, setting
 from quicksilver.doctor.model import Facts, Finding, Remedy, Settings, Severity, Site
 
@@ -148,6 +148,7 @@ def _size(site: Site, facts: Facts) -> Iterator[Finding]:
         vcores, memory_mb = max(vcores, 8) if vcores <= 0 else vcores, 8192 if memory_mb <= 0 else memory_mb
     yield from _by_memory(site, facts, vcores, memory_mb)
     yield from _by_sidecar(site, facts.settings, vcores, memory_mb)
+    yield from _front_places(site, facts.settings, vcores)
 
 
 def _by_memory(site: Site, facts: Facts, vcores: int, memory_mb: int) -> Iterator[Finding]:
@@ -185,6 +186,19 @@ def _by_sidecar(site: Site, settings: Settings, vcores: int, memory_mb: int) -> 
         )
         found = f"{VCORES}={vcores}, but containers may take {needed}"
         yield must_be(site, "nm-capacity", VCORES, str(needed), why, found=found, wanted=f"{needed} or more")
+
+
+def _front_places(site: Site, settings: Settings, vcores: int) -> Iterator[Finding]:
+    extra, base = shrinks_by_preset(settings), settings.sidecar.vcores
+    if extra is None or (base is not None and vcores >= base + extra):
+        return
+    why = (
+        "the default preset works without places beyond the cores, in which short tasks of small jobs start while a "
+        "longer one is shrunk; with sidecar.vcores: N and N + 1 here (install --with sharing) it has them"
+    )
+    found = f"{VCORES}={vcores}, sidecar.vcores is {'not set' if base is None else f'{base:g}'}"
+    needed = int((vcores if base is None else base) + extra)
+    yield must_be(site, "front-places", VCORES, str(needed), why, found=found, wanted=f"{needed}, or as it is")
 
 
 def _executor(site: Site) -> Iterator[Finding]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from policies.config.policy_set import Policies
+from policies.config.presets import DEFAULT, PRESETS
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import reachable
 from quicksilver.doctor.finding import finding, must_be
@@ -105,9 +106,27 @@ def promotes(settings: Settings) -> bool:
 
 
 def shrinks(settings: Settings) -> float | None:
-    """Return how many vcores beyond a node's own are started where containers share them, None where they do not."""
-    found = [shrinking.extra for each in _every(settings.policies) if (shrinking := each.node.shrinking()) is not None]
+    """Return how many vcores beyond a node's own are started where containers share them, None where they do not.
+
+    A preset's own shrinking does not count: without what it needs it does without.
+    """
+    return _extra(each for each in _every(settings.policies) if not _by_preset(each))
+
+
+def shrinks_by_preset(settings: Settings) -> float | None:
+    """Return the same where the default preset alone has containers share cores."""
+    return _extra(each for each in _every(settings.policies) if _by_preset(each))
+
+
+def _extra(policies: Iterable[Policies]) -> float | None:
+    found = [shrinking.extra for each in policies if (shrinking := each.node.shrinking()) is not None]
     return max(found, default=None)
+
+
+def _by_preset(policies: Policies) -> bool:
+    """Return whether the policies preempt as the default preset does, without a word of the admin."""
+    section = policies.section
+    return section.preset == DEFAULT and section.preempt.model_dump() == PRESETS[DEFAULT].section["preempt"]
 
 
 def _policies(site: Site, settings: Settings) -> Iterator[Finding]:

@@ -53,6 +53,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     # quicksilver.yaml
     "settings": (ERROR, "quicksilver.yaml has a mistake"),
     "settings-note": (NOTE, "allowed in quicksilver.yaml, but probably unintended"),
+    "front-places": (NOTE, "the default preset runs without places beyond the cores"),
     "no-queues": (NOTE, "no YARN queue may have queueable containers"),
     "unknown-queue": (WARNING, "policies.queues names a queue that does not exist"),
     "rest-insecure": (WARNING, "REST is not encrypted"),

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from policies.base import SLOTS
+from policies.config.presets import PRESETS
 from quicksilver.policy_cli import policy
 
 
@@ -98,6 +99,16 @@ def test_check(tmp_path: Path) -> None:
     code, out, _ = run("check", str(file), "--json")
     assert code == 1
     assert (json.loads(out)["ok"], len(json.loads(out)["mistakes"])) == (False, 2)
+
+
+def test_presets_say_what_they_are_good_and_bad_for() -> None:
+    code, out, _ = run("presets")
+    assert code == 0
+    assert out.startswith("default: ") and out.count("  good for: ") == out.count("  bad for: ") == len(PRESETS)
+    code, out, _ = run("presets", "--json")
+    shown = json.loads(out)
+    assert code == 0 and list(shown) == list(PRESETS)
+    assert all(set(one) == {"doc", "good_for", "bad_for", "section"} for one in shown.values())
 
 
 def test_check_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from policies.config.presets import DEFAULT, PRESETS, PresetName
+
 Site = Mapping[str, str]
 Section = Mapping[str, Any]
 
@@ -97,15 +99,7 @@ def _own(
     )
 
 
-MERCURY: Final[Section] = {
-    "queues": "*",
-    "routes": [{"policy": "only_q"}],
-    "place": {"policy": "topk_wait"},
-    "order": {"policy": "job_submission"},
-    "shed": {"policy": "mean_sigma"},
-    "quota": {"policy": "none"},
-    "preempt": {"policy": "kill_newest"},
-}
+MERCURY: Final[Section] = PRESETS["mercury"].section
 """Mercury as in §4: topk_wait, job_submission and mean_sigma with their defaults. The quota is off, as in the paper:
 the default one lets no more wait than the queue may use."""
 
@@ -119,6 +113,20 @@ def _mercury(name: str, note: str, extra: int = 0, **changed: Any) -> Competitor
         nm_queue_length=_QUEUE_LENGTH,
         policies=dict(MERCURY) | changed,
         extra=extra,
+    )
+
+
+def _preset(name: PresetName) -> Competitor:
+    """Return a preset as it is; `default` is what quicksilver does by itself."""
+    preset = PRESETS[name]
+    return Competitor(
+        "quicksilver" if name == DEFAULT else f"quicksilver_{name}",
+        "quicksilver",
+        f"preset {name}: {preset.doc}",
+        scheduler_site=TUNED,
+        nm_queue_length=_QUEUE_LENGTH,
+        policies={"preset": name},
+        extra=preset.section.get("preempt", {}).get("settings", {}).get("extra", 0),
     )
 
 
@@ -168,6 +176,7 @@ ALL: Final = (
         least=1000,
         most=1000,
     ),
+    *(_preset(name) for name in PRESETS),
     _mercury("quicksilver_only_g", "through quicksilver, all guaranteed", routes=[{"policy": "only_g"}]),
     _mercury("quicksilver_only_q", "through quicksilver, all queueable, shedding and reordering"),
     _mercury(

@@ -20,6 +20,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from policies.config.description import notes
 from policies.config.policy_set import Policies
+from policies.config.presets import DEFAULT
 from policies.config.registry import Registry
 from policies.config.validation import Path as Steps
 from policies.config.validation import shorten, validate
@@ -87,7 +88,7 @@ class SettingsFile:
         return section
 
     def policies(self, registry: Registry | None = None) -> Policies:
-        """Return the policies of the `policies:` section; without one, no container is queueable.
+        """Return the policies of the `policies:` section; without one, or with an empty one, the preset `default`.
 
         Raises SettingsFileError with all mistakes of the section.
         """
@@ -135,7 +136,7 @@ def find_settings() -> Path | None:
 
 
 def load_settings(path: Path | str | None = None) -> SettingsFile:
-    """Read a settings file, or the one that `find_settings` finds; no file there means all defaults: no queueables.
+    """Read a settings file, or the one that `find_settings` finds; no file there means all defaults.
 
     Raises SettingsFileError when the file cannot be read, is no YAML, or has unknown or doubled keys.
     """
@@ -181,7 +182,7 @@ def read_settings(
 
 
 def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Policies:
-    policies = Policies.load(data, registry, ("policies",))
+    policies = Policies.load(data or {"preset": DEFAULT}, registry, ("policies",))
     mistakes = calendar_mistakes(policies.windows, policies.time_zone, ("policies",))
     if mistakes:
         raise SettingsMistakesError(mistakes)

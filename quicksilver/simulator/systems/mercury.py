@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from policies.config.policy_set import Policies
+from policies.config.presets import PRESETS
 from policies.config.schema import full_queue
 from policies.errors import SettingsMistakesError
 from policies.model import Resources
@@ -30,39 +31,14 @@ from quicksilver.simulator.world.work import Task
 _PLENTY_MB: Final = 1 << 30
 """Of a node, where memory is not counted."""
 
-MERCURY: Final[Mapping[str, Any]] = {
-    "queues": ["*"],
-    "routes": [{"policy": "only_q"}],
-    "place": {"policy": "topk_wait"},
-    "order": {"policy": "job_submission"},
-    "shed": {"policy": "mean_sigma"},
-    "quota": {"policy": "none"},
-    "preempt": {"policy": "kill_newest"},
-}
+MERCURY: Final[Mapping[str, Any]] = PRESETS["mercury"].section
 """Mercury §4: top-k by waiting time, shedding beyond mean + c sigma, the earlier job first; all of it queueable."""
 
-OPPORTUNISTIC: Final[Mapping[str, Any]] = {
-    "queues": ["*"],
-    "routes": [{"policy": "only_q"}],
-    "place": {"policy": "least_queue", "settings": {"k": 10}},
-    "order": {"policy": "fifo"},
-    "shed": {"policy": "queue_length", "settings": {"max_sheds": 1000, "settle_s": 0}},
-    "quota": {"policy": "none"},
-    "preempt": {"policy": "kill_newest"},
-    "retries_to_g": 1000,
-}
+OPPORTUNISTIC: Final[Mapping[str, Any]] = PRESETS["opportunistic"].section
 """Hadoop 3, all containers opportunistic: one of the ten shortest queues, first come first served, the newest killed.
 What was killed or shed is asked for as opportunistic again."""
 
-KAIROS: Final[Mapping[str, Any]] = {
-    "queues": ["*"],
-    "routes": [{"policy": "only_q"}],
-    "place": {"policy": "variance"},
-    "order": {"policy": "fifo"},
-    "shed": {"policy": "none"},
-    "quota": {"policy": "none"},
-    "preempt": {"policy": "las", "settings": {"quantum_s": 50, "extra": 4, "starve_quanta": 3}},
-}
+KAIROS: Final[Mapping[str, Any]] = PRESETS["kairos"].section
 """Kairos on its test bed (thesis §4.5.2): W = 50 s, Q = 4; the starvation counter is that of §4.6."""
 
 

@@ -203,7 +203,8 @@ def test_mistakes_of_quicksilver_yaml_have_their_line(tmp_path: Path) -> None:
     [
         ("proxy-upstream", ALL_Q.replace("18035", "18099")),
         ("hold-limit", ALL_Q.replace("18035'", "18035', max_hold_by_type_s: {TEZ: 400}")),
-        ("no-queues", "proxy: {upstream: '127.0.0.1:18035'}\n"),
+        ("no-queues", "policies: {preset: stock}\nproxy: {upstream: '127.0.0.1:18035'}\n"),
+        ("front-places", "proxy: {upstream: '127.0.0.1:18035'}\n"),
         ("proxy-upstream", "proxy: {round_s: 2}\n"),
         ("rest-insecure", "security: {insecure: true}\n"),
     ],

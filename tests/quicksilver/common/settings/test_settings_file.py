@@ -17,6 +17,7 @@ from quicksilver.common.settings.settings_file import (
     find_settings,
     load_settings,
     parse_settings,
+    read_settings,
 )
 from tests.paths import DOCS
 
@@ -63,9 +64,9 @@ policies:
         "known: hybrid_gq, only_g, only_q",
         "quicksilver.yaml:9:15: policies.routes[1].settings.td_s: must be a number, got 'ten' "
         "(hybrid_gq: tasks expected to run no longer than this may be queueable, 0..)",
-        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: queues, "
-        "mode, modes, routes, dispatch, place, order, preempt, headroom, quota, shed, steal, correct, police, promote, "
-        "estimate, retries_to_g, alternatives, rollout, windows, time_zone, shadow",
+        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: preset, "
+        "queues, mode, modes, routes, dispatch, place, order, preempt, headroom, quota, shed, steal, correct, police, "
+        "promote, estimate, long_poll, retries_to_g, alternatives, rollout, windows, time_zone, shadow",
         "quicksilver.yaml:13:39: policies.place.settings.k: must be >= 1, got 0 (topk_wait: nodes to draw from, 1..)",
         "quicksilver.yaml:14:3: policies.order.policy: is missing "
         "(name of the policy (`quicksilver policy list` shows all))",
@@ -146,14 +147,32 @@ def test_where_the_file_is_looked_for(tmp_path: Path, monkeypatch: pytest.Monkey
         load_settings()
 
 
-def test_no_file_means_no_queueables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_file_means_the_default_preset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("QUICKSILVER_CONFIG", raising=False)
     monkeypatch.setattr("quicksilver.common.settings.settings_file.SYSTEM_WIDE", tmp_path / "none")
     file = load_settings()
     assert (file.path, file.hadoop_conf_dir) == (None, None)
-    route = file.policies(REGISTRY).route(Ask(AppView("a"), 20, Resources(1, 1)), Random(1))
-    assert route.kind is Kind.GUARANTEED
+    policies = file.policies(REGISTRY)
+    assert policies.section.preset == "default", "an admin who sets nothing gets what needs no tuning"
+    assert policies.route(Ask(AppView("a"), 20, Resources(1, 1)), Random(1)).kind is Kind.QUEUEABLE
+
+
+@pytest.mark.parametrize(
+    ("text", "preset"),
+    [
+        ("", "default"),
+        ("policies:\n", "default"),
+        ("policies: {}\nproxy: {upstream: 'rm:18030'}\n", "default"),
+        ("policies: {preset: stock}\n", "stock"),
+        ("policies: {queues: []}\n", None),
+    ],
+)
+def test_an_empty_section_is_the_default_preset(text: str, preset: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "quicksilver.yaml"
+    path.write_text(text)
+    assert parse_settings(text, path).policies(REGISTRY).section.preset == preset
+    assert read_settings(path, {}, REGISTRY).policies.section.preset == preset
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
