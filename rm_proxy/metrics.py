@@ -100,6 +100,10 @@ class ProxyMetrics:
             "queueing_seconds", "Time that started queueable containers waited at their nodes.", _QUEUE_S
         )
         self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
+        self.waiting = self._gauge("waiting_applications", "Applications with queueable containers without a node.")
+        self.claimed = self._gauge(
+            "claimed_places", "Free places that such applications will get at their next heartbeat, in containers."
+        )
         self.live = self._gauge("live_containers", "Containers delivered and not completed, by kind.", "kind")
         self.shedding_nodes = self._gauge("shedding_nodes", "Nodes with a limit of what may wait.")
         self.max_wait_s = self._gauge("max_wait_seconds", "The lowest of their limits of waiting; NaN without any.")

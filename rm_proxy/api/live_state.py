@@ -87,6 +87,7 @@ class LiveState:
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
+            waits=coordinator.central.why(attempt.id, time.time()),
             live_g=len(live) - live.count_q,
             live_q=live.count_q,
             used_g=live.used_g,

@@ -241,6 +241,7 @@ class Attempt:
         self.exchange.last = unpacked_answer(kept.last) if kept.last is not None else None
         for note in kept.live.values():
             self.live.add(unpacked_container(note))
+        self.live.ended_s = kept.ended_s
         self._ends.restore(kept)
         self.table.serial = kept.serial
         self.registration.follow(AttemptEvent.RESTORED if kept.registered else AttemptEvent.NOT_REGISTERED)

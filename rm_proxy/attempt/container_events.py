@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from quicksilver.common.messages import ContainerEvent
+from quicksilver.common.messages import ContainerEvent, EventKind
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.effects import DropHeld, Effect
@@ -14,6 +14,7 @@ from rm_proxy.attempt.registration import AttemptState, Registration
 from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.steering import GUARD_WAIT_S
 from rm_proxy.domain import ids
+from rm_proxy.estimates.estimator import worked_s
 
 AWAY_S: Final = 15.0
 """Time after which no container waits for a node that starts nothing; with a silent sidecar, the hold limit has to be
@@ -67,6 +68,9 @@ class ContainerEvents:
 
     def on_event(self, event: ContainerEvent, now_s: float) -> None:
         """Handle a sidecar's event of one of the containers."""
+        live = self._live.get(event.container_id)
+        if live is not None and event.kind in (EventKind.ENDED, EventKind.KILLED):
+            live.worked_s = worked_s(event)
         self._ends.on_event(event, now_s)
         self._router.charge()
 

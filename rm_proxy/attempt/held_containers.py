@@ -61,6 +61,8 @@ class HeldContainer:
     stage: Stage = Stage.DELIVERED
     started_s: float | None = None
     """When its sidecar reported that it started; None while it has not, and for one that was killed before."""
+    worked_s: float | None = None
+    """How long it ran; None while it runs, or is not known."""
     held_s: float | None = None
     """Since when its sidecar holds its start, or held it."""
     released: bool = False
@@ -118,6 +120,8 @@ class HeldContainers:
         self.used_g = Resources()
         self.used_q = Resources()
         self.count_q = 0
+        self.ended_s = 0.0
+        """Service of the containers that ended, in seconds of run time."""
         self.changed: dict[str, None] = {}
         """Containers that ended or changed since their attempt was last journaled."""
 
@@ -136,7 +140,10 @@ class HeldContainers:
 
     def add(self, live: HeldContainer) -> None:
         """Count a delivered container; one that is held already is counted once."""
-        self.pop(live.id)
+        if live.id in self._by_id:
+            ended_s = self.ended_s
+            self.pop(live.id)
+            self.ended_s = ended_s
         self._by_id[live.id] = live
         self.touch(live.id)
         if live.kind is Kind.QUEUEABLE:
@@ -146,10 +153,12 @@ class HeldContainers:
             self.used_g += live.resources
 
     def pop(self, container_id: str) -> HeldContainer | None:
-        """Forget a container that ended."""
+        """Forget a container that ended; one whose run time is not known counts as it was expected to run."""
         live = self._by_id.pop(container_id, None)
         if live is None:
             return None
+        if live.is_started:
+            self.ended_s += live.expected_s if live.worked_s is None else live.worked_s
         self.touch(container_id)
         if live.kind is Kind.QUEUEABLE:
             self.used_q -= live.resources
@@ -160,8 +169,9 @@ class HeldContainers:
 
     def promote(self, container_id: str, now_s: float) -> None:
         """Count a queueable container as guaranteed from now on."""
-        live = self.pop(container_id)
+        ended_s, live = self.ended_s, self.pop(container_id)
         if live is not None:
+            self.ended_s = ended_s
             live.kind, live.promoted_s = Kind.GUARANTEED, now_s
             self.add(live)
 
@@ -175,6 +185,16 @@ class HeldContainers:
         self._by_id.clear()
         self.used_g = self.used_q = Resources()
         self.count_q = 0
+
+    def attained_s(self, now_s: float) -> float:
+        """Return the service of all containers, those that ended included, in seconds of run time."""
+        total_s = self.ended_s
+        for live in self._by_id.values():
+            if live.worked_s is not None:
+                total_s += live.worked_s
+            elif live.started_s is not None:
+                total_s += max(0.0, now_s - live.started_s)
+        return total_s
 
     def precedences(self, app_type: str) -> frozenset[int]:
         """Return the precedences (`rm_proxy.attempt.frameworks`) of containers that occupy a node: guaranteed or

@@ -124,6 +124,10 @@ class Router:
             self._charged = charged
             self._cluster.charge(self.attempt_id, charged[1])
 
+    def attained_s(self, now_s: float) -> float:
+        """Return the service of all containers that this attempt has and had, in seconds of run time."""
+        return self._held.attained_s(now_s)
+
     def remember_loss(self, lost: HeldContainer) -> None:
         """Note that a queueable container was shed or killed: the next ask of its size counts as its retry."""
         credits = self._credits.setdefault(lost.resources, deque(maxlen=MAX_CREDITS))

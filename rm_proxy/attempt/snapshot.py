@@ -68,6 +68,7 @@ _WHERE_SET: Final = (
     "retries",
     "follows",
     "started_s",
+    "worked_s",
     "held_s",
     "released",
     "killed",
@@ -144,6 +145,8 @@ class Snapshot:
     """Private request ids that it may hold, each with its key and host."""
     serial: int = 0
     """The last serial of a private id."""
+    ended_s: float = 0.0
+    """Service of the containers that ended."""
     app: Note | None = None
     """The application's record."""
     over: bool = False
@@ -170,6 +173,7 @@ class Snapshot:
         for container_id in list(self.ended)[: max(0, len(self.ended) - MAX_ENDED)]:
             del self.ended[container_id]
         self.serial = max(self.serial, note.get("serial", 0))
+        self.ended_s = note.get("ended_s", self.ended_s)
         self._rows(y.ResourceRequestProto.FromString(unpacked(text)) for text in note.get("rows", ()))
         for private in note.get("granted", ()):
             self.asked.pop(private, None)

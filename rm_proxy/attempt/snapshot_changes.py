@@ -78,6 +78,7 @@ class SnapshotChanges:
         if live.changed:
             note["live"] = {c: packed_container(held) if (held := live.get(c)) else None for c in live.changed}
             live.changed = {}
+            note["ended_s"] = round(live.ended_s, 3)
         if ends.unjournaled:
             note["ended"], ends.unjournaled = list(ends.unjournaled), {}
         if self._rows:
@@ -105,6 +106,7 @@ class SnapshotChanges:
             "resync": resync.id if resync is not None else None,
             "last": packed_answer(last) if last is not None else None,
             "live": {live.id: packed_container(live) for live in self._live},
+            "ended_s": round(self._live.ended_s, 3),
             "ended": self._ends.ended,
             "open": self._ends.note() if self._ends.open else {},
             "rows": [packed(row) for row in rows],

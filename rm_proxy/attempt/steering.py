@@ -97,7 +97,7 @@ class Steering:
         if view is None or not sizes:
             self.forget()
             return
-        waiting = self._waiting(view)
+        waiting = self._waiting(view, now_s)
         self._queued, self._open_s = True, waiting.open_s
         try:
             demand = Demand(waiting, sizes, view.queue.priority)
@@ -114,13 +114,14 @@ class Steering:
                 sizes[key] = sizes.get(key, 0) + entry.q_wanted
         return sizes
 
-    def _waiting(self, view: RequestView) -> WaitingApp:
+    def _waiting(self, view: RequestView, now_s: float) -> WaitingApp:
         """Return the application with what it has and wants; expected durations are those of its first wanted tasks."""
         entries, app = self._table.entries.values(), view.app
         wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
         held = app.live_g + app.live_q - wanted + sum(entry.g_share for entry in entries)
         first = next(iter(self._table.sums.unplaced.values()))
-        return WaitingApp(app, wanted, held, expected_s=self._cluster.expected(app, first.key.priority).mean_s)
+        expected_s = self._cluster.expected(app, first.key.priority).mean_s
+        return WaitingApp(app, wanted, held, self._router.attained_s(now_s), expected_s)
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
         """Return the keys without a node: those that the application needs first, then as they came."""

@@ -137,6 +137,8 @@ def application(answer: dict[str, Any]) -> None:
         facts.append(("answers wait", f"no more: {answer['long_poll_off']}"))
     elif answer["long_poll_s"]:
         facts.append(("answers wait", f"up to {answer['long_poll_s']:.1f} s for news"))
+    if answer["waits"]:
+        facts.append(("waits", answer["waits"]))
     _facts(facts)
     summary(answer["summary"])
 

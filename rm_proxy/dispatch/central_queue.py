@@ -170,15 +170,15 @@ class CentralQueue:
                 yield attempt_id
 
     def why(self, attempt_id: str, now_s: float) -> str:
-        """Return in words why the containers of an application wait; "" if nobody goes before it."""
+        """Return in words what an application waits for; "" if it does not wait."""
         entry = self._waiting.get(attempt_id)
-        if entry is None or not entry.rank:
+        if entry is None:
             return ""
-        better = list(self._better(entry, now_s))
-        if not better:
-            return ""
+        waits_s, wanted = now_s - entry.since_s, entry.demand.waiting.wanted
+        text = f"{wanted} containers wait for a place, {waits_s:.0f} s without a new one"
+        better = list(self._better(entry, now_s)) if entry.rank else []
         wanted = sum(sum(other.demand.sizes.values()) for other in better)
-        return f"{wanted} places are claimed by {len(better)} applications that go before it"
+        return f"{text}; {wanted} of {len(better)} applications that go before it" if better else text
 
     def claimed_idle(self, now_s: float) -> int:
         """Return how many places are free though applications wait that will get them at their next heartbeat."""

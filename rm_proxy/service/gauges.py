@@ -27,6 +27,8 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float) ->
         for entry in attempt.entries:
             wanted_g += entry.g_share
             wanted_q += entry.q_wanted + len(entry.pending)
+    metrics.waiting.set(len(coordinator.central))
+    metrics.claimed.set(coordinator.central.claimed_idle(now_s))
     metrics.attempts.set(attempts)
     metrics.promotions_open.set(open_promotions)
     metrics.live.labels(Kind.QUEUEABLE.value).set(live_q)

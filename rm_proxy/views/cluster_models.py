@@ -92,6 +92,8 @@ class ApplicationInfo(BaseModel):
     wanted_g: int = 0
     wanted_q: int = 0
     """Containers asked for and not delivered yet."""
+    waits: str = ""
+    """The reason for which its queueable containers without a node wait."""
     live_g: int = 0
     live_q: int = 0
     used_g: Resources = Resources()

@@ -8,15 +8,29 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator import node_sampling
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import AppRecord
 from tests.model.requestor import Want
 from tests.model.world import Run
-from tests.rm_proxy.yarn import ALL_Q, TIMESTAMP, Am, coordinator, granted_rows, node_id, report, row
+from tests.rm_proxy.yarn import (
+    ALL_Q,
+    TIMESTAMP,
+    Am,
+    container,
+    coordinator,
+    ended,
+    event,
+    granted_rows,
+    node_id,
+    report,
+    row,
+)
 
 LATE = {**ALL_Q, "place": {"policy": "late"}, "dispatch": {"policy": "levels"}}
 
@@ -131,6 +145,27 @@ def test_a_map_behind_its_own_reduces_goes_guaranteed_though_others_claim_the_pl
     (entry,) = job.attempt.entries
     assert (entry.g_share, entry.q_wanted) == (1, 8), "one at a time"
     assert small.beats(12.5) == 2
+
+
+def test_attained_service_counts_what_ran_runs_and_was_killed_and_survives_a_restart() -> None:
+    am = Am(coordinator(LATE, nodes=1))
+    am.attempt.on_registered(b"", 0.0)
+    am.asks(row("*", 4))
+    am.gets(*(container(n + 1, 1, r) for n, r in enumerate(granted_rows(am.sent.ask).values())))
+    live = am.attempt.live
+    am.world.report(node_id(1), report(1, events=[event(n, EventKind.STARTED, seq=n) for n in (1, 2, 3)]), 10.0)
+    assert live.attained_s(14.0) == 12.0
+    ends = [event(1, EventKind.ENDED, seq=4, ran_s=5.0), event(2, EventKind.KILLED, seq=5, ran_s=3.0)]
+    am.world.report(node_id(1), report(1, events=ends), 15.0)
+    assert live.attained_s(16.0) == 5 + 3 + 6
+    am.asks()
+    am.gets(completed=[ended(1)])
+    assert (len(live), live.attained_s(16.0), live.ended_s) == (3, 14.0, 5.0)
+    kept = Snapshot()
+    kept.take(am.attempt.whole_note() or {})
+    restored = Attempt(am.attempt.id, coordinator(LATE, nodes=1))
+    restored.restore(kept)
+    assert restored.live.attained_s(16.0) == 14.0
 
 
 def test_a_large_cluster_has_every_free_node_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,8 +120,9 @@ def test_what_is_idle_for_a_claim_is_counted_and_explained() -> None:
     stage = Stage(5)
     stage.waits("small", 2, 0)
     stage.waits("wide", 9, 1)
-    assert stage.queue.why("wide", 0.0) == "2 places are claimed by 1 applications that go before it"
-    assert stage.queue.why("small", 0.0) == stage.queue.why("unknown", 0.0) == ""
+    alone = "2 containers wait for a place, 1 s without a new one"
+    before = "9 containers wait for a place, 1 s without a new one; 2 of 1 applications that go before it"
+    assert [stage.queue.why(name, 1.0) for name in ("small", "wide", "unknown")] == [alone, before, ""]
     assert stage.queue.claimed_idle(0.0) == 5 and stage.queue.claimed_idle(9.0) == 0
 
 
