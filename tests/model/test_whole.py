@@ -48,7 +48,7 @@ POLICING: list[dict[str, Any]] = [
     {"policy": "memory_limit", "settings": {"max_ratio": 0.5}},
 ]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
-FAULTS: list[Fault] = ["", "", "", "", "unseen", "unanswered", "untold"]
+FAULTS: list[Fault] = [*[""] * 6, "unseen", "unanswered", "untold", "absorbed", "poll unseen", "poll unanswered"]
 
 
 MOVES: list[dict[str, Any]] = [
@@ -73,6 +73,7 @@ def policies(
         "promote": PROMOTES[promote],
         "shed": SHEDS[(route + place) % 3],
         "police": POLICING[(quota + place) % 3],
+        "long_poll": ("off", "short", "long")[(route + quota + moves) % 3],
         **MOVES[moves],
     }
 

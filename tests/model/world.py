@@ -22,6 +22,7 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import FaultKind
 from rm_proxy.domain import ids
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.long_poll.long_poll import FAST_PACE_S, Why
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 from sidecar.node.events import Tick
 from tests.model.application_master import ApplicationMaster
@@ -29,8 +30,11 @@ from tests.model.resource_manager import NOT_REGISTERED, Refused, ResourceManage
 from tests.model.site import Site
 from tests.model.wire import Wire, identifier
 
-Fault = Literal["", "unseen", "unanswered", "untold"]
-"""Where a connection breaks: before the ResourceManager, before the proxy has the answer, behind the proxy."""
+Fault = Literal["", "unseen", "unanswered", "untold", "absorbed", "poll unseen", "poll unanswered"]
+"""Where a connection breaks: before the ResourceManager, before the proxy has the answer, behind the proxy; while the
+call waits for news, and the same with a call of the proxy's own."""
+MAX_POLLS = 2
+"""Calls of the proxy's own while one waits."""
 TIMESTAMP = 1_700_000_000_000
 NODE_MB, NODE_CORES = 4096, 4
 
@@ -57,6 +61,8 @@ class Run:
         self.rm.accepted = lambda node, number: number in self.sites[node].started
         self.ams: list[ApplicationMaster] = []
         self.wires: dict[int, Wire] = {}
+        self.waits = 0
+        """Answers that were absorbed."""
         self.proxied: dict[int, set[str]] = {}
         self.broken: Counter[int] = Counter()
         """What a broken connection may cost: rows sent again overwrite grants on their way."""
@@ -232,24 +238,17 @@ class Run:
         if fault == "unseen":
             del self.wires[am.number]
             return
-        try:
-            raw = self.rm.allocate(am.number, call.body)
-        except Refused as refused:
-            assert str(refused) == NOT_REGISTERED, refused
-            wire.refuse(call, NOT_REGISTERED)
-            self._write(wire.take_notes())
+        response = self._exchange(am, wire, call, fault)
+        if isinstance(response, Failure):
+            assert response.exception_class == NOT_REGISTERED, response
             live = self.coordinator.attempts[am.attempt_id].live
             self.voided |= {cid for cid in self.proxied[am.number] if cid not in live}
-            self.carry_out(wire.effects)
             self.calm[am.number] = 0
             self._register(am)
             return
-        if fault == "unanswered":
+        if response is None:
             del self.wires[am.number]
             return
-        response = wire.answer(call, raw)
-        self._write(wire.take_notes())
-        self.carry_out(wire.effects)
         answer = y.AllocateResponseProto.FromString(response.body)
         self.proxied[am.number] |= {ids.container_id_text(c.id) for c in answer.allocated_containers}
         self.proxied[am.number] -= {ids.container_id_text(s.container_id) for s in answer.completed_container_statuses}
@@ -258,6 +257,46 @@ class Run:
             del self.wires[am.number]
             return
         am.take(answer)
+
+    def _exchange(self, am: ApplicationMaster, wire: Wire, call: Call, fault: Fault) -> Response | Failure | None:
+        """Have a call answered, those of the proxy's own included; None when the connection broke before."""
+        polls = 0
+        while True:
+            try:
+                raw = wire.server.response(call, self.rm.allocate(am.number, call.body))
+            except Refused as refused:
+                raw = wire.server.error(call, *str(refused).partition(": ")[::2])
+            if fault == "unanswered" or (fault == "poll unanswered" and polls):
+                return self._breaks(am, wire)
+            calls, events = wire.pass_down(raw)
+            self._write(wire.take_notes())
+            self.carry_out(wire.effects)
+            if events:
+                (event,) = events
+                return event
+            if calls:
+                (call,) = calls  # the last answer, since the id was refused
+                continue
+            self.waits += 1
+            if fault == "absorbed":
+                return self._breaks(am, wire)
+            if polls == MAX_POLLS:
+                commands = wire.relay.end_wait(Why.STOPPED, self.now_s)
+                (event,) = wire.carry_out(commands)[1]
+                return event
+            polls += 1
+            self.coordinator.attempts[am.attempt_id].long_poll.to_send(self.now_s)
+            (call,), none = wire.carry_out(wire.relay.tick(self.now_s, FAST_PACE_S))
+            assert not none
+            self._write(wire.take_notes())
+            if fault == "poll unseen":
+                return self._breaks(am, wire)
+
+    def _breaks(self, am: ApplicationMaster, wire: Wire) -> None:
+        """The connection ends; such signs of harm would end the waits of the run."""
+        wire.relay.lost(self.now_s)
+        signs = self.coordinator.attempts[am.attempt_id].long_poll.signs
+        signs.off = signs.limit_s = None
 
     def carry_out(self, effects: Iterable[Effect]) -> None:
         if self.lose_effects:
