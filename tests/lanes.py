@@ -38,6 +38,7 @@ LANES: Final = (
         "tests/real/bench/test_las_quicksilver.py",
         "tests/real/bench/test_policies.py",
         "tests/real/test_policies.py",  # three_nodes
+        "tests/real/test_long_poll.py",
         "tests/real/test_promotion.py",
         "tests/real/test_sidecar_restart.py",  # one_node
     ),
