@@ -14,7 +14,7 @@ from rm_proxy.attempt.ask_entry import AskEntry
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import YarnQueue
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     TIMESTAMP,
     Am,

@@ -18,7 +18,7 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import AppRecord
 from tests.model.requestor import Want
 from tests.model.world import Run
-from tests.rm_proxy.yarn import (
+from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     TIMESTAMP,
     Am,

@@ -20,7 +20,18 @@ from rm_proxy.long_poll.signs import Sign
 from rm_proxy.relay.commands import Answered, ToAm, ToRm, Waits
 from rm_proxy.relay.relay import LAST_CALL_ID, NOT_REGISTERED, WRONG_ID
 from tests.model.wire import Wire
-from tests.rm_proxy.yarn import ALL_Q, ATTEMPT, cid, container, container_proto, coordinator, ended, event, report, row
+from tests.rm_proxy.yarn_messages import (
+    ALL_Q,
+    ATTEMPT,
+    cid,
+    container,
+    container_proto,
+    coordinator,
+    ended,
+    event,
+    report,
+    row,
+)
 
 ALL_G = {**ALL_Q, "routes": [{"policy": "only_g"}], "long_poll": "short"}
 LATE = {**ALL_Q, "long_poll": "short"}

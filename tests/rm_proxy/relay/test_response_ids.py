@@ -14,7 +14,7 @@ from rm_proxy.domain.response_ids import expected_id, id_before
 from rm_proxy.relay.commands import TookOver
 from rm_proxy.relay.relay import LAST_CALL_ID, WRONG_ID
 from tests.model.wire import Wire
-from tests.rm_proxy.yarn import ALL_Q, ATTEMPT, container, container_proto, coordinator, row, shown
+from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, container, container_proto, coordinator, row, shown
 
 ALL_G = {**ALL_Q, "routes": [{"policy": "only_g"}]}
 TEXT = f"Application Attempt: {ATTEMPT} expect responseId to be {{}} but get {{}}"
