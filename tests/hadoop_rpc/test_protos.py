@@ -123,7 +123,7 @@ def test_node_manager_protocol_is_what_nodes_are_told(recorded: Callable[[str], 
     [
         (yarn_pb2.ResourceRequestProto, [1, 2, 3, 4, 5, 6, 7, 8]),
         (yarn_pb2.AllocateRequestProto, [1, 2, 3, 4, 5, 7, 10, 11]),
-        (yarn_pb2.AllocateResponseProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17]),
+        (yarn_pb2.AllocateResponseProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 18]),
         (yarn_pb2.ContainerProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]),
         (yarn_pb2.ContainerTokenIdentifierProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 16]),
         (yarn_client_pb2.ApplicationSubmissionContextProto, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 19]),

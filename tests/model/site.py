@@ -213,6 +213,8 @@ class Site:
                 self.inbox.append(ev.Answered(command.tag[1], outcome, text, self.now_s))
             case ge.LoggedIn():
                 self.inbox.append(ev.SessionUp(command.attempt_id, self.now_s))
+            case ge.StartEarly():
+                self.inbox.append((link, ge.Again(command.container_id)))  # its second passes at once
             case ge.Garbage():
                 raise AssertionError(f"{command.side}: {command.text}")
 

@@ -70,6 +70,12 @@ class Load:
             assert time.monotonic() < deadline, f"{sample} stays at {self.sample(sample, **labels)}"
             threading.Event().wait(0.01)
 
+    def wait_for_outage(self) -> None:
+        deadline = time.monotonic() + 30
+        while self.writer.outage is None:
+            assert time.monotonic() < deadline, "the writer notices no outage"
+            threading.Event().wait(0.01)
+
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"quicksilver_proxy_{name}", labels)
 
@@ -186,7 +192,8 @@ def test_a_deleted_directory_is_an_outage_until_it_is_back(tmp_path: Path) -> No
     assert load.writer.flush()
     shutil.rmtree(tmp_path / "lib")
     load.writer.grant(grant(2))
-    assert not load.writer.flush(0.7) and load.writer.outage is not None
+    assert not load.writer.flush(0.7)
+    load.wait_for_outage()
     (tmp_path / "lib").mkdir()
     assert load.writer.flush(20) and load.kept() == [grant(2).container_id]
     end(load)
