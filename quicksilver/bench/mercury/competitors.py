@@ -32,7 +32,7 @@ PREEMPTING: Final[Site] = {
 }
 """A container is killed 1 s after its master was asked for it: MapReduce's gives none back by itself."""
 STARVED: Final[Site] = {"defaultFairSharePreemptionTimeout": "5", "defaultFairSharePreemptionThreshold": "0.5"}
-"""Of fair-scheduler.xml: who has had less than half of its fair share for 5 s has others' containers killed. As
+"""Of fair-scheduler.xml: a queue with less than half of its fair share for 5 s has containers of others killed. As
 shipped the timeout is without end."""
 
 

@@ -176,7 +176,7 @@ class Omniscient:
                 return
 
     def _free_slot(self) -> float | None:
-        """Return how many times as long tasks take in the best free slot, None without one."""
+        """Return the factor by which the best free slot lengthens tasks, None if no slot is free."""
         return min((times for times, free in self._free.items() if free), default=None)
 
     def _behind(self, job: _Job) -> _Task | None:

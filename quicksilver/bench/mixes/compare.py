@@ -69,10 +69,10 @@ def against(found: Figures, ours: str, stock: Sequence[str], metric: str) -> dic
         return None
     own, theirs = mean(found[ours], metric), mean(found[other], metric)
     lowest = mean(found.get("bound", ()), metric)
-    told: dict[str, Any] = {"best_stock": other, **answer, "value": own, "stock": theirs, "bound": lowest}
+    row: dict[str, Any] = {"best_stock": other, **answer, "value": own, "stock": theirs, "bound": lowest}
     if own and theirs and lowest:
-        told["gain"] = None if rises(metric) else gain(own, theirs, lowest)
-    return {name: round(one, 4) if isinstance(one, float) else one for name, one in told.items()}
+        row["gain"] = None if rises(metric) else gain(own, theirs, lowest)
+    return {name: round(one, 4) if isinstance(one, float) else one for name, one in row.items()}
 
 
 def by_class(found: Figures, ours: str, stock: Sequence[str]) -> dict[str, dict[str, float]]:

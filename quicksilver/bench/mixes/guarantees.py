@@ -107,7 +107,7 @@ def _or(at_s: float | None, until_s: int) -> float:
 def shortfall(label: Label, stock: RunResult, ours: RunResult) -> float:
     """Return by which share of what stock YARN gave a queue or user it had less here, in the worst WINDOW_S.
 
-    Only what it wanted counts: who has run all of its work by then falls short of nothing.
+    Only what it wanted counts: an owner whose work is all done by then has no shortfall.
     """
     until_s = until(stock, ours)
     given = held(_tasks(stock, label), until_s)
