@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from policies.config.schema import full_queue
 from quicksilver.report import files
 from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
+from quicksilver.simulator.findings import findings
 from quicksilver.simulator.options import Comparing, show, study_options, systems_option
 from quicksilver.simulator.report import classes_of, page
 from quicksilver.simulator.results import WRITERS, by_label, metric, needs, summary
@@ -68,6 +69,7 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
     with runner(study) as does, _progress(study, does, wanted) as step:
         rows = does.rows(wanted, *step)
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts())}
+    about |= {"verdict": findings(rows)}
     places = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
     if as_json:
         click.echo(json.dumps(summary(about, rows)))
@@ -182,6 +184,11 @@ def _write(
 
 
 def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
+    sentences = findings(rows)
+    for sentence in sentences:
+        click.echo(sentence)
+    if sentences:
+        click.echo()
     for name, value in study.facts():
         click.echo(f"{name}: {value}")
     found = by_label(rows)

@@ -182,7 +182,7 @@ def study_options(command: Callable[..., None]) -> Callable[..., None]:
             raise click.UsageError("name a system: --system NAME; --list shows them")
         shared = {name: options.pop(name) for name in _SHARED}
         try:
-            command(asked=_asked(systems, shared), as_json=as_json, **options)
+            command(asked=_asked(systems, shared, bool(several)), as_json=as_json, **options)
         except QuicksilverError as error:
             raise click.ClickException(str(error)) from error
         except (SimulatorError, OSError) as error:
@@ -200,7 +200,7 @@ _SHARED: Final = (
 )
 
 
-def _asked(systems: tuple[str, ...], given: Mapping[str, Any]) -> Asked:
+def _asked(systems: tuple[str, ...], given: Mapping[str, Any], compares: bool) -> Asked:
     names = ("fmt", "stages", "skip", "as_eagle", "speed")
     source = Source(given["trace"], **{name: given[name] for name in names}, jobs=given["first"])
     return Asked(
@@ -216,6 +216,7 @@ def _asked(systems: tuple[str, ...], given: Mapping[str, Any]) -> Asked:
         given["cutoff_s"],
         given["processes"] or len(os.sched_getaffinity(0)),
         given["out"],
+        compares,
     )
 
 

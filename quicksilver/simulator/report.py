@@ -8,6 +8,7 @@ from typing import Final
 
 from quicksilver.report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
 from quicksilver.simulator.figures import ALL, GRID, sampled
+from quicksilver.simulator.findings import findings
 from quicksilver.simulator.results import better, by_label, compared, estimate, metric
 from quicksilver.simulator.run import Row
 
@@ -21,9 +22,20 @@ _VERDICTS: Final = {True: "better", False: "worse", None: "not told apart"}
 def page(facts: Sequence[tuple[str, str]], rows: Sequence[Row], title: str = "Simulation") -> Page:
     """Return the page of a study. facts: what the figures depend on."""
     variants = by_label(rows)
-    sections = [_figures(variants), _against(variants), *_sweeps(variants), _cdfs(variants), _busy(variants)]
+    sections = [
+        _in_short(rows),
+        _figures(variants),
+        _against(variants),
+        *_sweeps(variants),
+        _cdfs(variants),
+        _busy(variants),
+    ]
     sections += [_behind(variants), _counts(variants), _settings(variants)]
     return Page(title, facts, [section for section in sections if section.blocks])
+
+
+def _in_short(rows: Sequence[Row]) -> Section:
+    return Section("In short", [Prose(sentence) for sentence in findings(rows)])
 
 
 def classes_of(variants: Mapping[str, Sequence[Row]]) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from policies.config.presets import DEFAULT
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.version import version
 from quicksilver.simulator.checkpoint import Checkpoint, opened
@@ -40,6 +41,8 @@ class Asked:
     cutoff_s: float | None
     processes: int
     out: Path | None
+    compares: bool = False
+    """Whether systems are compared, so that the product gets a base line in its own world."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ class Study:
     def wanted(self, swept: Sequence[Choice] = (), option: str = "--sweep") -> Wanted:
         """Return what is to be run, with settings that are tried; option: which names them."""
         asked = self.asked
-        return Wanted(asked.systems, asked.fixed, swept, self.policies, self.offer.cutoff_s, option)
+        cutoff_s = self.offer.cutoff_s
+        return Wanted(asked.systems, asked.fixed, swept, self.policies, cutoff_s, option, asked.compares)
 
     def about(self) -> dict[str, Any]:
         """Return what all runs have in common."""
@@ -140,7 +144,7 @@ def _policies(asked: Asked) -> Mapping[str, Any] | None:
     if not any(POLICIES in model.model_fields and model.takes_file for model in models):
         what = f"{' and '.join(asked.systems)} {'takes' if len(models) == 1 else 'take'} no policies"
         raise StudyError(what, place="--config", remedy="add a system that does (quicksilver simulate --list)")
-    section: Mapping[str, Any] = settings.data.get("policies") or {}
+    section: Mapping[str, Any] = settings.data.get("policies") or {"preset": DEFAULT}
     return section
 
 

@@ -10,16 +10,20 @@ from typing import Any, Final, NamedTuple
 
 from policies.base import SLOTS
 from policies.config.policy_set import Policies
+from policies.config.presets import laid_over
 from policies.config.schema import PolicySet
 from policies.config.validation import validate
 from policies.errors import SettingsMistakesError, close_to
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.simulator.naming import ONLY_G, ONLY_G_NAME, policies_name
 from quicksilver.simulator.systems import SYSTEMS, SystemSettings, load
 
 POLICIES: Final = "policies"
 """The field of a system's settings that takes the section of this name of quicksilver.yaml."""
 CUTOFF: Final = "cutoff_s"
 """The field of a system's settings that tells short from long jobs by their tasks' mean duration."""
+PRODUCT: Final = "quicksilver"
+"""The system that gets a base line of its own."""
 _POLICY: Final = "policy"
 _BRACKETS: Final = {"[": "]", "{": "}"}
 
@@ -116,6 +120,8 @@ class Wanted:
     """For systems that have a setting of this name, unless `fixed` or `swept` sets it."""
     option: str = "--sweep"
     """Where `swept` was asked for."""
+    base_line: bool = False
+    """Whether `PRODUCT` is compared with the same world in which everything is guaranteed."""
 
 
 def variants(wanted: Wanted) -> list[Variant]:
@@ -129,6 +135,9 @@ def variants(wanted: Wanted) -> list[Variant]:
         for one in choices:
             _whose(one.name, systems, option)
     found: dict[str, Variant] = {}
+    if wanted.base_line and PRODUCT in systems:
+        for variant in _of_system(PRODUCT, systems[PRODUCT], wanted, only_g=True):
+            found.setdefault(variant.key, variant)
     for name, model in systems.items():
         for variant in _of_system(name, model, wanted):
             found.setdefault(variant.key, variant)
@@ -140,7 +149,8 @@ def cases(found: Sequence[Variant], seeds: Sequence[int]) -> list[Case]:
     return [Case(variant, seed) for seed in seeds for variant in found]
 
 
-def _of_system(name: str, model: type[SystemSettings], wanted: Wanted) -> Iterator[Variant]:
+def _of_system(name: str, model: type[SystemSettings], wanted: Wanted, only_g: bool = False) -> Iterator[Variant]:
+    """Yield the variants of one system. only_g: with everything guaranteed, whatever policies are chosen."""
     base: dict[str, Any] = {}
     if wanted.cutoff_s is not None and CUTOFF in model.model_fields:
         base[CUTOFF] = wanted.cutoff_s
@@ -148,6 +158,10 @@ def _of_system(name: str, model: type[SystemSettings], wanted: Wanted) -> Iterat
         base[POLICIES] = wanted.policies
     fixed = [(steps, one.values[0]) for one in wanted.fixed if (steps := _steps(one.name, name, model))]
     swept = [(one.name, steps, one.values) for one in wanted.swept if (steps := _steps(one.name, name, model))]
+    if only_g:
+        fixed = [one for one in fixed if one[0][0] != POLICIES]
+        swept = [one for one in swept if one[1][0] != POLICIES]
+        base[POLICIES] = ONLY_G
     if any(steps[0] == POLICIES for steps, _ in [*fixed, *((steps, None) for _, steps, _ in swept)]):
         base.setdefault(POLICIES, model.model_fields[POLICIES].get_default(call_default_factory=True) or {})
     for values in product(*(values for _, _, values in swept)):
@@ -157,8 +171,20 @@ def _of_system(name: str, model: type[SystemSettings], wanted: Wanted) -> Iterat
         for steps, value in sorted([*fixed, *tried], key=lambda one: one[0][-1] != _POLICY):
             given = _with(_with_default(given, steps), steps, value)
         settings = _checked(name, model, given)
-        label = " ".join([name, *(f"{_short(key, name)}={_shown(value)}" for key, value in varied.items())])
-        yield Variant(label, name, SYSTEMS[name], given, settings, varied)
+        swept_steps = [steps for _, steps, _ in swept]
+        ran = ONLY_G_NAME if only_g else _ran(model, settings, swept_steps)
+        parts = (name, ran, *(f"{_short(key, name)}={_shown(value)}" for key, value in varied.items()))
+        yield Variant(" ".join(filter(None, parts)), name, SYSTEMS[name], given, settings, varied)
+
+
+def _ran(model: type[SystemSettings], settings: Mapping[str, Any], swept: Sequence[tuple[str, ...]]) -> str:
+    """Return which policies a system runs, in words; "" where its own name says it."""
+    if not model.named_by_policies:
+        return ""
+    section = settings[POLICIES]
+    default = model.model_fields[POLICIES].get_default(call_default_factory=True)
+    own = {} if "preset" in default else json.loads(json.dumps(default))
+    return policies_name(section, {steps[1] for steps in swept if steps[0] == POLICIES and len(steps) > 1}, own)
 
 
 def _short(key: str, system: str) -> str:
@@ -214,7 +240,7 @@ def _whose(key: str, systems: Mapping[str, type[SystemSettings]], option: str) -
 def _with_default(given: Mapping[str, Any], steps: Sequence[str]) -> Mapping[str, Any]:
     """Name the product's default policy where a setting is for a slot of which nothing is said."""
     first, slot, *rest = (*steps, "")
-    if first != POLICIES or rest[:1] != ["settings"] or slot in given[POLICIES] or slot == "route":
+    if first != POLICIES or rest[:1] != ["settings"] or slot in laid_over(given[POLICIES]) or slot == "route":
         return given
     default = PolicySet.model_fields[slot].get_default()
     one = default[0] if isinstance(default, tuple) else default

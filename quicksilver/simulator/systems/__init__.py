@@ -63,6 +63,8 @@ class SystemSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     takes_file: ClassVar[bool] = True
     """Whether `policies` may come from a settings file; not where they are what the system is."""
+    named_by_policies: ClassVar[bool] = False
+    """Whether rows of results name the policies that ran, unless they are the system's own."""
 
 
 class System(Protocol):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from pydantic import Field
 
 from policies.config.policy_set import Policies
-from policies.config.presets import PRESETS
+from policies.config.presets import DEFAULT, PRESETS
 from policies.config.schema import full_queue
 from policies.errors import SettingsMistakesError
 from policies.model import Resources
@@ -42,13 +42,14 @@ KAIROS: Final[Mapping[str, Any]] = PRESETS["kairos"].section
 """Kairos on its test bed (thesis §4.5.2): W = 50 s, Q = 4; the starvation counter is that of §4.6."""
 
 
-QUICKSILVER: Final[Mapping[str, Any]] = {"queues": ["*"], "routes": [{"policy": "only_q"}]}
-"""All that may be queueable is; the other slots as the product has them where nothing is said."""
+QUICKSILVER: Final[Mapping[str, Any]] = {"preset": DEFAULT}
+"""What is in force after an installation, with an empty section `policies:`."""
 
 
 class Production(SystemSettings):
     """Settings of the production machines under the virtual clock."""
 
+    named_by_policies: ClassVar[bool] = True
     policies: dict[str, Any] = Field(default_factory=lambda: dict(MERCURY))
     """The section `policies` of quicksilver.yaml; default: Mercury's (§4)."""
     max_jobs: int = Field(0, ge=0)
@@ -112,7 +113,7 @@ class Quicksilver(Production):
     """Settings of the product on stock YARN."""
 
     policies: dict[str, Any] = Field(default_factory=lambda: dict(QUICKSILVER))
-    """The section `policies` of quicksilver.yaml, which `--config` gives; default: everything queueable."""
+    """The section `policies` of quicksilver.yaml, which `--config` gives; default: the preset `default`."""
     app_type: str = "MAPREDUCE"
     """YARN's application type of all jobs, which `routes` look at."""
     node_beat_s: float = Field(1.0, gt=0)

@@ -29,6 +29,8 @@ def outcome(world: World, system: str, seed: int, busy: list[tuple[float, float]
         sheds=sum(run.sheds.values()),
         faults=len(run.faults),
     )
+    if len(jobs) < len(run.masters):
+        counts["unfinished"] = len(run.masters) - len(jobs)
     extra = {"lost_s": sum(run.lost_s), "over_capacity": float(run.over_capacity)}
     return SimResult(system, seed, jobs, busy, dict(sorted(counts.items())), extra)
 

@@ -227,7 +227,7 @@ def test_a_settings_file_under_which_nothing_is_queueable_is_told(tmp_path: Path
     for queue in ("root.batch", "root.default"):
         config.write_text(README_ROUTES.format(queue=queue))
         result = CliRunner().invoke(cli, ["simulate", *map(str, options)])
-        (counts,) = json.loads(result.stdout)["variants"]["quicksilver"]["counts"]
+        (counts,) = json.loads(result.stdout)["variants"]["quicksilver route=only_q"]["counts"]
         granted.append(counts.get("granted Q", 0) > 0)
         assert granted[-1] is not ("no container was queueable" in result.stderr), result.stderr
         if not granted[-1]:
@@ -268,3 +268,37 @@ def test_jobs_that_arrive_at_once_offer_no_load(quicksilver: Run, tmp_path: Path
         result = quicksilver("simulate", trace, "--system=queues", *options)
         assert result.exit_code == 1 and "are no load; give --nodes without --load" in result.output
     assert "not known; give --nodes\n" in quicksilver("simulate", batch, "--system=queues").output
+
+
+def test_the_product_is_compared_with_its_own_world_where_everything_is_guaranteed(tmp_path: Path, trace: Path) -> None:
+    options = (trace, "--compare", "yarn_fifo", "quicksilver", "--nodes=20", "--first=3", "--set=node_beat_s=2")
+    result = CliRunner().invoke(cli, ["simulate", *map(str, options), "--processes=1", "--json"])
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    variants = found["variants"]
+    assert list(variants) == ["quicksilver only_g", "yarn_fifo", "quicksilver preset=default"]
+    base, ours = variants["quicksilver only_g"], variants["quicksilver preset=default"]
+    others = [{k: v for k, v in one["settings"].items() if k != "policies"} for one in (base, ours)]
+    assert others[0] == others[1] and others[0]["node_beat_s"] == 2.0
+    assert "granted Q" not in base["counts"][0] and ours["counts"][0]["granted Q"] > 0
+    first, chance = found["verdict"]
+    assert first.startswith("quicksilver preset=default: its jobs took 0.") and "the best stock scheduler's (" in first
+    assert chance.startswith("One seed: ")
+
+
+def test_the_verdict_is_on_top_of_the_text(quicksilver: Run, trace: Path) -> None:
+    result = quicksilver("simulate", trace, "--compare", "queues", "others", "--nodes=10", "--seeds=2")
+    first, chance, empty, facts, *_ = result.stdout.splitlines()
+    assert first.startswith(
+        "others: its jobs took 1.00 (1.00 to 1.00) of queues's time in the mean, which is no better;"
+    )
+    assert "95 % intervals over 2 seeds" in chance and empty == "" and facts.startswith("trace: ")
+
+
+def test_an_empty_section_of_policies_is_the_preset_that_is_in_force(tmp_path: Path, trace: Path) -> None:
+    config = tmp_path / "quicksilver.yaml"
+    config.write_text("policies: {}\n")
+    options = (trace, "--system=quicksilver", "--nodes=20", "--first=1", "--config", config, "--json", "--processes=1")
+    found = json.loads(CliRunner().invoke(cli, ["simulate", *map(str, options)]).stdout)
+    (label, row), *_ = found["variants"].items()
+    assert label == "quicksilver preset=default" and row["settings"]["policies"] == {"preset": "default"}

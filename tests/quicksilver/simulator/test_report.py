@@ -43,6 +43,7 @@ def tables(found: Page) -> dict[str, Table]:
 def test_a_page_has_its_sections_and_every_system_in_them() -> None:
     found = page([("trace", "t")], ROWS)
     assert [section.title for section in found.sections] == [
+        "In short",
         "Figures",
         "Against hawk",
         "Over k",
@@ -105,7 +106,7 @@ def test_three_systems_on_a_table_of_facebooks_jobs_in_a_browser(
     found.open(out / "report.html")
     assert found.run("return document.title") == f"Simulation of {SWIM.name}"
     titles = found.run("return [...document.querySelectorAll('h2')].map(one => one.textContent)")
-    assert titles[:4] == ["Figures", "Against yarn_fifo", "Job completion", "Utilisation"]
+    assert titles[:5] == ["In short", "Figures", "Against yarn_fifo", "Job completion", "Utilisation"]
     assert "Who waited behind whom" in titles
     rows = found.run("return [...document.querySelector('table').tBodies[0].rows].map(row => row.cells[0].textContent)")
     assert rows == ["yarn_fifo", "eagle", "kairos_slots"]

@@ -96,7 +96,7 @@ def test_policies_that_are_the_system_s_own_are_changed_not_replaced() -> None:
 
 def test_settings_of_a_slot_that_is_not_named_are_those_of_the_default_policy() -> None:
     for_k, for_share = Choice("place.k", (7,)), Choice("quota.factor", (0.5,))
-    (one,) = variants(Wanted(("quicksilver",), (for_k, for_share)))
+    (one,) = variants(Wanted(("quicksilver",), (for_k, for_share), policies={"queues": ["*"]}))
     assert one.settings["policies"]["place"] == {"policy": "topk_wait", "settings": {"k": 7}}
     assert one.settings["policies"]["quota"]["policy"] == "queue_share"
 
@@ -114,3 +114,36 @@ def test_mistakes_are_told_before_anything_runs() -> None:
         variants(Wanted(("queues",), (Choice("others.choices", (1,)),)))
     with pytest.raises(UnknownSystemError):
         variants(Wanted(("queue",)))
+
+
+def test_single_settings_go_to_the_policy_of_the_preset() -> None:
+    (one,) = variants(Wanted(("quicksilver",), (Choice("preempt.quantum_s", (20,)),)))
+    assert one.settings["policies"] == {"preset": "default", "preempt": {"settings": {"quantum_s": 20}}}
+    assert one.label == "quicksilver preset=default preempt.quantum_s=20"
+
+
+def test_rows_are_named_after_the_policies_that_run() -> None:
+    only_q = {"queues": ["*"], "routes": [{"policy": "only_q"}], "place": {"policy": "late"}}
+    systems = ("quicksilver", "kairos", "opportunistic")
+    assert [one.label for one in variants(Wanted(systems))] == ["quicksilver preset=default", "kairos", "opportunistic"]
+    found = variants(Wanted(systems, (), (Choice("place", ("late", "random")),), {"preset": "mercury", **only_q}))
+    assert [one.label for one in found] == [
+        "quicksilver preset=mercury route=only_q place=late",
+        "quicksilver preset=mercury route=only_q place=random",
+        "kairos preset=mercury route=only_q place=late",
+        "kairos preset=mercury route=only_q place=random",
+        "opportunistic place=late",
+        "opportunistic place=random",
+    ]
+
+
+def test_a_base_line_varies_with_the_world_and_not_with_the_policies() -> None:
+    swept = (Choice("place.k", (5, 9)), Choice("report_s", (1, 2)))
+    found = variants(Wanted(("yarn_fifo", "quicksilver"), (), swept, {"queues": ["*"]}, base_line=True))
+    assert [one.label for one in found] == [
+        "quicksilver only_g report_s=1",
+        "quicksilver only_g report_s=2",
+        "yarn_fifo",
+        *(f"quicksilver  place.k={k} report_s={s}".replace("  ", " ") for k in (5, 9) for s in (1, 2)),
+    ]
+    assert {one.settings["policies"]["routes"][0]["policy"] for one in found[:2]} == {"only_g"}

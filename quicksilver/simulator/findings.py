@@ -1,0 +1,102 @@
+"""What a study says, in sentences: how long jobs took against the best stock scheduler, or the first system.
+
+The best one is chosen for each figure by itself, so that no single weak base line makes a system look good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+from quicksilver.report.cells import shown
+from quicksilver.report.model import Estimate
+from quicksilver.simulator.figures import ALL
+from quicksilver.simulator.naming import ONLY_G_NAME, policies_name
+from quicksilver.simulator.results import better, by_label, compared
+from quicksilver.simulator.run import Row
+from quicksilver.simulator.sweep import POLICIES
+
+STOCK: Final = frozenset(("yarn_fifo", "yarn_capacity", "yarn_fair", "opportunistic"))
+"""Systems that are Hadoop as it comes."""
+LIMIT: Final = 12
+"""Systems with a sentence of their own; the tables have all."""
+_KINDS: Final = ("mean", "p50", "p95")
+_IN: Final = {"mean": "in the mean"}
+_UNFINISHED: Final = "unfinished"
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each system that is compared, and one for each with jobs that did not end."""
+    variants = by_label(rows)
+    stock = [label for label, same in variants.items() if is_stock(same[0])]
+    base = stock or list(variants)[:1]
+    others = [label for label in variants if label not in base]
+    found = [_sentence(label, base, variants) for label in others[:LIMIT]]
+    if len(others) > LIMIT:
+        found.append(f"{len(others) - LIMIT} more systems are in the tables.")
+    if found:
+        found.append(_chance(variants))
+    return [*found, *_cut(variants)]
+
+
+def is_stock(row: Row) -> bool:
+    """Return whether a row is stock YARN: one of its schedulers, or the production world with everything guaranteed."""
+    section = row.settings.get(POLICIES)
+    return row.system in STOCK or (isinstance(section, Mapping) and policies_name(section) == ONLY_G_NAME)
+
+
+def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
+    parts = [_part(kind, label, base, variants) for kind in _KINDS]
+    known = "; ".join(part for part in parts if part)
+    return f"{label}: {known or 'no figure can be compared'}."
+
+
+def _part(kind: str, label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
+    """Return one figure's ratio in words; "" without one."""
+    name = f"{kind}_{ALL}"
+    best = _best(name, base, variants)
+    ratio = compared(variants[best], variants[label], name) if best else None
+    if ratio is None:
+        return ""
+    whose = f"the best stock scheduler's ({best})" if is_stock(variants[best][0]) else f"{best}'s"
+    good = better(name, ratio) if isinstance(ratio, Estimate) else (True if ratio < 1 else None)
+    if kind == "mean":
+        worse = ", which is no better" if good is None else ", which is worse" if not good else ""
+        return f"its jobs took {shown(ratio)} of {whose} time {_IN[kind]}{worse}"
+    if good is None:
+        return f"{kind} is no better ({_against(ratio, best)})"
+    return f"{kind} is {'' if good else 'worse: '}{_against(ratio, best)}"
+
+
+def _against(ratio: Estimate | float, best: str) -> str:
+    return f"{shown(ratio)} of {best}'s"
+
+
+def _best(name: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:
+    """Return the label with the lowest mean of a figure; "" if none has it."""
+    means = {label: values for label in base if (values := _values(name, variants[label]))}
+    return min(means, key=lambda label: fmean(means[label])) if means else ""
+
+
+def _values(name: str, rows: Sequence[Row]) -> list[float]:
+    return [row.figures.metrics[name] for row in rows if name in row.figures.metrics]
+
+
+def _chance(variants: Mapping[str, Sequence[Row]]) -> str:
+    seeds = min(len({row.seed for row in same}) for same in variants.values())
+    if seeds == 1:
+        return "One seed: how much of this is chance is not known; --seeds 5 tells."
+    return f"In brackets: 95 % intervals over {seeds} seeds, which say nothing of other jobs (--sample 0.8 does)."
+
+
+def _cut(variants: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Yield which systems have jobs that did not end."""
+    for label, rows in variants.items():
+        cut = sum(row.figures.counts.get(_UNFINISHED, 0) for row in rows)
+        known = sum(int(row.figures.extra.get(_UNFINISHED, 0)) for row in rows)
+        jobs = sum(int(row.figures.metrics.get(f"jobs_{ALL}", 0)) for row in rows)
+        if cut:
+            yield f"{label}: {cut} of {jobs + cut} jobs had not ended when the run did, and are in no figure of jobs."
+        if known:
+            yield f"{label}: {known} tasks have no known end in the record and are in no figure."

@@ -1,0 +1,57 @@
+"""What a study says in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from quicksilver.simulator.figures import Figures
+from quicksilver.simulator.findings import LIMIT, findings
+from quicksilver.simulator.naming import ONLY_G
+from quicksilver.simulator.run import Row
+
+SHIPPED = {"policies": {"preset": "default"}}
+
+
+def row(label: str, seed: int, mean: float, p95: float, settings: Any = None, **counts: int) -> Row:
+    metrics = {"mean_all": mean, "p50_all": mean / 2, "p95_all": p95, "jobs_all": 9.0}
+    return Row(label, label.split()[0], settings or {}, {}, seed, Figures(metrics, {}, [], {}, counts, {}), 0.1)
+
+
+def test_the_product_is_measured_by_the_best_stock_scheduler_of_each_figure() -> None:
+    rows = [
+        row("quicksilver only_g", 1, 10.0, 40.0, {"policies": dict(ONLY_G)}),
+        row("yarn_fifo", 1, 12.0, 30.0),
+        row("quicksilver preset=default", 1, 8.7, 33.0, SHIPPED),
+    ]
+    assert findings(rows) == [
+        "quicksilver preset=default: its jobs took 0.870 of the best stock scheduler's (quicksilver only_g) time in "
+        "the mean; p50 is 0.870 of quicksilver only_g's; p95 is no better (1.10 of yarn_fifo's).",
+        "One seed: how much of this is chance is not known; --seeds 5 tells.",
+    ]
+
+
+def test_several_seeds_have_intervals_and_what_is_worse_is_said() -> None:
+    means = ((10.0, 8.0), (11.0, 8.9), (9.0, 7.1))
+    rows = [row("yarn_fifo", seed, stock, 10.0) for seed, (stock, _) in enumerate(means)]
+    rows += [row("eagle", seed, own, 20.0 + seed / 10) for seed, (_, own) in enumerate(means)]
+    rows += [row("hawk", seed, stock + (-1) ** seed, 10.0) for seed, (stock, _) in enumerate(means)]
+    eagle, hawk, chance = findings(rows)
+    assert eagle.startswith("eagle: its jobs took 0.799 (0.7") and "p95 is worse: 2.01 (" in eagle
+    assert "in the mean, which is no better; p50 is no better (" in hawk and "p95 is no better (1.00 (" in hawk
+    assert "95 % intervals over 3 seeds" in chance
+
+
+def test_jobs_that_did_not_end_are_never_left_out_in_silence() -> None:
+    cut = findings([row("quicksilver preset=default", 1, 8.0, 9.0, SHIPPED, unfinished=3)])
+    assert cut == [
+        "quicksilver preset=default: 3 of 12 jobs had not ended when the run did, and are in no figure of jobs."
+    ]
+    tasks = row("recorded", 1, 8.0, 9.0)
+    tasks.figures.extra["unfinished"] = 2.0  # type: ignore[index]
+    assert findings([tasks]) == ["recorded: 2 tasks have no known end in the record and are in no figure."]
+
+
+def test_one_system_by_itself_is_compared_with_nothing_and_of_many_the_first_have_a_sentence() -> None:
+    assert findings([row("eagle", 1, 8.0, 9.0)]) == []
+    many = findings([row(f"s{number}", 1, 8.0, 9.0) for number in range(LIMIT + 4)])
+    assert len(many) == LIMIT + 2 and many[LIMIT] == "3 more systems are in the tables."
