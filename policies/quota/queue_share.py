@@ -9,6 +9,7 @@ Source: the CapacityScheduler of Hadoop 3; beyond Mercury §4.1, whose quotas ar
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from pydantic import Field
 
@@ -53,8 +54,8 @@ class QueueShare(PolicyConfig):
         return rest
 
 
-Room = tuple[str, Resources, Resources]
-"""A text with the figures, the room, and its use by queueable containers."""
+Room = tuple[Callable[[], str], Resources, Resources]
+"""What makes a text with the figures (needed by few asks), the room, and its use by queueable containers."""
 
 
 def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
@@ -68,15 +69,19 @@ def _rooms(queue: QueueView, cfg: QueueShare) -> list[Room]:
     ]
     if not math.isinf(cfg.cluster_ratio):
         room, used = _times(queue.cluster, cfg.cluster_ratio), queue.cluster_used_q
-        text = f"queueable containers of all queues use {_text(used, cfg)} of {_text(room, cfg)}"
-        rooms.append((f"{text}, {cfg.cluster_ratio:g} of what the nodes have", room, used))
+        rooms.append((lambda: _cluster_text(used, room, cfg), room, used))
     return rooms
+
+
+def _cluster_text(used: Resources, room: Resources, cfg: QueueShare) -> str:
+    text = f"queueable containers of all queues use {_text(used, cfg)} of {_text(room, cfg)}"
+    return f"{text}, {cfg.cluster_ratio:g} of what the nodes have"
 
 
 def _share(name: str, most: Resources, used_g: Resources, used: Resources, factor: float, cfg: QueueShare) -> Room:
     room = _times(most - used_g, factor)
-    text = f"queueable containers of {name} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"
-    return text, room, used
+    who = f"queueable containers of {name}"
+    return (lambda: f"{who} use {_text(used, cfg)} of {_text(room, cfg)} that guaranteed ones leave"), room, used
 
 
 def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
@@ -85,11 +90,17 @@ def _user_rooms(queue: QueueView, user: str, cfg: QueueShare) -> list[Room]:
     holders = {name for name, used in queue.user_used_q.items() if used.memory_mb or used.vcores} | {user}
     share = _times(room, max(cfg.user_ratio, 1 / len(holders)))
     used = queue.user_used_q.get(user, Resources())
-    who = f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
-    rooms = [(f"{who} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)]
+
+    def who() -> str:
+        return f"queueable containers of user {user} in {queue.name} use {_text(used, cfg)}"
+
+    rooms: list[Room] = [
+        (lambda: f"{who()} of a share of {_text(share, cfg)} ({len(holders)} users hold some)", share, used)
+    ]
     if cfg.user_limit and queue.user_limit is not None:
         own = _times(queue.user_limit - queue.user_used_g.get(user, Resources()), queue.places_ratio)
-        rooms.append((f"{who} of {_text(own, cfg)} that guaranteed ones leave of the user's limit", own, used))
+        text = "that guaranteed ones leave of the user's limit"
+        rooms.append((lambda: f"{who()} of {_text(own, cfg)} {text}", own, used))
     return rooms
 
 
@@ -115,7 +126,7 @@ def quota(ask: Ask, queue: QueueView, cfg: QueueShare) -> str | None:
         return f"queue_share: the maximum capacity of {queue.name} is 0 or not known yet"
     for text, room, used in [*_rooms(queue, cfg), *_user_rooms(queue, ask.app.user, cfg)]:
         if _exceeds(used + ask.resources, room, cfg):
-            return f"queue_share: {text}; {_text(ask.resources, cfg)} more do not fit"
+            return f"queue_share: {text()}; {_text(ask.resources, cfg)} more do not fit"
     return None
 
 
