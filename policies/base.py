@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict
+from policies.settings_model import SettingsModel
 
 SLOTS: Final = (
     "route",
@@ -25,14 +25,12 @@ SLOTS: Final = (
 """The choices that are open to policies; each is an entry point group `quicksilver.SLOT`."""
 
 
-class PolicyConfig(BaseModel):
+class PolicyConfig(SettingsModel):
     """Settings of one policy: frozen, and unknown keys are errors.
 
     The docstring under a field becomes its description. `json_schema_extra={"unit": .., "source": ..}` adds its unit,
     when the name does not end in one, and where the default comes from; `quicksilver policy show` prints both.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 class NoSettings(PolicyConfig):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import Field, SecretStr
 
+from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachable
@@ -19,10 +20,8 @@ SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
 
 
-class ProxySettings(BaseModel):
+class ProxySettings(SettingsModel):
     """The admin's settings; each has a default or comes from HADOOP_CONF_DIR, except `upstream` or `rm_conf_dir`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where application masters connect; default: the ResourceManager's scheduler address in HADOOP_CONF_DIR."""
@@ -65,11 +64,11 @@ class ProxySettings(BaseModel):
     """How long an announcement to one sidecar may take."""
     announce_queue: int = Field(10_000, ge=1)
     """Announcements that may wait; more are dropped and counted."""
-    max_hold_by_type_s: dict[str, float] = {}
+    max_hold_by_type_s: dict[str, float] = Field({})
     """How long a sidecar may hold a start, by application type; without an entry MapReduce: half of
     mapreduce.task.timeout, Tez: 240 s (its own time-out is 300 s), others: 120 s."""
 
-    long_poll_by_type_s: dict[str, Annotated[float, Field(ge=0, le=60)]] = {}
+    long_poll_by_type_s: dict[str, Annotated[float, Field(ge=0, le=60)]] = Field({})
     """How long an answer may wait for news, by application type, where `policies.long_poll` is on; without an entry
     (short, long) MapReduce: 5, 8, and at most its commit window less 2; YARN: 2, 5; Tez: 1, 3; others: 1, 2 (own)."""
     long_poll_calls_per_s: int = Field(500, ge=1, le=100_000)

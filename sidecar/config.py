@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from policies.model import Resources
+from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, reachable
@@ -26,10 +27,8 @@ REDIRECT_PORT: Final = 8392
 _MB: Final = 2**20
 
 
-class SidecarSettings(BaseModel):
+class SidecarSettings(SettingsModel):
     """Settings of an admin; each has a default or comes from HADOOP_CONF_DIR."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     intercept: Literal["bind_host", "nftables"] = "bind_host"
     """How starts reach the sidecar. bind_host: the NodeManager is on loopback and the sidecar has its address;
@@ -51,7 +50,7 @@ class SidecarSettings(BaseModel):
     """Where the proxy reaches the REST; default: http:// (https:// with TLS) and `rest_listen`."""
     proxy_url: str | None = None
     """Where the proxy takes reports; default: port 8390 of the ResourceManager's host."""
-    proxy_urls: list[str] = []
+    proxy_urls: list[str] = Field([])
     """With high availability, instead of `proxy_url`: where each ResourceManager's proxy takes reports; default: port
     8390 of each ResourceManager's host."""
 

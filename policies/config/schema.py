@@ -10,10 +10,11 @@ from fnmatch import translate
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BeforeValidator, Field, StrictInt, ValidationError
 
 from policies.config.presets import PresetName
 from policies.model import AppView
+from policies.settings_model import SettingsModel
 
 Mode = Literal["active", "shadow", "bypass"]
 LongPollSetting = Literal["off", "short", "long"]
@@ -21,10 +22,8 @@ Test = Callable[[AppView, int], bool]
 """Returns whether an application and a request priority match."""
 
 
-class Section(BaseModel):
+class Section(SettingsModel):
     """Base of the settings here: frozen, and unknown keys are errors."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
 
 def full_queue(name: str, known: Collection[str] = ()) -> str:
@@ -142,7 +141,7 @@ class Choice(Section):
 
     policy: str
     """Name of the policy (`quicksilver policy list` shows all)."""
-    settings: dict[str, Any] = {}
+    settings: dict[str, Any] = Field({})
     """Settings of the policy (`quicksilver policy show NAME` explains them)."""
 
 

@@ -17,6 +17,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from policies.errors import Mistake, close_to
+from policies.settings_model import descriptions
 
 M = TypeVar("M", bound=BaseModel)
 Path = tuple[str | int, ...]
@@ -56,7 +57,7 @@ def _mistake(model: type[BaseModel], detail: ErrorDetails, path: Path, owner: st
         return Mistake(where, f"unknown setting; {close_to(str(loc[-1]), known)}", on_key=True)
     about = describe(model, loc, limits=detail["type"] not in ("enum", "literal_error"))
     remedy = ": ".join(part for part in (owner, about) if part)
-    said = _say(detail, any(_is_secret(field.annotation) for _, field in _fields(model, loc) if field is not None))
+    said = _say(detail, any(_is_secret(field.annotation) for _, _, field in _fields(model, loc) if field is not None))
     return Mistake(where, f"{said} ({remedy})" if remedy else said)
 
 
@@ -108,15 +109,15 @@ def _models(annotation: object) -> Iterator[type[BaseModel]]:
         yield from _models(argument)
 
 
-def _fields(model: type[BaseModel], loc: Path) -> Iterator[tuple[type[BaseModel], FieldInfo | None]]:
-    """Walk along `loc`: yield each model with the field of it that `loc` takes, the last one without."""
+def _fields(model: type[BaseModel], loc: Path) -> Iterator[tuple[type[BaseModel], str, FieldInfo | None]]:
+    """Walk along `loc`: yield each model with the field of it that `loc` takes and its name, the last one without."""
     for step in loc:
         if not isinstance(step, str) or step not in model.model_fields:
             continue
         field = model.model_fields[step]
-        yield model, field
+        yield model, step, field
         model = next(_models(field.annotation), model)
-    yield model, None
+    yield model, "", None
 
 
 def model_at(model: type[BaseModel], loc: Path) -> type[BaseModel]:
@@ -126,13 +127,14 @@ def model_at(model: type[BaseModel], loc: Path) -> type[BaseModel]:
 
 def describe(model: type[BaseModel], loc: Path, limits: bool = True) -> str:
     """Return meaning and range of the setting at `loc`, e.g. `nodes to draw from, 1..`; empty when not known."""
-    fields = [field for _, field in _fields(model, loc) if field is not None]
+    fields = [(owner, name, field) for owner, name, field in _fields(model, loc) if field is not None]
     if not fields:
         return ""
-    first = (fields[-1].description or "").split(";")[0].split(". ")[0].split("\n")[0].rstrip(".")
+    owner, name, field = fields[-1]
+    first = descriptions(owner)[name].split(";")[0].split(". ")[0].split("\n")[0].rstrip(".")
     if first[1:2].islower() or first[1:2] == " ":
         first = first[:1].lower() + first[1:]
-    return ", ".join(part for part in (first, bounds(fields[-1]) if limits else "") if part)
+    return ", ".join(part for part in (first, bounds(field) if limits else "") if part)
 
 
 def bounds(field: FieldInfo) -> str:
@@ -160,7 +162,7 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
 
     Those of a group of settings (a `Damping`) follow it, with the group's name and a dot before theirs.
     """
-    rows = []
+    rows, docs = [], descriptions(model)
     for name, field in model.model_fields.items():
         extra: Mapping[str, Any] = field.json_schema_extra if isinstance(field.json_schema_extra, Mapping) else {}
         ending = "" if field.annotation is bool else _UNITS.get(name.rsplit("_", 1)[-1], "")
@@ -175,7 +177,7 @@ def setting_rows(model: type[BaseModel]) -> list[dict[str, Any]]:
                 "required": field.is_required(),
                 "unit": str(extra.get("unit", ending)),
                 "range": bounds(field),
-                "doc": " ".join((field.description or "").split()),
+                "doc": " ".join(docs[name].split()),
                 "source": str(extra.get("source", "")),
             }
         )

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, reachable
@@ -22,10 +23,8 @@ _STRICT: Final = "yarn.nodemanager.linux-container-executor.cgroups.strict-resou
 _ELASTIC: Final = "yarn.nodemanager.elastic-memory-control.enabled"
 
 
-class RmEnds(BaseModel):
+class RmEnds(SettingsModel):
     """The two addresses of the relay to one of several ResourceManagers."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where the NodeManager connects; default: yarn.resourcemanager.resource-tracker.address.ID."""
@@ -33,16 +32,14 @@ class RmEnds(BaseModel):
     """Where that ResourceManager listens; default: port 8031 of yarn.resourcemanager.hostname.ID."""
 
 
-class TrackerSettings(BaseModel):
+class TrackerSettings(SettingsModel):
     """Settings of an admin; addresses have defaults from HADOOP_CONF_DIR, sizes do not change unless set."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     listen: AddressText | None = None
     """Where the NodeManager connects; default: yarn.resourcemanager.resource-tracker.address."""
     upstream: AddressText | None = None
     """Where the ResourceManager's resource tracker listens; default: port 8031 of yarn.resourcemanager.hostname."""
-    rms: dict[str, RmEnds] = {}
+    rms: dict[str, RmEnds] = Field({})
     """With high availability `listen` and `upstream` by ResourceManager id, instead of those two."""
 
     rm_vcores: int | None = Field(None, ge=1)

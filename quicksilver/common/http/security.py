@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.tokens import Role, Tokens, read_private, read_tokens
@@ -34,10 +35,8 @@ REMEDY: Final = (
 )
 
 
-class SecuritySettings(BaseModel):
+class SecuritySettings(SettingsModel):
     """Who may use REST; proxy, sidecars, and commands that ask them read the same section."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     token_file: Path | None = None
     """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, proxy. Mode 0600."""

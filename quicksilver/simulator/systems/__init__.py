@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, ClassVar, Final, Protocol
 
-from pydantic import BaseModel, ConfigDict
-
+from policies.settings_model import SettingsModel
 from quicksilver.simulator.errors import UnknownSystemError
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 
@@ -54,13 +53,12 @@ ABOUT: Final[dict[str, str]] = {
 """By name: what the system is, in a line."""
 
 
-class SystemSettings(BaseModel):
+class SystemSettings(SettingsModel):
     """Settings of one system: frozen, and unknown keys are errors; the docstring under a field is its description.
 
     A system that runs the production policies has a field `policies`: that section of quicksilver.yaml.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
     takes_file: ClassVar[bool] = True
     """Whether `policies` may come from a settings file; not where they are what the system is."""
     named_by_policies: ClassVar[bool] = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from policies.settings_model import SettingsModel
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import SystemSettings
@@ -41,10 +42,8 @@ class Yarn(SystemSettings):
         return Times(self.node_beat_s, self.master_beat_s, self.start_s, self.slow_start_ratio, self.end_beats)
 
 
-class Queue(BaseModel):
+class Queue(SettingsModel):
     """A queue of the Capacity Scheduler."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     capacity: float = Field(gt=0, le=1)
     """Its share of the cluster."""

@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from random import Random
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
+from policies.settings_model import SettingsModel
 from quicksilver.simulator.zoe.model import BATCH_ELASTIC, BATCH_RIGID, INTERACTIVE, Application
 
 CORES: Final = 3200
@@ -28,10 +29,8 @@ Drawn = tuple[float, float, int, int, float, int, str]
 """Gap (before scaling), runtime in s, core, elastic, cores and MB of each component, class."""
 
 
-class ZoeMix(BaseModel):
+class ZoeMix(SettingsModel):
     """What the mix is made of."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     applications: int = Field(80_000, ge=1)
     interactive_ratio: float = Field(0.2, ge=0, le=1)

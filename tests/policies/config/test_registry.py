@@ -10,6 +10,7 @@ import pytest
 from policies.base import SLOTS, NoSettings, Policy
 from policies.config.registry import PARAMETERS, Registry, doc_of
 from policies.errors import AmbiguousPolicyError, BrokenPolicyError, SettingsMistakesError, UnknownPolicyError
+from policies.settings_model import descriptions
 from tests.paths import ROOT
 
 
@@ -47,7 +48,7 @@ def test_all_of_ours_load_and_are_documented() -> None:
         policy = registry.get(slot, name)
         assert policy.name == name
         assert len(doc_of(policy)) > 20
-        assert all(field.description for field in policy.config.model_fields.values())
+        assert all(descriptions(policy.config).values())
 
 
 def test_parameters_of_slots() -> None:

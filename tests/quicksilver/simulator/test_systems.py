@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from policies.settings_model import descriptions
 from quicksilver.simulator import systems
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import UnknownSystemError
@@ -24,7 +25,7 @@ def test_every_system_loads_and_its_defaults_are_settings(name: str) -> None:
     system = load(name)
     assert system.name == name
     assert isinstance(system.Settings(), SystemSettings)
-    assert all(field.description for field in system.Settings.model_fields.values())
+    assert all(descriptions(system.Settings).values())
     assert name in ABOUT
 
 
