@@ -10,8 +10,9 @@ from typing import IO, Any, Final
 import click
 
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.process.loading import loading
 from quicksilver.common.process.masking import masked
-from quicksilver.common.process.version import LAB, version
+from quicksilver.common.process.version import DISTRIBUTION, LAB, version
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,10 @@ COMMANDS: Final[dict[str, Lazy]] = {
 def load() -> None:
     """Import all that the command needs which this process was started for; its modules run nothing."""
     lazy = COMMANDS.get(sys.argv[1]) if len(sys.argv) > 1 else None
-    for module in (lazy.module, lazy.later) if lazy is not None else ():
-        if module:
-            importlib.import_module(module)
+    with loading():
+        for module in (lazy.module, lazy.later) if lazy is not None else ():
+            if module:
+                importlib.import_module(module)
 
 
 class OneLineError(click.ClickException):
@@ -107,7 +109,8 @@ class Program(click.Group):
         if lazy is None:
             return None
         try:
-            command = getattr(importlib.import_module(lazy.module), lazy.attribute)
+            with loading():
+                command = getattr(importlib.import_module(lazy.module), lazy.attribute)
         except ModuleNotFoundError as error:
             raise OneLineError(_missing(cmd_name, error.name or "")) from error
         assert isinstance(command, click.Command), f"{lazy.module}:{lazy.attribute} is no command"
@@ -131,7 +134,7 @@ class Program(click.Group):
 
 
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(version(), prog_name="quicksilver")
+@click.version_option(package_name=DISTRIBUTION, prog_name="quicksilver")
 def cli() -> None:
     """Two-level scheduling for stock Apache Hadoop YARN."""
 

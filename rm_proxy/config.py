@@ -13,7 +13,7 @@ from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachable
-from quicksilver.common.kerberos.login import Keytab
+from quicksilver.common.kerberos.keytab import Keytab
 from rm_proxy.coordinator.error_budget import BudgetLimits
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"

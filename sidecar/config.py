@@ -14,7 +14,7 @@ from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address, AddressText
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, reachable
-from quicksilver.common.kerberos.login import Keytab
+from quicksilver.common.kerberos.keytab import Keytab
 from sidecar.memory.memory_guard import GuardRules, rules_for
 from sidecar.node.container import Rules
 

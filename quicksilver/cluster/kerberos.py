@@ -19,7 +19,8 @@ from requests.auth import AuthBase
 from quicksilver.cluster.errors import KerberosSetupError, MissingToolError
 from quicksilver.cluster.siteconf import Properties
 from quicksilver.cluster.spec import MASTER, ClusterSpec
-from quicksilver.common.kerberos.login import Keytab
+from quicksilver.common.kerberos.keytab import Keytab
+from quicksilver.common.kerberos.login import Negotiate
 
 REALM: Final = "QUICKSILVER.TEST"
 REMEDY: Final = "apt-get install -y krb5-kdc krb5-admin-server krb5-user"
@@ -135,7 +136,7 @@ def web_auth(spec: ClusterSpec) -> AuthBase | None:
         return None
     realm = Kerberos(spec)
     os.environ["KRB5_CONFIG"] = str(realm.conf)
-    return _logins(getpass.getuser(), realm.keytab(getpass.getuser())).auth()
+    return Negotiate(_logins(getpass.getuser(), realm.keytab(getpass.getuser())))
 
 
 @cache

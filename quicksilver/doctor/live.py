@@ -22,6 +22,7 @@ from quicksilver.common.hadoop.conf import reachable
 from quicksilver.common.http.rest_client import rest_session
 from quicksilver.common.http.security import Credentials, client_context
 from quicksilver.common.http.tokens import Role, read_tokens
+from quicksilver.common.kerberos.login import Negotiate
 from quicksilver.common.process.version import version
 from quicksilver.doctor.collect import from_daemon
 from quicksilver.doctor.model import NM, RM, Daemon, Facts, Job, Live, Node, Proxy, Site, Unchecked
@@ -146,7 +147,7 @@ def _asker(facts: Facts) -> Asker:
         failed.append(Unchecked("proxy and sidecars, with credentials", str(error)))
     try:
         keytab = facts.settings.proxy.keytab()
-        auth = keytab.auth() if keytab else None
+        auth = Negotiate(keytab) if keytab else None
     except QuicksilverError as error:
         failed.append(Unchecked("Hadoop's web servers, with Kerberos", str(error)))
     return Asker(credentials, auth, failed)

@@ -12,6 +12,7 @@ import click
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.messages import Draining
+from quicksilver.common.process.loading import loading
 from quicksilver.common.process.logs import LEVELS
 from quicksilver.common.settings.cli_security import DEFAULT_URL, default_url, rest_client, showing
 from rm_proxy.cli import tables
@@ -73,7 +74,8 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
     settings, policies = file.section("proxy", ProxySettings), file.policies()
     security = Security(file.security())
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-    from rm_proxy.service.process import run  # much to import; settings were checked before
+    with loading():
+        from rm_proxy.service.process import run  # much to import; settings were checked before
 
     run(settings, policies, conf, str(file.path or ""), security)
 

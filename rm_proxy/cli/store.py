@@ -17,6 +17,7 @@ from rm_proxy.config import ProxySettings
 from rm_proxy.store import migrate
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
+from rm_proxy.store.versions import NewerTablesError, NoSuchVersionError
 from rm_proxy.store.writer import StoreUnavailableError
 
 Command = Callable[..., None]
@@ -100,7 +101,7 @@ def _within(opened: Store, do: Callable[[Connection], Any]) -> Any:
     try:
         with engine.begin() as connection:
             return do(connection)
-    except (migrate.NewerTablesError, migrate.NoSuchVersionError) as error:
+    except (NewerTablesError, NoSuchVersionError) as error:
         raise QuicksilverError(error.what, place=opened.name, remedy=error.remedy) from error
     except SQLAlchemyError as error:
         raise StoreUnavailableError(str(opened.unavailable(error))) from error

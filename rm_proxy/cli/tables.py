@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+if TYPE_CHECKING:  # not imported before something is printed: the daemon's command has its module beside these
+    from rich.console import Console
+    from rich.text import Text
 
 _PIPE_WIDTH: Final = 240
 _KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
@@ -209,9 +209,9 @@ def explanation(answer: dict[str, Any]) -> None:
     decision, app = answer["decision"], answer["application"]
     of = f" of {app['name'] or app['id']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
     size = f", {amount(decision['resources'])}, priority {decision['priority']}" if decision else ""
-    console.print(Text(f"{answer['container_id']}{of}{size}"))
+    console.print(_text(f"{answer['container_id']}{of}{size}"))
     for sentence in answer["story"]:
-        console.print(Text(f"  {sentence}"), soft_wrap=True)
+        console.print(_text(f"  {sentence}"), soft_wrap=True)
     if decision and decision["scores"]:
         rows = [
             (
@@ -228,9 +228,9 @@ def app_story(answer: dict[str, Any]) -> None:
     """Print an application's story."""
     console, app = _console(), answer["application"]
     of = f" {app['name']} ({app['type']}, queue {app['queue']}, user {app['user']})" if app else ""
-    console.print(Text(f"{answer['app_id']}{of}"))
+    console.print(_text(f"{answer['app_id']}{of}"))
     for sentence in answer["story"]:
-        console.print(Text(f"  {sentence}"), soft_wrap=True)
+        console.print(_text(f"  {sentence}"), soft_wrap=True)
 
 
 def choices(items: Sequence[dict[str, Any]]) -> None:
@@ -318,7 +318,7 @@ def health(answer: dict[str, Any]) -> None:
         ]
     )
     for problem in answer["problems"]:
-        _console().print(Text(f"problem: {problem}"), soft_wrap=True)
+        _console().print(_text(f"problem: {problem}"), soft_wrap=True)
 
 
 def amount(resources: dict[str, Any]) -> str:
@@ -342,25 +342,37 @@ def moment(unix_s: float | None) -> str:
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
 
 
+def _text(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text)
+
+
 def _facts(facts: Iterable[tuple[str, str]]) -> None:
+    from rich.table import Table
+
     table = Table.grid(padding=(0, 2))
     for name, value in facts:
-        table.add_row(Text(name), Text(value))
+        table.add_row(_text(name), _text(value))
     _console().print(table)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
     """Print a table; a column whose title begins with `>` is aligned to the right."""
     if not rows:
-        _console().print(Text(nothing))
+        _console().print(_text(nothing))
         return
+    from rich.table import Table
+
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in columns:
         right = title.startswith(">")
         table.add_column(title.removeprefix(">"), justify="right" if right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(_text(str(cell)) for cell in row))
     _console().print(table)

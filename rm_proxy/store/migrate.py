@@ -9,17 +9,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy import Connection
 
-from quicksilver.common.errors import QuicksilverError
-
-
-class NewerTablesError(QuicksilverError):
-    """The tables are those of another, newer quicksilver."""
-
-
-class NoSuchVersionError(QuicksilverError):
-    """There is no such version of the tables to go down to."""
+from rm_proxy.store.versions import CannotMigrateError, NewerTablesError, NoSuchVersionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +43,15 @@ def versions(connection: Connection) -> Versions:
 
 
 def upgrade(connection: Connection) -> None:
-    """Create or migrate the tables, in the transaction of `connection`. Raises NewerTablesError."""
-    now = versions(connection)
-    if now.is_newer:
-        raise _newer(now)
-    command.upgrade(_config(connection), "head")
+    """Create or migrate the tables, in the transaction of `connection`. Raises NewerTablesError, CannotMigrateError."""
+    try:
+        now = versions(connection)
+        if now.is_newer:
+            raise _newer(now)
+        command.upgrade(_config(connection), "head")
+    except CommandError as error:
+        remedy = "take another database or a quicksilver that knows it"
+        raise CannotMigrateError(f"cannot be migrated: {error}", remedy=remedy) from error
 
 
 def downgrade(connection: Connection, to: str) -> Versions:

@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from alembic.util import CommandError
 from sqlalchemy import (
     URL,
     ColumnElement,
@@ -48,10 +47,10 @@ from rm_proxy.domain.records import (
     GrantRecord,
     UseRecord,
 )
-from rm_proxy.store import migrate
 from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
 from rm_proxy.store.sqlite_file import StoreFile
 from rm_proxy.store.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
+from rm_proxy.store.versions import CannotMigrateError, NewerTablesError, is_newest
 from rm_proxy.store.writer import MAX_TEXT, BadRowError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -108,14 +107,14 @@ class Store:
                 self.engine.dispose()  # close connections to a deleted file
                 self._file.create()
             with self.engine.begin() as connection:
-                migrate.upgrade(connection)
+                if not is_newest(connection):
+                    from rm_proxy.store import migrate  # it takes long to import
+
+                    migrate.upgrade(connection)
             if self._file is not None:
                 self._file.opened()
-        except migrate.NewerTablesError as error:
+        except (NewerTablesError, CannotMigrateError) as error:
             raise StoreUnavailableError(error.what, place=self.name, remedy=error.remedy) from error
-        except CommandError as error:
-            remedy = "take another database or a quicksilver that knows it"
-            raise StoreUnavailableError(f"cannot be migrated: {error}", place=self.name, remedy=remedy) from error
         except (SQLAlchemyError, OSError) as error:
             raise self._failed(error) from error
 

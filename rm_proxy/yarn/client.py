@@ -18,7 +18,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.async_client import AsyncRestClient, json_of
 from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.kerberos.async_login import AsyncLogin
-from quicksilver.common.kerberos.login import Keytab
+from quicksilver.common.kerberos.keytab import Keytab
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.yarn.models import (
     AmountJson,

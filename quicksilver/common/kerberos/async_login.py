@@ -7,7 +7,7 @@ import base64
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 from quicksilver.common.kerberos.gssapi import Handshake, KerberosError
-from quicksilver.common.kerberos.login import LOGIN_REMEDY, Keytab, negotiate_token
+from quicksilver.common.kerberos.keytab import LOGIN_REMEDY, Keytab, negotiate_token
 
 
 class AsyncHandshake:

@@ -9,10 +9,12 @@ import logging
 import sys
 from typing import Any, Final, TextIO
 
-import structlog
-from structlog.typing import EventDict, Processor
-
+from quicksilver.common.process.loading import without
 from quicksilver.common.process.masking import masked
+
+with without("rich"):  # structlog colours tracebacks with it, which we do not print
+    import structlog
+    from structlog.typing import EventDict, Processor
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _FIRST_KEYS: Final = ["timestamp", "level", "logger", "event", "application", "attempt", "container", "node", "peer"]

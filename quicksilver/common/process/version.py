@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Final
 
 DISTRIBUTION: Final = "yarn-quicksilver"
@@ -12,4 +11,6 @@ LAB: Final = "yarn-quicksilver-lab"
 
 def version() -> str:
     """Return the version of yarn-quicksilver, e.g. 0.1.0."""
+    from importlib import metadata  # half of what a command without other imports takes
+
     return metadata.version(DISTRIBUTION)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from quicksilver.common.errors import SettingsError
-from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.security import Credentials, SecuritySettings, client_context
 from quicksilver.common.http.tokens import Role, read_tokens
 from quicksilver.common.settings.settings_file import SettingsFileError, find_settings, load_settings
+
+if TYPE_CHECKING:
+    from quicksilver.common.http.rest_client import RestClient
 
 DEFAULT_URL: Final = "http://127.0.0.1:8390"
 _KEY: Final = "quicksilver.security"
@@ -51,6 +53,8 @@ def default_url() -> str:
 
 def rest_client(url: str, *, timeout_s: float, remedy: str = "") -> RestClient:
     """Return a client for the running command. Raises SettingsError when what it is to show cannot be read."""
+    from quicksilver.common.http.rest_client import RestClient  # not for a daemon, whose module has commands beside it
+
     given = click.get_current_context().meta.get(_KEY, {})
     settings = _settings()
     token_file = given.get("token_file") or settings.token_file

@@ -17,6 +17,7 @@ from rm_proxy.store import migrate
 from rm_proxy.store.rows import NodeSeen, Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
+from rm_proxy.store.versions import NEWEST, is_newest
 from tests.rm_proxy.store.test_store import APP, grant, happened
 
 ROWS: list[Row] = [
@@ -51,6 +52,18 @@ def kept(before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str
         assert sorted(map(str, (sorted(r.items()) for r in rows))) == sorted(
             map(str, (sorted(r.items()) for r in narrowed))
         )
+
+
+def test_which_tables_need_no_migration(store: Store) -> None:
+    with store.engine.begin() as connection:
+        assert migrate.versions(connection).newest == NEWEST
+        assert is_newest(connection)
+        migrate.downgrade(connection, migrate.versions(connection).known[-2])
+        assert not is_newest(connection)
+        connection.execute(text("DELETE FROM alembic_version"))
+        assert not is_newest(connection)
+        connection.execute(text("DROP TABLE alembic_version"))
+        assert not is_newest(connection)
 
 
 def test_each_step_down_and_up_again_keeps_what_both_have(store: Store) -> None:

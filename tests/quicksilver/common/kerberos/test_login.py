@@ -17,9 +17,10 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
-from quicksilver.common.kerberos import async_login, gssapi, login
+from quicksilver.common.kerberos import async_login, gssapi, keytab, login
 from quicksilver.common.kerberos.gssapi import KerberosError
-from quicksilver.common.kerberos.login import Keytab, LoginFailedError
+from quicksilver.common.kerberos.keytab import Keytab
+from quicksilver.common.kerberos.login import LoginFailedError, Negotiate
 
 OURS, THEIRS = b"our token", b"their token"
 NEGOTIATE = f"Negotiate {base64.b64encode(THEIRS).decode()}"
@@ -106,7 +107,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 def test_one_handshake_serves_all_calls_that_follow(server: Server) -> None:
     with rest_session() as session:
-        session.auth = KEYTAB.auth()
+        session.auth = Negotiate(KEYTAB)
         answers = [session.post(server.url, data=b"body").json(), *(session.get(server.url).json() for _ in range(3))]
     assert answers == [{"got": 4}, {"got": 0}, {"got": 0}, {"got": 0}]
     assert FakeHandshake.made == [("quicksilver@TEST", "HTTP@127.0.0.1")]
@@ -114,13 +115,13 @@ def test_one_handshake_serves_all_calls_that_follow(server: Server) -> None:
 
 
 def test_the_server_may_have_another_name_in_kerberos_than_in_the_url(server: Server) -> None:
-    assert requests.get(server.url, auth=KEYTAB.auth("node1.example.org"), timeout=5).ok
+    assert requests.get(server.url, auth=Negotiate(KEYTAB, "node1.example.org"), timeout=5).ok
     assert FakeHandshake.made == [("quicksilver@TEST", "HTTP@node1.example.org")]
 
 
 def test_a_login_that_the_server_does_not_take_is_a_401_once(server: Server) -> None:
     server.refuses = True
-    client = RestClient(server.url, auth=KEYTAB.auth())
+    client = RestClient(server.url, auth=Negotiate(KEYTAB))
     with pytest.raises(RefusedError, match="answered 401") as refused:
         client.get("/x")
     assert refused.value.status == 401
@@ -132,12 +133,12 @@ def test_a_login_that_the_server_does_not_take_is_a_401_once(server: Server) -> 
 def test_a_server_that_does_not_prove_itself_is_not_believed(server: Server, proof: str) -> None:
     server.proof = proof
     with pytest.raises(LoginFailedError, match=r"no Kerberos login at HTTP@127\.0\.0\.1 as quicksilver@TEST"):
-        requests.get(server.url, auth=KEYTAB.auth(), timeout=5)
+        requests.get(server.url, auth=Negotiate(KEYTAB), timeout=5)
 
 
 def test_a_failed_login_says_what_to_look_at(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FakeHandshake, "fault", "Cannot contact any KDC")
-    client = RestClient(server.url, auth=KEYTAB.auth())
+    client = RestClient(server.url, auth=Negotiate(KEYTAB))
     with pytest.raises(UnreachableError, match=r"Cannot contact any KDC.*klist -k.*kinit"):
         client.get("/x")
     client.close()
@@ -216,8 +217,8 @@ def test_a_login_needs_both_settings_and_a_readable_file(tmp_path: Path, monkeyp
         Keytab.of(None, there, "proxy")
     with pytest.raises(SettingsError, match=r"sidecar\.kerberos_keytab: .*is not there.*ktadd"):
         Keytab.of("a@B", tmp_path / "none", "sidecar")
-    monkeypatch.setattr(login, "check_installed", lambda: None)
-    monkeypatch.setattr(login.socket, "getfqdn", lambda: "Node1.example.org")
+    monkeypatch.setattr(keytab, "check_installed", lambda: None)
+    monkeypatch.setattr(keytab.socket, "getfqdn", lambda: "Node1.example.org")
     made = Keytab.of("quicksilver/_HOST@B", there, "sidecar")
     assert made is not None
     assert made.principal == "quicksilver/node1.example.org@B"
