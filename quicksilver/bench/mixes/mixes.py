@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import quicksilver
 from quicksilver.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
@@ -21,7 +21,7 @@ from quicksilver.bench.mixes import guarantees
 from quicksilver.bench.mixes.bound import Slots
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.traces.formats import read_specs
-from quicksilver.simulator.traces.generate import generate
+from quicksilver.simulator.traces.generate import generate, generator
 from quicksilver.simulator.traces.mercury import WORKLOADS
 from quicksilver.simulator.traces.spec import spec_of
 
@@ -62,6 +62,10 @@ class Mix:
     """Of capacity-scheduler.xml, beside the competitor's."""
     guaranteed: tuple[str, ...] = ()
     """Queues whose applications have guaranteed containers alone, under quicksilver as well."""
+    changed: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By competitor, what lies over its section `policies:`."""
+    cdf: bool = False
+    """Whether the result has the distributions of completion time and slowdown."""
 
     @property
     def open(self) -> bool:
@@ -121,11 +125,11 @@ def _facebook(mix: Mix, seed: int) -> list[JobSpec]:
     return shuffled(loaded(jobs, mix.size.slots, mix.load), seed)
 
 
-def _heavy_tailed(generator: str) -> Draw:
+def _heavy_tailed(name: str) -> Draw:
     """Return jobs of a generator, narrowed to MOST_TASKS, with durations for a run of minutes."""
 
     def drawn(mix: Mix, seed: int) -> list[JobSpec]:
-        found = [_unnamed(spec_of(job)) for job in generate(generator, mix.jobs, seed)]
+        found = [_unnamed(spec_of(job)) for job in generate(name, mix.jobs, seed)]
         narrow = list(scaled(found, Scaling(most_tasks=MOST_TASKS, memory_mb=_MEMORY_MB, queue="default")))
         work_s = sum(task.runs_s for job in narrow for task in job.tasks)
         times = mix.size.slots * _WORK_PER_SLOT_S * mix.jobs / _HEAVY_JOBS / work_s
@@ -139,17 +143,26 @@ def _unnamed(job: JobSpec) -> JobSpec:
     return replace(job, klass=job.name, name="", told_s=None)
 
 
-def _kairos(generator: str) -> Draw:
-    """Return Kairos' jobs with their own arrivals, all times shorter by the same factor."""
-
-    def drawn(mix: Mix, seed: int) -> list[JobSpec]:
-        found = [_unnamed(spec_of(job)) for job in generate(generator, mix.jobs, seed)]
-        fit = Scaling(speed=_KAIROS_SPEED, times=1 / _KAIROS_SPEED, memory_mb=_MEMORY_MB, queue="default")
-        return list(scaled(found, fit))
-
-    return drawn
+def _kairos(mix: Mix, seed: int) -> list[JobSpec]:
+    """Return Kairos' jobs, all times shorter by the same factor; arrivals have exactly their mean distance."""
+    found = [_unnamed(spec_of(job)) for job in generate(_KAIROS_GENERATORS[mix.name], mix.jobs, seed)]
+    fit = Scaling(speed=_KAIROS_SPEED, times=1 / _KAIROS_SPEED, memory_mb=_MEMORY_MB, queue="default")
+    return loaded(list(scaled(found, fit)), mix.size.slots, mix.load)
 
 
+def _kairos_mix(name: str, about: str) -> Mix:
+    """Return a mix with the load of the table: the work of a mean job / slots / mean time between arrivals."""
+    table = generator(_KAIROS_GENERATORS[name])
+    load = table.mean_work_s / _KAIROS.slots / table.interarrival_s
+    quantum = {"preempt": {"settings": {"quantum_s": _KAIROS_QUANTUM_S / _KAIROS_SPEED}}}
+    return Mix(
+        name, about, _KAIROS, _kairos, jobs=_KAIROS_JOBS, load=load, changed={"quicksilver_kairos": quantum}, cdf=True
+    )
+
+
+_KAIROS_GENERATORS: Final = {"kairos": "kairos_table", "kairos_uniform": "kairos_uniform_table"}
+_KAIROS_QUANTUM_S: Final = 50.0
+"""W of the test bed (thesis §4.5.2), which is shorter by the same factor as the tasks."""
 _KAIROS_SPEED: Final = 20.0
 _KAIROS: Final = Size(nodes=30, drain_s=900.0, longest_s=120.0)
 _KAIROS_JOBS: Final = 100
@@ -190,8 +203,8 @@ GUARANTEES: Final = Mix(
     guaranteed=(guarantees.GUARANTEED,),
 )
 KAIROS: Final = (
-    Mix("kairos", "Kairos' heavy-tailed jobs on 30 nodes", _KAIROS, _kairos("kairos_testbed"), jobs=_KAIROS_JOBS),
-    Mix("kairos_uniform", "Kairos' short jobs on 30 nodes", _KAIROS, _kairos("kairos_uniform"), jobs=_KAIROS_JOBS),
+    _kairos_mix("kairos", "Kairos' 100 jobs of Table 4.1 on 30 nodes"),
+    _kairos_mix("kairos_uniform", "100 jobs of its first three classes on 30 nodes, as in Figure 4.5"),
 )
 BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, *KAIROS)}
 

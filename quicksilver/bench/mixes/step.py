@@ -66,7 +66,9 @@ def spec(step: MixStep, jobs: Sequence[JobSpec] | Iterator[JobSpec], base_port: 
         queues=mix.queues,
         capacity_scheduler={**found.rm.capacity_scheduler, **mix.scheduler_site},
     )
-    policies = guarantees.routed(found.policies, mix.guaranteed) if found.policies is not None else None
+    policies = found.policies
+    if policies is not None:
+        policies = guarantees.routed(dict(policies) | dict(mix.changed.get(step.competitor, {})), mix.guaranteed)
     return replace(found, workload=mix.name, seed=step.seed, rm=rm, policies=policies)
 
 

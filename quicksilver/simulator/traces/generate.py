@@ -153,6 +153,26 @@ _PAPERS: Final = (
         110.0,
         stages=testbed.stages(testbed.UNIFORM),
     ),
+    Generator(
+        "kairos_table",
+        "as kairos_testbed, with exactly the shares of Table 4.1 in each hundred jobs",
+        100,
+        60.0,
+        testbed.mean_work_s(testbed.HEAVY_TAILED),
+        _of_means(partial(testbed.exact_shapes, testbed.HEAVY_TAILED)),
+        130.0,
+        stages=testbed.stages(testbed.HEAVY_TAILED),
+    ),
+    Generator(
+        "kairos_uniform_table",
+        "as kairos_uniform, with exactly the shares of thesis §4.5.3 in each hundred jobs",
+        100,
+        30.0,
+        testbed.mean_work_s(testbed.UNIFORM),
+        _of_means(partial(testbed.exact_shapes, testbed.UNIFORM)),
+        110.0,
+        stages=testbed.stages(testbed.UNIFORM),
+    ),
 )
 GENERATORS: Final[dict[str, Generator]] = {
     one.name: one for one in (*_PAPERS, *(_mercury(workload) for workload in WORKLOADS.values()))

@@ -66,3 +66,11 @@ def shapes(categories: tuple[Category, ...], rng: Random) -> Iterator[tuple[str,
     while True:
         (one,) = rng.choices(categories, shares)
         yield one.name, one.durations_s
+
+
+def exact_shapes(categories: tuple[Category, ...], rng: Random) -> Iterator[tuple[str, tuple[float, ...]]]:
+    """Yield jobs without end, of which each hundred has as many of each category as the shares say, in random order."""
+    hundred = [one for one in categories for _ in range(round(100 * one.share))]
+    while True:
+        rng.shuffle(hundred)
+        yield from ((one.name, one.durations_s) for one in hundred)
