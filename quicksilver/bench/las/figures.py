@@ -15,6 +15,9 @@ _RATIOS: Final = {
     "slowdown_median_ratio": "slowdown_stock_p50",
 }
 
+GOALS: Final = {"median_ratio": 0.35, "p99_ratio": 1.0}
+"""At most, of quicksilver's presets against FIFO."""
+
 Alone = Mapping[str, float]
 """Mean completion of each class alone on the idle node, in seconds."""
 
@@ -82,4 +85,16 @@ def compared(modes: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
         if other in modes:
             for ours, key in _RATIOS.items():
                 found[f"{ours}{ending}"] = round(las[key] / modes[other][key], 3)
+    return found
+
+
+def goals(modes: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the goals of LAS and of the default preset (`quicksilver.NAME`), as far as there are FIFO and they."""
+    found: dict[str, dict[str, Any]] = {}
+    for mode, prefix in (("las", ""), ("quicksilver", "quicksilver.")):
+        if mode in modes and "fifo" in modes:
+            for name, limit in GOALS.items():
+                key = _RATIOS[name]
+                value = round(modes[mode][key] / modes["fifo"][key], 3)
+                found[f"{prefix}{name}"] = {"value": value, "goal": limit, "at_most": True, "met": value <= limit}
     return found

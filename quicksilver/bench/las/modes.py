@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from policies.config.presets import DEFAULT
 from quicksilver.bench.las.jobs import THESIS_QUANTUM_S, Scale
 from quicksilver.bench.las.master import MEMORY_MB
 from quicksilver.bench.las.umbilical import Launcher, in_docker
@@ -20,6 +21,8 @@ EXTRA: Final = 4
 """Q of the thesis (§4.5.2)."""
 _NODE_MEMORY_MB: Final = 8192
 """Room for more containers than ever run: memory is never the limit."""
+_RETRIES: Final = 1_000_000
+"""No task becomes guaranteed: a preset for a whole cluster would have one that three nodes refused go that way."""
 _SITE: Final = {"yarn.log-aggregation-enable": "false"}
 _OPPORTUNISTIC: Final = {
     "yarn.resourcemanager.opportunistic-container-allocation.enabled": "true",
@@ -72,12 +75,10 @@ class Mode:
 
 
 def las_policies(scale: Scale, routes: tuple[Mapping[str, Any], ...] = ({"policy": "only_q"},)) -> dict[str, Any]:
-    """Return the policies of Kairos: least attained service at the node, spread of it as the order of nodes."""
+    """Return the policies of Kairos: its preset, with the quantum of the thesis at this scale."""
     las = {"quantum_s": THESIS_QUANTUM_S * scale.time, "extra": EXTRA}
-    return _queueable(routes) | {
-        "place": {"policy": "variance"},
-        "preempt": {"policy": "las", "settings": las},
-    }
+    preset = {"preset": "kairos", "preempt": {"policy": "las", "settings": las}}
+    return preset | {"routes": [dict(route) for route in routes], "retries_to_g": _RETRIES}
 
 
 def killing_policies(routes: tuple[Mapping[str, Any], ...] = ({"policy": "only_q"},)) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def killing_policies(routes: tuple[Mapping[str, Any], ...] = ({"policy": "only_q
 
 def _queueable(routes: tuple[Mapping[str, Any], ...]) -> dict[str, Any]:
     listed = [dict(route) for route in routes]
-    return {"queues": "*", "routes": listed, "quota": {"policy": "none"}, "retries_to_g": 1_000_000}
+    return {"queues": "*", "routes": listed, "quota": {"policy": "none"}, "retries_to_g": _RETRIES}
 
 
 def fifo(scale: Scale) -> Mode:
@@ -103,6 +104,11 @@ def opportunistic(scale: Scale) -> Mode:
 def las(scale: Scale) -> Mode:
     """Return quicksilver with least attained service; the NodeManager advertises N + Q."""
     return Mode("las", scale.cores + EXTRA, policies=las_policies(scale), cores=scale.cores)
+
+
+def quicksilver(scale: Scale) -> Mode:
+    """Return quicksilver as it is installed, with its default preset; the NodeManager advertises N + 1."""
+    return Mode("quicksilver", scale.cores + 1, policies={"preset": DEFAULT}, cores=scale.cores)
 
 
 def kill_newest(scale: Scale) -> Mode:

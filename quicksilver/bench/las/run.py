@@ -25,9 +25,9 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads.dockerd import running_dockerd
 from quicksilver.workloads.environment import Progresses
 
-MODES: Final = ("fifo", "opportunistic", "kill_newest", "las")
+MODES: Final = ("fifo", "opportunistic", "kill_newest", "las", "quicksilver")
 GSTART: Final = "gstart"
-DEFAULT: Final = ("fifo", "opportunistic", "las", GSTART)
+DEFAULT: Final = ("fifo", "opportunistic", "las", "quicksilver", GSTART)
 """`kill_newest` is for those who ask what of the gain is not due to least attained service."""
 _QUICK_JOBS: Final = 25
 
@@ -91,7 +91,7 @@ class Found:
         by_mode = {name: self.shown(name) for name in self.runs}
         head = figures.compared(by_mode) | gstart.figures(self.starts) | extra_keys()
         about = {"broken": self.broken, "arrivals_s": round(self.jobs[-1].arrives_s, 1), "alone_s": self.alone_s}
-        return head | about | {"modes": by_mode}
+        return head | about | {"modes": by_mode, "goals": figures.goals(by_mode)}
 
     def raw(self) -> dict[str, Any]:
         """Return the samples."""
@@ -118,6 +118,7 @@ def _measure(
         "opportunistic": modes.opportunistic(scale),
         "kill_newest": modes.kill_newest(scale),
         "las": modes.las(scale),
+        "quicksilver": modes.quicksilver(scale),
     }
     for name in (name for name in MODES if name in plan.parts):
         mode, pace = dress(kinds[name]), workload.Pace(plan.heartbeat_s, plan.setup_s, plan.limit_s)

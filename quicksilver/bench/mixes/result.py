@@ -7,8 +7,8 @@ from statistics import fmean
 from typing import Any, Final
 
 from quicksilver.bench.emulator.model import RunResult
-from quicksilver.bench.mixes import compare, goals, guarantees
-from quicksilver.bench.mixes.figures import METRICS, figures
+from quicksilver.bench.mixes import compare, goals, guarantees, slowdown
+from quicksilver.bench.mixes.figures import METRICS, counted, figures
 from quicksilver.bench.mixes.mixes import BY_NAME, GUARANTEES
 from quicksilver.bench.mixes.plan import Plan
 from quicksilver.bench.mixes.step import bound
@@ -37,13 +37,30 @@ def of_mix(plan: Plan, mix: str, runs: Runs) -> dict[str, Any]:
             found.setdefault(step.competitor, []).append({"seed": step.seed} | figures(bound(step), is_open))
     answers = compare.compared(found, plan.ours, plan.stock)
     first = plan.ours[0] if plan.ours else ""
+    curves = _cdfs(mix, runs) if BY_NAME[mix].cdf else {}
     return {
         "about": BY_NAME[mix].about,
         "open": is_open,
-        "competitors": {name: summed(own) | _costs(runs.get((mix, name), ())) for name, own in found.items()},
+        "competitors": {
+            name: summed(own) | _costs(runs.get((mix, name), ())) | curves.get(name, {}) for name, own in found.items()
+        },
         "compared": answers,
-        "ceilings": goals.ceilings(found, goals.TUNED, slots, _task_s(mix)),
+        "ceilings": goals.ceilings(found, goals.TUNED, slots, _task_s(mix)) | goals.least_ratios(mix, found),
         "goals": goals.goals(mix, found, first, answers.get(first, {}), slots),
+    }
+
+
+def _cdfs(mix: str, runs: Runs) -> dict[str, dict[str, Any]]:
+    """Return `cdf` by competitor: percentiles of completion time and slowdown, means over its runs."""
+    alone = slowdown.alone_s(BY_NAME[mix].drawn(1), BY_NAME[mix].slots)
+    return {
+        name: {
+            "cdf": slowdown.mean_cdf(
+                [slowdown.cdf([job for job in counted(run, True) if job.ended_s is not None], alone) for run in own]
+            )
+        }
+        for (of, name), own in runs.items()
+        if of == mix
     }
 
 

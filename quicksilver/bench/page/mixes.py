@@ -60,6 +60,9 @@ def _competitors(figures: Mapping[str, Mapping[str, Any]]) -> list[Block]:
             if klass in one.get(key, {})
         ]
         found += [plain.rows_of(by_class, title)] if by_class else []
+    for key, title in (("latency_s", "Completion time by percentile, s"), ("slowdown", "Slowdown by percentile")):
+        curves = [{"competitor": who, **one["cdf"][key]} for who, one in figures.items() if one.get("cdf")]
+        found += [plain.rows_of(curves, title)] if curves else []
     costs: list[list[Value]] = [
         [
             who,

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from hadoop_rpc.protos import yarn_pb2
+from policies.config.presets import PRESETS, laid_over
 from quicksilver.bench.las import figures, gstart, modes, plot, run
 from quicksilver.bench.las.jobs import Scale
 from quicksilver.bench.las.master import Counts, container_name, rows
@@ -57,6 +58,27 @@ def test_ratios_are_las_by_the_others() -> None:
     assert (found["median_ratio"], found["p99_ratio"]) == (0.25, 0.6)
     assert (found["median_ratio_opportunistic"], found["p99_ratio_opportunistic"]) == (0.5, 1.2)
     assert figures.compared({"fifo": one(40, 100)}) == {}
+
+
+def test_goals_are_those_of_las_and_of_the_default_preset() -> None:
+    times = {"fifo": (40.0, 100.0), "las": (14.0, 101.0), "quicksilver": (20.0, 90.0)}
+    by_mode = {name: {"completion_p50_s": p50, "completion_p99_s": p99} for name, (p50, p99) in times.items()}
+    assert figures.goals(by_mode) == {
+        "median_ratio": {"value": 0.35, "goal": 0.35, "at_most": True, "met": True},
+        "p99_ratio": {"value": 1.01, "goal": 1.0, "at_most": True, "met": False},
+        "quicksilver.median_ratio": {"value": 0.5, "goal": 0.35, "at_most": True, "met": False},
+        "quicksilver.p99_ratio": {"value": 0.9, "goal": 1.0, "at_most": True, "met": True},
+    }
+    assert figures.goals({"las": by_mode["las"]}) == {}
+
+
+def test_presets_are_run_as_they_are_but_for_the_quantum() -> None:
+    las, default = modes.las(Scale()), modes.quicksilver(Scale())
+    assert las.policies is not None and default.policies == {"preset": "default"}
+    assert (las.vcores, default.vcores) == (6, 3)
+    preset = dict(PRESETS["kairos"].section)
+    preset["preempt"] = {"policy": "las", "settings": preset["preempt"]["settings"] | {"quantum_s": 2.75}}
+    assert laid_over(las.policies) == preset | {"preset": "kairos", "retries_to_g": 1_000_000}
 
 
 def test_keys_of_guaranteed_starts() -> None:

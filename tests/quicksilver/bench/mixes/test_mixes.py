@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import islice
 
 import pytest
 
+from policies.config.presets import PRESETS, laid_over
 from quicksilver.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver.bench.mixes.mixes import ALL, BY_NAME, KAIROS, MOST_S, MOST_TASKS, loaded, shuffled
 from quicksilver.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
@@ -55,6 +57,33 @@ def test_kairos_jobs_are_scaled_in_time_only() -> None:
     assert (small.name, small.told_s) == ("", None)
     assert MixStep("kairos", "only_g_tuned", 1).mix == mix
     assert MixStep("kairos", "only_g_tuned", 1, nodes=15).mix.jobs == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "shares", "gap_s"),
+    (("kairos", (32, 31, 31, 4, 2), 60.0), ("kairos_uniform", (35, 35, 30), 30.0)),
+)
+def test_kairos_jobs_have_the_shares_and_the_load_of_the_table(
+    name: str, shares: tuple[int, ...], gap_s: float
+) -> None:
+    mix = BY_NAME[name]
+    first, other = list(mix.drawn(1)), list(mix.drawn(2))
+    for jobs in (first, other):
+        assert tuple(count for _, count in sorted(Counter(job.klass for job in jobs).items())) == shares
+        assert jobs[-1].arrives_s == pytest.approx(100 * gap_s / 20)
+    assert [job.klass for job in first] != [job.klass for job in other]
+
+
+def test_kairos_quantum_is_scaled_as_its_tasks() -> None:
+    step = MixStep("kairos", "quicksilver_kairos", 1)
+    policies = spec(step, offered(step), 23000).policies
+    assert policies is not None
+    assert laid_over(policies)["preempt"] == {
+        "policy": "las",
+        "settings": {**PRESETS["kairos"].section["preempt"]["settings"], "quantum_s": 2.5},
+    }
+    other = MixStep("yahoo", "quicksilver_kairos", 1)
+    assert spec(other, offered(other), 23000).policies == {"preset": "kairos"}
 
 
 def test_arrivals_are_stretched_to_a_load() -> None:

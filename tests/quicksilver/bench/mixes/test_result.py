@@ -15,7 +15,7 @@ from quicksilver.bench.mercury.raw import packed
 from quicksilver.bench.mixes import run as module
 from quicksilver.bench.mixes.compare import against, best, by_class, gain
 from quicksilver.bench.mixes.figures import figures
-from quicksilver.bench.mixes.goals import ceilings, goals
+from quicksilver.bench.mixes.goals import LAS, ceilings, goals, least_ratios
 from quicksilver.bench.mixes.plan import Plan
 from quicksilver.bench.mixes.result import result, summed, take
 from quicksilver.bench.mixes.step import MixStep
@@ -141,6 +141,21 @@ def test_kairos_goals_are_against_fifo_and_for_the_worst_class() -> None:
         "kairos.latency_p99_s_ratio_fifo": (1.5, False),
         "kairos.worst_class_ratio_fifo": (1.5, False),
     }
+
+
+def test_the_preset_after_the_paper_has_kairos_goals_too() -> None:
+    def one(took_s: float) -> list[dict[str, Any]]:
+        figures = {"latency_p50_s": took_s, "latency_p99_s": took_s, "classes": {"1": {"latency_mean_s": took_s}}}
+        return [{"seed": 1, "unfinished_jobs": 0, "work_lost_ratio": 0.0} | figures]
+
+    found = {"only_g_tuned": one(20.0), OURS: one(10.0), LAS: one(5.0), "bound_endless": one(4.0)}
+    own = goals("kairos", found, OURS, {}, 120)
+    assert own["kairos.latency_p50_s_ratio_fifo"]["value"] == 0.5
+    assert own[f"kairos.{LAS}.latency_p50_s_ratio_fifo"]["value"] == 0.25
+    assert own[f"kairos.{LAS}.worst_class_ratio_fifo"] == {"value": 0.25, "goal": 1.2, "at_most": True, "met": True}
+    assert goals("kairos", found, LAS, {}, 120).keys() == {name for name in own if LAS not in name}
+    assert least_ratios("kairos", found) == {"latency_p50_s_ratio_fifo": 0.2, "latency_p99_s_ratio_fifo": 0.2}
+    assert least_ratios("yahoo", found) == {}
 
 
 def test_means_over_seeds_have_intervals() -> None:
