@@ -70,6 +70,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         section={
             "queues": "*",
             "routes": [_ALL_Q],
+            "dispatch": {"policy": "las"},
             "place": {"policy": "variance"},
             "order": {"policy": "fifo"},
             "shed": _NONE,

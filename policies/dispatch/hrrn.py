@@ -5,14 +5,25 @@ Small applications go first, and each gains by waiting.
 
 from __future__ import annotations
 
-from policies.base import NoSettings, Policy
+from pydantic import Field
+
+from policies.base import Policy, PolicyConfig
 from policies.waiting import WaitingApp
 
 
-def key(applicant: WaitingApp, cfg: NoSettings, now_s: float) -> tuple[float, ...]:
+class ResponseRatio(PolicyConfig):
+    """Settings of hrrn."""
+
+    since_submission: bool = Field(False, json_schema_extra={"source": "own"})
+    """Whether an application waits since its submission, not only since it asked for what waits now: then a long one
+    keeps its age from stage to stage."""
+
+
+def key(applicant: WaitingApp, cfg: ResponseRatio, now_s: float) -> tuple[float, ...]:
     """Return (-response ratio, submission)."""
-    ratio = 1 + max(0.0, now_s - applicant.asked_s) / max(applicant.open_s, 0.1)
+    from_s = applicant.app.submitted_s if cfg.since_submission else applicant.asked_s
+    ratio = 1 + max(0.0, now_s - from_s) / max(applicant.open_s, 0.1)
     return (-ratio, applicant.app.submitted_s)
 
 
-POLICY = Policy("hrrn", NoSettings, key)
+POLICY = Policy("hrrn", ResponseRatio, key)

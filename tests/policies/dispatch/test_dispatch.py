@@ -66,6 +66,14 @@ def test_an_application_that_got_nothing_for_long_comes_to_the_best_class(policy
     assert key(policy, waits(**wide, waits_since_s=NOW_S - 31), starve_s=60.0)[0] > 0  # type: ignore[arg-type]
 
 
+def test_an_application_keeps_its_age_from_stage_to_stage_if_it_waits_since_its_submission() -> None:
+    old = waits("o", submitted_s=NOW_S - 100, wanted=40)  # it asked a second ago, for its reduces
+    new = waits("n", submitted_s=NOW_S - 10, wanted=10)
+    assert key("hrrn", old) > key("hrrn", new)
+    assert key("hrrn", old, since_submission=True) < key("hrrn", new, since_submission=True)
+    assert key("hrrn", old, since_submission=True)[0] == -(1 + 100 / 400)
+
+
 @given(st.floats(0, 1e9), st.floats(1, 1e9), st.sampled_from(["las", "levels"]))
 def test_more_work_is_never_a_better_level(work_s: float, times: float, policy: str) -> None:
     def level(seconds: float) -> float:
