@@ -100,7 +100,8 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         section={"queues": []},
     ),
 }
-"""By name; those after a paper or Hadoop have the settings of their source."""
+"""By name; those after a paper or Hadoop have the settings of their source, but for the central queue of `kairos`: it
+gives places by least attained service, and Algorithm 3 of the thesis in the order of arrival."""
 NAMES: Final[tuple[str, ...]] = get_args(PresetName)
 
 
