@@ -109,8 +109,8 @@ class Ask:
     """Standard deviation of the run times of its siblings; 0 when not known."""
     retries: int = 0
     """How often this task's queueable containers were shed or killed before."""
-    open_s: float = inf
-    """Expected work of its application that waits or runs, in task-seconds; infinite when not known."""
+    work_s: float = inf
+    """Work of its application, in task-seconds: the larger of what is open and what was done; infinite when unknown."""
     steer: str = ""
     """The node for which a `steal` or `correct` policy had it shed; "" for none."""
 
@@ -169,6 +169,9 @@ class NodeView:
     """Limit of the `police` policy to queueable containers here; None: all that guaranteed ones leave."""
     slow_ratio: float = 1.0
     """Factor by which tasks take longer here than on other nodes; reported waits include it."""
+    yields_level: float = -1.0
+    """Level (`service_levels`) of the work of the application whose container would give way to one beyond the cores;
+    -1 where none would."""
 
     @property
     def wait_s(self) -> float:

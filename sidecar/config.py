@@ -25,6 +25,8 @@ PROXY_PORT: Final = 8390
 REST_PORT: Final = 8391
 REDIRECT_PORT: Final = 8392
 _MB: Final = 2**20
+_NM_VCORES: Final = "yarn.nodemanager.resource.cpu-vcores"
+_NM_MEMORY_MB: Final = "yarn.nodemanager.resource.memory-mb"
 
 
 class SidecarSettings(SettingsModel):
@@ -162,10 +164,18 @@ class SidecarSettings(SettingsModel):
     rest_timeout_s: float = Field(5.0, gt=0)
     """How long a call of the NodeManager's REST may take."""
 
-    def rules(self, capacity: Resources, extra_vcores: float | None = None, nm_vcores: float | None = None) -> Rules:
+    def rules(
+        self,
+        capacity: Resources,
+        extra_vcores: float | None = None,
+        nm_vcores: float | None = None,
+        nm_memory_mb: int | None = None,
+        overcommit: bool = False,
+    ) -> Rules:
         """Return the rules of the node machine.
 
-        extra_vcores: where containers share the CPU, how many more may start; nm_vcores: those of the NodeManager.
+        extra_vcores: where containers share the CPU, how many more may start; nm_vcores, nm_memory_mb: those of the
+        NodeManager; overcommit: whether guaranteed containers may take allocated memory that is not used.
         """
         return Rules(
             strict=False,
@@ -183,6 +193,8 @@ class SidecarSettings(SettingsModel):
             shares_cpu=extra_vcores is not None,
             extra_vcores=extra_vcores or 0.0,
             nm_vcores=nm_vcores,
+            nm_memory_mb=nm_memory_mb,
+            overcommit=overcommit,
             targets_keep_s=self.targets_keep_s,
             am_vcores=self.am_vcores,
         )
@@ -243,7 +255,8 @@ class SidecarSettings(SettingsModel):
             node_id=self.node_id or str(public),
             public=public,
             capacity=self._capacity(conf),
-            nm_vcores=conf.integer("yarn.nodemanager.resource.cpu-vcores"),
+            nm_vcores=_believed(conf, _NM_VCORES, 8),
+            nm_memory_mb=_believed(conf, _NM_MEMORY_MB, 8192),
             local_dirs=tuple(Path(name.removeprefix("file://")) for name in conf.names("yarn.nodemanager.local-dirs")),
         )
 
@@ -270,8 +283,8 @@ class SidecarSettings(SettingsModel):
         return _fixed(conf, NM_ADDRESS, "sidecar.intercept"), self.listen or Address("0.0.0.0", REDIRECT_PORT), None
 
     def _capacity(self, conf: HadoopConf) -> Resources:
-        memory_mb = self.memory_mb or _amount(conf, "yarn.nodemanager.resource.memory-mb", "memory_mb", 8192)
-        vcores = self.vcores or _amount(conf, "yarn.nodemanager.resource.cpu-vcores", "vcores", 8)
+        memory_mb = self.memory_mb or _amount(conf, _NM_MEMORY_MB, "memory_mb", 8192)
+        vcores = self.vcores or _amount(conf, _NM_VCORES, "vcores", 8)
         return Resources(memory_mb, vcores)
 
 
@@ -293,7 +306,9 @@ class Place:
     public: Address | None = None
     """The NodeManager's address as others know it; None: that of `listen`."""
     nm_vcores: int = 0
-    """Vcores of the NodeManager's configuration; 0 or less: it detects them by itself."""
+    """Vcores that the NodeManager believes to have; 0: it detects them by itself."""
+    nm_memory_mb: int = 0
+    """Memory that the NodeManager believes to have; 0: it detects it by itself."""
     proxy_urls: tuple[str, ...] = ()
     """With high availability those of all proxies, `proxy_url` among them."""
 
@@ -348,6 +363,14 @@ def _proxy_urls(conf: HadoopConf, scheme: str) -> list[str]:
     rm_ids = conf.rm_ids() if conf.ha else [None]
     hosts = [conf.rm_address("yarn.resourcemanager.scheduler.address", rm_id).host for rm_id in rm_ids]
     return [f"{scheme}://{reachable(Address(host, PROXY_PORT))}" for host in dict.fromkeys(hosts)]
+
+
+def _believed(conf: HadoopConf, name: str, default: int) -> int:
+    """Return an amount that the NodeManager believes to have; 0: it detects it by itself."""
+    amount = conf.integer(name)
+    if amount > 0:
+        return amount
+    return 0 if conf.boolean("yarn.nodemanager.resource.detect-hardware-capabilities") else default
 
 
 def _amount(conf: HadoopConf, name: str, setting: str, default: int) -> int:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from math import ceil, inf, log
+from typing import Final
 
 from pydantic import Field
 
 from policies.base import PolicyConfig
 from policies.waiting import WaitingApp
+
+BASE_S: Final = 20.0
+FACTOR: Final = 4.0
+
+
+def level(work_s: float, base_s: float = BASE_S, factor: float = FACTOR) -> float:
+    """Return the level of an amount of work or service: 0 up to `base_s`, 1 up to `base_s` times `factor`, .."""
+    if work_s <= base_s:
+        return 0.0
+    return inf if work_s == inf else float(ceil(log(work_s / base_s, factor) - 1e-9))
 
 
 class Starving(PolicyConfig):
@@ -24,13 +35,11 @@ class Starving(PolicyConfig):
 class Levels(Starving):
     """Settings shared by policies that order applications by levels."""
 
-    base_s: float = Field(20.0, gt=0, allow_inf_nan=False, json_schema_extra={"source": "own"})
+    base_s: float = Field(BASE_S, gt=0, allow_inf_nan=False, json_schema_extra={"source": "own"})
     """Upper end of level 0, in task-seconds."""
-    factor: float = Field(4.0, gt=1, allow_inf_nan=False, json_schema_extra={"unit": "", "source": "own"})
+    factor: float = Field(FACTOR, gt=1, allow_inf_nan=False, json_schema_extra={"unit": "", "source": "own"})
     """How many times as wide each level is as the one before."""
 
     def level(self, work_s: float) -> float:
         """Return the level of an amount of work or service: 0 up to `base_s`, 1 up to `base_s` times `factor`, .."""
-        if work_s <= self.base_s:
-            return 0.0
-        return inf if work_s == inf else float(ceil(log(work_s / self.base_s, self.factor) - 1e-9))
+        return level(work_s, self.base_s, self.factor)

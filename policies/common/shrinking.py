@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 
 from pydantic import Field
 
 from policies.base import PolicyConfig
 from policies.common.victims import Victims, fewest
 from policies.model import ContainerView, Kind, Resources, Way
+
+
+class Overcommit(StrEnum):
+    """What counts as free memory for a guaranteed container."""
+
+    NONE = "none"
+    """Memory that is not allocated."""
+    MEASURED = "measured"
+    """Measured physical memory beyond `sidecar.reserve_mb`, as far as the NodeManager believes to have it."""
 
 
 class Shrinking(PolicyConfig):
@@ -26,12 +36,18 @@ class Shrinking(PolicyConfig):
     """m: number of quanta that it then runs without giving way."""
     min_cores: float = Field(0.05, gt=0, le=1, json_schema_extra={"source": "own"})
     """Cores that a shrunk container keeps, so that its own heartbeats go on; never 0."""
+    by_job: bool = Field(False, json_schema_extra={"source": "own"})
+    """Whether the service of the whole job, over all nodes and in levels, comes before the container's own: of the
+    widest job a container gives way first."""
     by_type: dict[str, Way] = Field(
         {"SPARK": Way.NONE, "FLINK": Way.NONE, "APACHE FLINK": Way.NONE},
         json_schema_extra={"source": "own: executors serve each other's blocks"},
     )
     """How containers of an application type are preempted, where it is not the policy's own way; upper case."""
 
+    overcommit: Overcommit = Field(Overcommit.NONE, json_schema_extra={"source": "own"})
+    """Whether a guaranteed container may start beside queueable ones where they have allocated the memory, but do not
+    use it: then they are shrunk in place of being killed."""
     victims: Victims = Field(Victims.LEAST_WORK, json_schema_extra={"source": "own"})
     """Order of kills when memory is needed, which shrinking does not free."""
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-PresetName = Literal["default", "mercury", "kairos", "opportunistic", "stock"]
+PresetName = Literal["default", "mixed", "mercury", "kairos", "opportunistic", "stock"]
 DEFAULT: Final = "default"
 """The preset of a settings file whose section `policies:` is empty or missing."""
 _CHOICES: Final = ("settings", "policy")
+_BY_JOB: Final = {"extra": 1, "quantum_s": 10, "by_job": True}
 _ALL_Q: Final = {"policy": "only_q"}
 _NONE: Final = {"policy": "none"}
 
@@ -39,7 +40,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "dispatch": {"policy": "levels"},
             "place": {"policy": "late"},
             "order": {"policy": "srpt"},
-            "preempt": {"policy": "las", "settings": {"extra": 1, "quantum_s": 10}},
+            "preempt": {"policy": "las", "settings": _BY_JOB},
             "headroom": {"policy": "by_framework"},
             "quota": {"policy": "queue_share"},
             "shed": _NONE,
@@ -47,6 +48,25 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "correct": _NONE,
             "police": _NONE,
             "promote": _NONE,
+        },
+    ),
+    "mixed": Preset(
+        doc="Tasks known to be long stay guaranteed, others are queueable and shrink for them while memory allows it.",
+        good_for="long tasks that must keep YARN's guarantees beside short ones, on nodes whose NodeManager has memory"
+        " beyond the sidecar's",
+        bad_for="nodes without such memory: there a guaranteed container kills queueable ones, as under mercury",
+        section={
+            "queues": "*",
+            "routes": [
+                {"match": {"type": ["SPARK", "FLINK", "APACHE FLINK"]}, "policy": "only_g"},
+                {"policy": "hybrid_gq"},
+            ],
+            "dispatch": {"policy": "levels"},
+            "place": {"policy": "late"},
+            "order": {"policy": "srpt"},
+            "preempt": {"policy": "las", "settings": {**_BY_JOB, "overcommit": "measured"}},
+            "headroom": {"policy": "by_framework"},
+            "quota": {"policy": "queue_share"},
         },
     ),
     "mercury": Preset(

@@ -2,7 +2,7 @@
 
 Nothing waits at a node, so nothing waits behind a task that runs longer than expected (Sparrow, SOSP '13, §3.5: late
 binding; Rasley et al., EuroSys '16, on the length of node queues). Where containers share the cores of a node, an
-application with little work may take one place more than there are cores: a container of another one shrinks for it.
+application may take one place more than there are cores, if a container of a much wider one shrinks for it.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.common.node_candidates import SHOWN, by_tier, load, nearest, nowhere
+from policies.common.service_levels import level
 from policies.model import Ask, NodeView, Placement
 
 
 class Late(PolicyConfig):
     """Settings of late."""
 
-    front_s: float = Field(20.0, ge=0, json_schema_extra={"source": "own"})
-    """An application with at most this much open work, in task-seconds, may take a place beyond the cores of a node
-    that shares them; 0 for none."""
+    front_gap: float = Field(3.0, ge=0, json_schema_extra={"unit": "levels", "source": "own"})
+    """An application may take a place beyond the cores of a node that shares them where a container of an application
+    gives way whose work is this many levels higher; .inf for none."""
 
 
 def count(node: NodeView) -> float:
@@ -39,12 +40,21 @@ def starts(node: NodeView, ask: Ask) -> bool:
     return enough and node.queue_length == 0 and node.has_room(ask.resources)
 
 
-def front(node: NodeView, ask: Ask) -> bool:
-    """Return whether the ask may take a place beyond the cores: none has it yet, and a running container can shrink."""
+def front(node: NodeView, ask: Ask, least: float) -> bool:
+    """Return whether the ask may take a place beyond the cores: none has it yet, and a container of a job gives way.
+
+    least: the lowest level of such a job.
+    """
+    if node.yields_level < least or node.queue_length:
+        return False
     used = node.used_g.vcores + node.used_q.vcores
     within = used <= node.capacity.vcores < used + ask.resources.vcores
-    shrinks = node.slots > 0 and node.used_q.vcores >= ask.resources.vcores
-    return within and shrinks and node.queue_length == 0 and node.has_room(ask.resources)
+    return within and node.used_q.vcores >= ask.resources.vcores and node.has_room(ask.resources)
+
+
+def narrowest(node: NodeView) -> float:
+    """Return the negative level of the job that gives way: the widest one gives way first."""
+    return -node.yields_level
 
 
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placement:
@@ -53,9 +63,10 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placem
     Scores are the larger used share of memory and vcores.
     """
     kind, candidates, tier = "room", *nearest(by_tier(ask, [n for n in nodes if starts(n, ask)], load, count), inf)
-    if not candidates and ask.open_s <= cfg.front_s:
-        fronts = [node for node in nodes if front(node, ask)]
-        kind, candidates, tier = "a front place", *nearest(by_tier(ask, fronts, load, count), inf)
+    if not candidates:
+        least = max(0.0, level(ask.work_s) + cfg.front_gap)
+        fronts = [node for node in nodes if front(node, ask, least)]
+        kind, candidates, tier = "a front place", *nearest(by_tier(ask, fronts, load, narrowest), inf)
     if not candidates:
         full = sum(ask.tier(node) is not None for node in nodes)
         reason = f"late: all {full} nodes that may take it are full"

@@ -220,6 +220,11 @@ class Targets(Message):
     limit_reason: str = ""
     job_remaining_s: dict[str, float] = {}
     """Remaining task-seconds of the applications that wait here, by application id."""
+    job_attained_s: dict[str, float] = {}
+    """Service over all nodes, in seconds of run time, of the applications whose queueable containers share this node's
+    cores, by application id; empty while there are fewer than two."""
+    spared: list[str] = []
+    """Those of them of which as many containers gave way as may: containers of others give way first."""
     expected: list[Expected] = []
     """Of containers here, guaranteed ones too, where it is not what the sidecar reported; it holds from now on."""
 

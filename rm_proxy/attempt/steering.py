@@ -49,8 +49,8 @@ class Steering:
         """When a container of this attempt last got a node."""
         self._queued = False
         """Whether the central queue knows this attempt."""
-        self._open_s = inf
-        """Expected work of the application that waits or runs; task-seconds."""
+        self._work_s = inf
+        """Work of the application, as in `Ask.work_s`."""
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -98,7 +98,7 @@ class Steering:
             self.forget()
             return
         waiting = self._waiting(view, now_s)
-        self._queued, self._open_s = True, waiting.open_s
+        self._queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
         try:
             demand = Demand(waiting, sizes, view.queue.priority)
             self._cluster.waits(self._router.attempt_id, demand, now_s, placed, full)
@@ -142,7 +142,7 @@ class Steering:
         while effort < limit and entry.q_wanted and size not in full:
             effort += 1
             if ask is None or hints is not entry.rows.hints():
-                hints, ask = entry.rows.hints(), replace(self._router.ask(entry, view), open_s=self._open_s)
+                hints, ask = entry.rows.hints(), replace(self._router.ask(entry, view), work_s=self._work_s)
             claimed = len(entry.pending) - first >= allowed
             drained = self._drained(entry, ask, view, now_s)
             if not drained and not self._place(entry, ask, view, None if claimed else full, now_s):

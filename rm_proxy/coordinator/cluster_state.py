@@ -12,6 +12,7 @@ from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.error_budget import BudgetLimits
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.dispatch.free_places import FreePlaces
+from rm_proxy.dispatch.giving_way import GivingWay
 from rm_proxy.long_poll.wakeups import Wakeups
 
 
@@ -51,6 +52,7 @@ class ClusterState:
     serving: bool = True
     """Whether application masters are let in; a proxy whose ResourceManager is standby only watches the nodes."""
     free: FreePlaces = field(init=False)
+    giving_way: GivingWay = field(default_factory=GivingWay)
 
     def __post_init__(self) -> None:
         self.free = FreePlaces(self._view_of)

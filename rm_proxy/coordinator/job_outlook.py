@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from policies.common.remaining_time import left_s
@@ -27,11 +27,13 @@ class JobOutlook:
         self._expects, self._attempts_of = expects, attempts_of
         self._expected: dict[tuple[str, int], Expectation | None] = {}
         self._left_s: dict[str, float] = {}
+        self._attained_s: dict[str, float] = {}
 
     def round(self) -> None:
         """Have everything computed anew at the next call."""
         self._expected.clear()
         self._left_s.clear()
+        self._attained_s.clear()
 
     def job_remaining_s(self, app_id: str, now_s: float) -> float:
         """Return the task-seconds that an application has left (Eagle §3.4): of wanted, waiting and running tasks."""
@@ -41,10 +43,31 @@ class JobOutlook:
             known = self._left_s[app_id] = sum(self._remaining_s(attempt, now_s) for attempt in attempts)
         return known
 
-    def news(self, targets: Targets, report: Report, now_s: float, slow_ratio: float = 1.0) -> Targets:
+    def job_attained_s(self, app_id: str, now_s: float) -> float:
+        """Return the service of an application over all nodes, in seconds of run time."""
+        known = self._attained_s.get(app_id)
+        if known is None:
+            attempts = self._attempts_of(app_id)
+            known = self._attained_s[app_id] = sum(attempt.live.attained_s(now_s) for attempt in attempts)
+        return known
+
+    def work_s(self, app_id: str, now_s: float) -> float:
+        """Return the larger of what an application attained and has left."""
+        return max(self.job_attained_s(app_id, now_s), self.job_remaining_s(app_id, now_s))
+
+    def news(
+        self,
+        targets: Targets,
+        report: Report,
+        now_s: float,
+        slow_ratio: float = 1.0,
+        sharing: Collection[str] = (),
+        spares: Callable[[str, int], bool] = lambda app_id, cores: False,
+    ) -> Targets:
         """Return `targets` with the work left of jobs that wait at the node, and durations that it should know.
 
-        slow_ratio: how many times as long tasks take there as elsewhere.
+        slow_ratio: how many times as long tasks take there as elsewhere; sharing: applications whose containers share
+        the cores, by the service of their jobs; spares: whether containers of others give way first.
         """
         waiting: set[str] = set()
         differ: dict[tuple[str, int], Expectation] = {}
@@ -58,14 +81,19 @@ class JobOutlook:
             known = expected[key] if key in expected else self._of(*key)
             if known is not None and abs(known.mean_s * slow_ratio - c.expected_s) > TELL_RATIO * c.expected_s:
                 differ[key] = known.at(slow_ratio)
-        if not waiting and not differ:
+        several = len(sharing) > 1
+        if not waiting and not differ and not several:
             return targets
         news = [
             Expected(app_id=app_id, priority=priority, expected_s=known.mean_s, spread_s=known.spread_s)
             for (app_id, priority), known in differ.items()
         ]
         left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting}
-        return targets.model_copy(update={"job_remaining_s": left, "expected": news})
+        update: dict[str, object] = {"job_remaining_s": left, "expected": news}
+        if several:
+            update["job_attained_s"] = {app_id: round(self.job_attained_s(app_id, now_s), 1) for app_id in sharing}
+            update["spared"] = [app_id for app_id in sharing if spares(app_id, max(1, int(report.vcores)))]
+        return targets.model_copy(update=update)
 
     def _of(self, app_id: str, priority: int) -> Expectation | None:
         key = app_id, priority

@@ -49,6 +49,8 @@ class Node:
     """Limit of queueable containers here by the `police` policy."""
     slow_ratio: float = 1.0
     """How many times as long tasks take here as elsewhere."""
+    yields_level: float = -1.0
+    """Level of the work of the application whose container would give way here."""
     changed: dict[str, None] = field(default_factory=dict)
     """Nodes whose views changed since their free places were last counted: of all nodes together."""
 
@@ -128,6 +130,7 @@ class Node:
             attained_sd_s=report.attained_sd_s,
             limit_q=self.limit_q,
             slow_ratio=self.slow_ratio,
+            yields_level=self.yields_level,
         )
         self._recount()
 
@@ -159,6 +162,19 @@ class Node:
             self.slow_ratio = ratio
             self.view = replace(self.view, slow_ratio=ratio)
             self.bare = replace(self.bare, slow_ratio=ratio)
+
+    def yields(self, level: float) -> None:
+        """Set the level of the work of the application whose container would give way here; -1 for none."""
+        if level != self.yields_level:
+            self.yields_level = level
+            self.view = replace(self.view, yields_level=level)
+            self.bare = replace(self.bare, yields_level=level)
+
+    @property
+    def beyond(self) -> float:
+        """Vcores in use beyond the node's, those on their way included."""
+        view = self.view
+        return view.used_g.vcores + view.used_q.vcores - view.capacity.vcores
 
     def _asks(self, q: QPlacement) -> bool:
         return not q.over and q.node_id == self.id

@@ -17,6 +17,7 @@ from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import NodeSampling
 from rm_proxy.coordinator.shadow import Shadow
+from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
 
 
 class Placer:
@@ -65,7 +66,12 @@ class Placer:
 
     def count_asked(self, q: QPlacement) -> None:
         """Count a queueable container at the node where it is asked for, until it comes or is asked for no longer."""
-        self.state.nodes[q.node_id].count_asked(q)
+        nodes = self.state.nodes
+        node = nodes[q.node_id]
+        node.count_asked(q)
+        if node.yields_level >= 0 and node.beyond > 0:
+            for node_id in self.state.giving_way.taken(node.id):
+                nodes[node_id].yields(NOTHING_YIELDS)
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a queueable container at its node until the sidecar mentions it; `q` is what it was asked for as."""

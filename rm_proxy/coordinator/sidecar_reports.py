@@ -61,6 +61,7 @@ class SidecarReports:
         self._targets.observe(node_id, report, now_s)
         before = node.view
         self._inventory.refresh(node, now_s)
+        node.yields(state.giving_way.report(report, node.beyond, self._durations.outlook.work_s, now_s))
         if state.wakeups.waiting and _more_room(before, node.view):
             state.wakeups.places_free(now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
@@ -93,6 +94,7 @@ class SidecarReports:
         """Forget a node that left the cluster."""
         self._drops.pop(node_id, None)
         self._events.forget_node(node_id)
+        self._state.giving_way.forget_node(node_id)
 
     def clear(self) -> None:
         """Forget all messages to sidecars: another proxy serves now."""

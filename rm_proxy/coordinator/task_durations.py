@@ -59,7 +59,11 @@ class TaskDurations:
 
     def news(self, node_id: str, targets: Targets, report: Report, now_s: float) -> Targets:
         """Return a node's targets with the outlook of jobs that wait or run there."""
-        return self.outlook.news(targets, report, now_s, self._state.nodes[node_id].slow_ratio)
+        state = self._state
+        shrinking = state.policies.node.shrinking() if report.slots else None
+        sharing = state.giving_way.at(node_id) if shrinking is not None and shrinking.by_job else ()
+        slow_ratio = state.nodes[node_id].slow_ratio
+        return self.outlook.news(targets, report, now_s, slow_ratio, sharing, state.giving_way.spares)
 
     def round(self, now_s: float) -> None:
         """Do the work of each second; update the speeds of nodes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -39,6 +39,8 @@ class LasRules:
     """A container that is not attached by then counts as running at its full size."""
     retry_s: float = 1.0
     """Delay before the retry of a refused resize; it doubles up to a minute."""
+    by_job: bool = False
+    """Whether the level of the job's service comes before the container's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Joined:
     """It cannot run with a part of its cores: its resizer knows only all or nothing."""
     story: Story = NEW
     """Its history in an earlier sidecar process."""
+    app_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +117,23 @@ class Ruled:
 
 
 @dataclass(frozen=True, slots=True)
+class Jobs:
+    """The service that jobs attained over all nodes, by application; those that are not named keep what they had."""
+
+    attained_s: Mapping[str, float]
+    spared: Collection[str]
+    """Of these as many containers gave way as may: others give way first."""
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """Time went by."""
 
     now_s: float
 
 
-LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled | Turn
+LasEvent = Joined | Ready | Pinned | Left | Served | Resized | Squeezed | Ruled | Jobs | Turn
 
 
 @dataclass(frozen=True, slots=True)

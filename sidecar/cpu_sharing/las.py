@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from statistics import pstdev
 
+from policies.common.service_levels import level
 from sidecar.cpu_sharing.events import (
     Freeze,
+    Jobs,
     Joined,
     LasCommand,
     LasEvent,
@@ -42,6 +44,9 @@ class Las:
         """Why no more containers may run side by side; "" when they may."""
         self._places: int | None = None
         self._now_s = 0.0
+        self._levels: dict[str, float] = {}
+        """By application: the level of the service that its job attained over all nodes."""
+        self._spared: frozenset[str] = frozenset()
 
     # Questions
 
@@ -83,6 +88,9 @@ class Las:
                 arriving = self._squeeze(event)
             case Ruled():
                 self.rules = event.rules
+                self._rank_jobs()
+            case Jobs():
+                self._learn(event)
             case Turn():
                 pass
         by = self._find_overdue() or by
@@ -97,9 +105,10 @@ class Las:
     def _join(self, event: Joined) -> str:
         if event.container_id in self.shares:
             return ""
-        share = Share(event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole)
+        share = Share(event.container_id, event.vcores, event.way, self._now_s, self._now_s, event.whole, event.app_id)
         share.go_on(event.story)
         self.shares[share.id] = share
+        self._rank_jobs()
         return share.id if share.untouchable else ""
 
     def _ready(self, container_id: str) -> bool:
@@ -142,6 +151,20 @@ class Las:
             self._places = None
         self.squeezed = (event.why or "no reason given") if event.on else ""
         return ended
+
+    def _learn(self, event: Jobs) -> None:
+        """Learn the service of jobs; those that have no container here are forgotten."""
+        here = {share.app_id for share in self.shares.values()}
+        self._levels = {app_id: known for app_id, known in self._levels.items() if app_id in here}
+        self._levels.update((app_id, level(attained_s)) for app_id, attained_s in event.attained_s.items())
+        self._spared = frozenset(event.spared)
+        self._rank_jobs()
+
+    def _rank_jobs(self) -> None:
+        by_job = self.rules.by_job
+        for share in self.shares.values():
+            share.level = self._levels.get(share.app_id, 0.0) if by_job else 0.0
+            share.spared = by_job and share.app_id in self._spared
 
     def _find_overdue(self) -> str:
         newest = ""
@@ -216,6 +239,8 @@ class Las:
             return f"{cause.id} needs {cause.vcores:g} vcores and is never resized"
         if cause.starving(self.rules, self._now_s):
             return f"{cause.id} stood still for {self._now_s - cause.idle_since_s:.0f} s"
+        if cause.rank[0] < share.rank[0]:
+            return f"its job attained more over all nodes than that of {cause.id}"
         if cause.attained_s < share.attained_s:
             return f"attained {share.attained_s:.1f} s, {cause.id} only {cause.attained_s:.1f} s"
         return f"attained {share.attained_s:.1f} s, {cause.id} {cause.attained_s:.1f} s"

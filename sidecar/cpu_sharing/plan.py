@@ -14,7 +14,8 @@ LEAST_PART = 0.1
 """Cores: a smaller part is not worth a turn."""
 _PROTECTED, _GROWING, _STARVING, _NEW, _IN_QUANTUM, _REST = range(6)
 
-Key = tuple[int, float, int, str]
+Key = tuple[int, float, int, float, int, str]
+"""Class, level, place within it (newcomers, those within their quantum, others), seconds, whether it runs, id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +55,23 @@ def _wishes(share: Share, need: Need) -> Iterator[tuple[Key, float]]:
     rules, now_s = need.rules, need.now_s
     runs = share.granted.runs and not share.is_new
     held = share.amount(share.granted)
+    level, attained_s = share.rank
+    rest = _IN_QUANTUM if rules.by_job else _REST
     if share.starving(rules, now_s):
-        yield (_STARVING, share.idle_since_s, 0, share.id), share.vcores
+        yield (_STARVING, 0.0, 0, share.idle_since_s, 0, share.id), share.vcores
     elif runs and now_s < share.protected_until_s:
-        yield (_PROTECTED, share.protected_until_s, 0, share.id), held
+        yield (_PROTECTED, 0.0, 0, share.protected_until_s, 0, share.id), held
         if held < share.vcores - EPS:
-            yield (_GROWING, share.protected_until_s, 0, share.id), share.vcores
+            yield (_GROWING, 0.0, 0, share.protected_until_s, 0, share.id), share.vcores
     elif share.is_new and need.arriving:
-        yield (_NEW, share.ready_s, 0, share.id), share.vcores
+        first = (rest, level, -1) if rules.by_job else (_NEW, 0.0, 0)
+        yield (*first, share.ready_s, 0, share.id), share.vcores
     elif runs and not share.over(rules, now_s):
-        yield (_IN_QUANTUM, share.attained_s, 0, share.id), held
+        yield (_IN_QUANTUM, level, 0, attained_s, 0, share.id), held
         if held < share.vcores - EPS:
-            yield (_REST, share.attained_s, 0, share.id), share.vcores
+            yield (rest, level, 1, attained_s, 0, share.id), share.vcores
     else:
-        yield (_REST, share.attained_s, 1 if runs else 0, share.id), share.vcores
+        yield (rest, level, 1, attained_s, 1 if runs else 0, share.id), share.vcores
 
 
 class _Handout:
@@ -118,7 +122,8 @@ def plan(shares: Collection[Share], need: Need, pinned: Collection[str] = ()) ->
     shares: resizable containers that are in hand; pinned: ids of those of them that stay as they were carried out. In
     this order: protected containers keep what they have, then grow; starving ones, the longest first; newcomers, the
     oldest first; containers within their quantum keep what they have; and the rest by attained service, idle ones
-    before running ones. Ties are broken by id.
+    before running ones. Ties are broken by id. Where jobs count, the last three classes are one, and the level of the
+    job comes first in it.
     """
     held = [share for share in shares if share.id in pinned and share.applied.runs]
     left = max(0.0, need.room - sum(share.amount(share.applied) for share in held))

@@ -37,6 +37,11 @@ class Share:
     """When it began to run, or to stand still."""
     whole: bool = False
     """It runs in full or not at all."""
+    app_id: str = ""
+    level: float = 0.0
+    """Of the service that its job attained over all nodes, where jobs count; else 0."""
+    spared: bool = False
+    """Whether as many containers of its job gave way as may."""
     ready: bool = False
     ready_s: float = 0.0
     overdue: bool = False
@@ -107,6 +112,15 @@ class Share:
         if not grant.runs:
             return 0.0
         return self.vcores if grant.cores is None else grant.cores
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """The order in which containers go first: the level of its job, then what it attained itself.
+
+        One that runs goes before all others while its job is spared.
+        """
+        spared = self.spared and self.granted.runs and not self.is_new
+        return -1.0 if spared else self.level, self.attained_s
 
     def story(self) -> Story:
         """Return its history."""

@@ -40,6 +40,10 @@ class Rules:
     """Queueable containers start until the capacity plus this is used (Q of Kairos §4.3.3)."""
     nm_vcores: float | None = None
     """Vcores that the NodeManager believes to have; beyond them it kills by itself, newest first. None: unknown."""
+    nm_memory_mb: int | None = None
+    """Memory that the NodeManager believes to have; None: unknown, then no more than the capacity."""
+    overcommit: bool = False
+    """Whether guaranteed containers may take allocated memory that is not used, within `nm_memory_mb`."""
     targets_keep_s: float = 10.0
     am_vcores: float | None = None
     """Vcores of an application master among containers that share the CPU; None: as it asked."""

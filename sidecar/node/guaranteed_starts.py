@@ -32,7 +32,7 @@ class GuaranteedStarts:
             self._launches.forward(container, now_s)
             return
         container.until_s = now_s + state.rules.kill_wait_s
-        need = self._room.short_for_guaranteed(state.free() + state.leaving(), container.start.resources)
+        need = self._room.short_for_guaranteed(state.free() + state.leaving(), container.start.resources, now_s)
         state.containers[container.id] = self.waiting[container.id] = container
         self._kill_for(container, self._await_ends(container, need, now_s), now_s)
 
@@ -46,7 +46,8 @@ class GuaranteedStarts:
         """Forward the guaranteed starts that have room, oldest first."""
         state = self.state
         for container in list(self.waiting.values()):
-            short = self._room.short_for_guaranteed(state.rules.capacity - state.used(), container.start.resources)
+            room, need = state.rules.capacity - state.used(), container.start.resources
+            short = self._room.short_for_guaranteed(room, need, now_s)
             leaving = any(c.kill_reason or c.awaited_by for c in state.using())
             if short == _NOTHING or not leaving:
                 self._forward(container, now_s)

@@ -5,10 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from policies.common.shrinking import Shrinking
+from policies.common.shrinking import Overcommit, Shrinking
 from policies.model import Resources
 from sidecar.node.container import FOREIGN, QUEUEABLE
 from sidecar.node.node_state import NodeState
+
+
+def overcommits(shrinking: Shrinking | None) -> bool:
+    """Return whether guaranteed containers may take memory that is allocated and not used."""
+    return shrinking is not None and shrinking.overcommit is Overcommit.MEASURED
 
 
 class NodeRoom:
@@ -18,21 +23,25 @@ class NodeRoom:
         self.state = state
 
     def retune(self, shrinking: Shrinking) -> None:
-        """Set the vcores of containers that may start beyond the node's own, shrunk."""
+        """Set the vcores of containers that may start beyond the node's own, shrunk, and what counts as free memory."""
         state = self.state
         if state.rules.shares_cpu:
-            state.rules = replace(state.rules, extra_vcores=shrinking.extra)
+            state.rules = replace(state.rules, extra_vcores=shrinking.extra, overcommit=overcommits(shrinking))
 
     def counted(self, amount: Resources) -> Resources:
         """Return an amount without the resources that the rules ignore."""
         return amount if self.state.rules.count_vcores else Resources(amount.memory_mb, 0)
 
-    def short_for_guaranteed(self, room: Resources, need: Resources) -> Resources:
+    def short_for_guaranteed(self, room: Resources, need: Resources, now_s: float) -> Resources:
         """Return the part of `need` that `room` lacks, not below 0.
 
-        Where running containers make room by shrinking, vcores lack only when the NodeManager believes so.
+        Where running containers make room by shrinking, vcores lack only when the NodeManager believes so; memory may
+        lack only there, too, while more than `need` is not used.
         """
         short = self.counted(need - room)
+        if short.memory_mb > 0 and self.state.rules.overcommit:
+            unmeasured_mb = 0 if self._unused(need.memory_mb, now_s) else min(short.memory_mb, need.memory_mb)
+            short = Resources(max(unmeasured_mb, short.memory_mb - self._beyond_memory_mb()), short.vcores)
         if self.state.rules.shares_cpu:
             short = Resources(short.memory_mb, short.vcores - self._beyond_cores())
         return Resources(max(0, short.memory_mb), max(0, short.vcores))
@@ -48,6 +57,17 @@ class NodeRoom:
         """Return the vcores that the NodeManager believes to have beyond the node's."""
         rules = self.state.rules
         return (rules.nm_vcores or math.inf) - rules.capacity.vcores
+
+    def _beyond_memory_mb(self) -> int:
+        """Return the memory that the NodeManager believes to have beyond the node's capacity."""
+        rules = self.state.rules
+        return max(0, (rules.nm_memory_mb or 0) - rules.capacity.memory_mb)
+
+    def _unused(self, memory_mb: int, now_s: float) -> bool:
+        """Return whether a guaranteed container may take allocated memory, as by measurement nobody uses it."""
+        state = self.state
+        free_mb = None if state.squeezed else self.settled_physical_mb(now_s)
+        return free_mb is not None and free_mb - state.rules.reserve_mb >= memory_mb
 
     def limit_q(self) -> Resources | None:
         """Return the proxy's limit to the sum of all queueable containers; None without a limit.

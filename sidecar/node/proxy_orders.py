@@ -31,6 +31,7 @@ class ProxyOrders:
             state.targets, state.targets_s = event.targets, event.now_s
             state.queue.job_sizes(event.targets.job_remaining_s)
             self._expect(event.targets.expected)
+            state.out.extend(state.sharing.jobs(event.targets.job_attained_s, event.targets.spared, event.now_s))
         for shed in event.shed:
             self._endings.give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
         for container_id in event.promoted:

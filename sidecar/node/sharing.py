@@ -6,13 +6,14 @@ was measured of them. Without a shrinking policy it does nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from policies.common.shrinking import Shrinking
 from policies.model import ContainerView, Kind, Way
 from sidecar.cpu_sharing.events import (
     NEW,
+    Jobs,
     Joined,
     LasCommand,
     LasEvent,
@@ -40,6 +41,7 @@ def las_rules(shrinking: Shrinking, cores: float) -> LasRules:
         starve_quanta=shrinking.starve_quanta,
         protect_quanta=shrinking.protect_quanta,
         min_cores=shrinking.min_cores,
+        by_job=shrinking.by_job,
     )
 
 
@@ -66,7 +68,8 @@ class Sharing:
         vcores = float(container.start.resources.vcores)
         if container.start.am and self._am_vcores is not None:
             vcores = self._am_vcores
-        return self.las.handle(Joined(container.id, vcores, self.way(container), now_s, self.whole, story))
+        way, app_id = self.way(container), container.start.app_id
+        return self.las.handle(Joined(container.id, vcores, way, now_s, self.whole, story, app_id))
 
     def pin(self, container_id: str, now_s: float) -> list[LasCommand]:
         """Handle that a container became guaranteed."""
@@ -80,6 +83,12 @@ class Sharing:
     def handle(self, event: Ready | Served | Resized | Squeezed | Ruled) -> list[LasCommand]:
         """Pass on a measurement, or the result of a resize."""
         return self._pass(event)
+
+    def jobs(self, attained_s: Mapping[str, float], spared: Collection[str], now_s: float) -> list[LasCommand]:
+        """Learn what the jobs of these applications attained over all nodes, and which are spared."""
+        if self.shrinking is None or not self.shrinking.by_job:
+            return []
+        return self._pass(Jobs(attained_s, spared, now_s))
 
     def turn(self, now_s: float) -> list[LasCommand]:
         """Handle that time went by."""

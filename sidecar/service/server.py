@@ -40,6 +40,7 @@ from sidecar.metrics import SidecarMetrics
 from sidecar.node.events import Drain, Ended, Physical, Retuned
 from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
+from sidecar.node.node_room import overcommits
 from sidecar.node.recovery import Restored
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader
@@ -115,7 +116,9 @@ class Sidecar:
         shrinking = policies.current.node.shrinking() if chosen.resizer is not None else None
         if shrinking is not None:
             capacity = settings.cores(capacity)
-        rules = settings.rules(capacity, shrinking.extra if shrinking else None, self.place.nm_vcores or None)
+        extra = shrinking.extra if shrinking else None
+        nm_vcores, nm_memory_mb = self.place.nm_vcores or None, self.place.nm_memory_mb or None
+        rules = settings.rules(capacity, extra, nm_vcores, nm_memory_mb, overcommits(shrinking))
         sharing = Sharing(shrinking, rules)
         if chosen.resizer is not None and sharing.las is not None:
             sharing.whole = chosen.resizer.pauses_only

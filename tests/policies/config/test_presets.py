@@ -75,7 +75,11 @@ def test_single_settings_lie_over_a_preset() -> None:
 def test_another_policy_takes_none_of_the_presets_settings() -> None:
     assert laid_over({"preset": "kairos", "preempt": {"policy": "freeze"}})["preempt"] == {"policy": "freeze"}
     same = {"policy": "las", "settings": {"extra": 2}}
-    assert laid_over({"preset": "default", "preempt": same})["preempt"]["settings"] == {"extra": 2, "quantum_s": 10}
+    assert laid_over({"preset": "default", "preempt": same})["preempt"]["settings"] == {
+        "extra": 2,
+        "quantum_s": 10,
+        "by_job": True,
+    }
 
 
 def test_an_alternative_that_names_a_preset_lies_over_that_alone() -> None:
@@ -106,7 +110,7 @@ def test_an_alternative_that_names_a_preset_lies_over_that_alone() -> None:
 @pytest.mark.parametrize(
     ("section", "mistake"),
     [
-        ({"preset": "mercurry"}, "policies.preset: must be default, mercury, kairos, opportunistic or stock"),
+        ({"preset": "mercurry"}, "policies.preset: must be default, mixed, mercury, kairos, opportunistic or stock"),
         ({"preset": 5}, "policies.preset: must be default"),
         (
             {"preset": "mercury", "place": {"settings": {"kk": 1}}},

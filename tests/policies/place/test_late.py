@@ -1,10 +1,12 @@
-"""Late binding by example: only where a container starts at once; one place beyond the cores for small applications."""
+"""Late binding by example: only where a container starts at once; one place beyond the cores where a wide job runs."""
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.service_levels import level
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, NodeView, Placement, Resources
 
@@ -26,8 +28,8 @@ def node(name: str, used_q: int = 0, used_g: int = 0, slots: int = 0, rack: str 
     )
 
 
-def ask(open_s: float = 10.0, **more: object) -> Ask:
-    return Ask(AppView("application_1_1"), 20, Resources(1024, 1), open_s=open_s, **more)  # type: ignore[arg-type]
+def ask(work_s: float = 10.0, **more: object) -> Ask:
+    return Ask(AppView("application_1_1"), 20, Resources(1024, 1), work_s=work_s, **more)  # type: ignore[arg-type]
 
 
 def place(wanted: Ask, *nodes: NodeView, **chosen: object) -> Placement:
@@ -58,24 +60,47 @@ def test_an_ask_that_no_node_may_ever_take_does_not_wait() -> None:
     assert not place(ask(blacklist=frozenset({"a"})), node("a", 4)).wait
 
 
-def test_one_place_beyond_the_cores_for_small_applications() -> None:
-    full, over = node("a", 4, slots=6), node("b", 5, slots=6)
+def test_one_place_beyond_the_cores_where_a_container_of_a_much_wider_job_gives_way() -> None:
+    full, over = node("a", 4, slots=6, yields_level=3.0), node("b", 5, slots=6, yields_level=9.0)
     assert place(ask(20.0), full, over).node == "a"
-    assert place(ask(21.0), full).wait
     assert place(ask(20.0), over).wait, "one place, not one for each slot"
-    assert place(ask(20.0), full, front_s=0).wait
-    assert place(ask(20.0), node("c", 4)).wait, "where nothing is shrunk"
-    assert place(ask(20.0), node("c", used_g=4, slots=6)).wait, "guaranteed containers do not shrink"
+    assert place(ask(20.0), node("c", 4, slots=6)).wait, "where nothing gives way"
+    assert place(ask(20.0), node("c", used_g=4, slots=6, yields_level=3.0)).wait, "guaranteed containers do not shrink"
     assert place(ask(20.0), full, node("d", 3, slots=6)).node == "d", "a whole core is better"
+
+
+@pytest.mark.parametrize(("work_s", "own_level"), [(20.0, 0), (20.1, 1), (80.0, 1), (320.0, 2), (1e9, 13)])
+def test_the_gap_in_levels(work_s: float, own_level: int) -> None:
+    wide, less = (node("a", 4, slots=6, yields_level=float(own_level + gap)) for gap in (3, 2))
+    assert place(ask(work_s), wide).node == "a"
+    assert place(ask(work_s), less).wait
+    assert place(ask(work_s), less, front_gap=2).node == "a"
+    assert place(ask(work_s), wide, front_gap=float("inf")).wait
+
+
+def test_an_application_of_unknown_work_takes_no_front_place() -> None:
+    assert place(ask(float("inf")), node("a", 4, slots=6, yields_level=50.0), front_gap=0).wait
+
+
+def test_the_widest_job_gives_way_first_and_nearness_comes_before() -> None:
+    wide, widest = node("a", 4, slots=6, yields_level=4.0), node("b", 4, slots=6, yields_level=6.0)
+    assert place(ask(), wide, widest).node == "b"
+    assert place(ask(hosts=frozenset({"a"})), wide, widest).node == "a"
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 2), st.sampled_from([0, 5])), max_size=5),
     st.floats(0, 100),
+    st.sampled_from([-1.0, 0.0, 3.0, 4.0]),
 )
-def test_a_chosen_node_starts_the_container_at_once(given_nodes: list[tuple[int, ...]], open_s: float) -> None:
-    nodes = [node(str(n), q, g, slots, queue_length=waiting) for n, (q, g, waiting, slots) in enumerate(given_nodes)]
-    answer, one = place(ask(open_s), *nodes), Resources(1024, 1)
+def test_a_chosen_node_starts_the_container_at_once(
+    given_nodes: list[tuple[int, ...]], work_s: float, yields: float
+) -> None:
+    nodes = [
+        node(str(n), q, g, slots, queue_length=waiting, yields_level=yields if slots else -1.0)
+        for n, (q, g, waiting, slots) in enumerate(given_nodes)
+    ]
+    answer, one = place(ask(work_s), *nodes), Resources(1024, 1)
     roomy = [n for n in nodes if n.queue_length == 0 and n.containers < 4 and n.has_room(one)]
     if answer.node is None:
         assert not roomy
@@ -83,4 +108,4 @@ def test_a_chosen_node_starts_the_container_at_once(given_nodes: list[tuple[int,
         chosen = nodes[int(answer.node)]
         assert chosen in roomy or not roomy
         assert chosen.queue_length == 0 and chosen.has_room(one)
-        assert chosen.containers <= (4 if chosen.slots and open_s <= 20 else 3)
+        assert chosen.containers <= (4 if chosen.slots and yields >= level(work_s) + 3 else 3)

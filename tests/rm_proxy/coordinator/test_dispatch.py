@@ -8,7 +8,7 @@ import pytest
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.model import Kind, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import Ack, ContainerReport, ContainerState, EventKind
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import FellBack
 from rm_proxy.attempt.held_containers import HeldContainer
@@ -204,3 +204,84 @@ def test_all_of_three_jobs_run_in_any_order(dispatch: str, seed: int) -> None:
     assert fell == []
     assert all(attempt.table.sums.open_q == 0 for attempt in run.coordinator.attempts.values())
     assert len(run.coordinator.central) == 0
+
+
+BY_JOB = {**LATE, "preempt": {"policy": "las", "settings": {"extra": 1, "by_job": True}}}
+
+
+def shared_by(world: Coordinator, apps: list[int], now_s: float, number: int = 1, **more: Any) -> Ack:
+    """Let a node of 8 cores and one place more report running containers of these applications, by number."""
+    runs = [
+        ContainerReport(
+            container_id=f"container_{TIMESTAMP}_{app:04d}_01_{100 * number + n:06d}",
+            app_id=f"application_{TIMESTAMP}_{app:04d}",
+            kind="Q",
+            state=ContainerState.RUNNING,
+            memory_mb=512,
+            vcores=1,
+        )
+        for n, app in enumerate(apps)
+    ]
+    used = {"used_q_mb": 512 * len(apps), "used_q_vcores": len(apps), "slots": 9}
+    return world.report(node_id(number), report(number, containers=runs, **(used | more)), now_s)
+
+
+def test_a_small_application_takes_one_place_beyond_the_cores_where_a_wide_one_runs() -> None:
+    world = coordinator(BY_JOB, nodes=2)
+    wide, small, other = Master(world, 2), Master(world, 3), Master(world, 4)
+    for at_s in (0.9, 1.1):
+        for number in (1, 2):
+            shared_by(world, [2] * 8, at_s, number)
+        wide.beats(1.0, row("*", 100))
+        world.round(1.0)
+    assert wide.beats(2.0) == 0, "it is as wide as itself"
+    assert small.beats(2.5, row("*", 3)) == 0, "30 s of work are level 1"
+    assert other.beats(2.6, row("*", 2)) == 2, "one on each node"
+    assert {world.nodes[node_id(n)].view.containers for n in (1, 2)} == {9}
+
+
+def test_a_wide_application_pays_one_container_in_as_many_as_a_node_has_cores() -> None:
+    world = coordinator(BY_JOB, nodes=4)
+    wide, small, other = Master(world, 2), Master(world, 3), Master(world, 4)
+    for at_s in (0.9, 1.1):
+        for number in range(1, 5):
+            shared_by(world, [2] * 5 + [3] * 3, at_s, number)
+        wide.beats(1.0, row("*", 400))
+        world.round(1.0)
+    assert small.beats(2.0, row("*", 5)) == 2, "20 of its containers run: of these 2 may be shrunk"
+    assert other.beats(2.1, row("*", 5)) == 0
+    for number in range(1, 5):
+        shared_by(world, [2] * 6 + [3] * 2, 2.2, number)
+    assert other.beats(3.1) == 1, "of 24 three"
+
+
+def test_sidecars_know_what_jobs_attained_over_all_nodes_and_which_are_spared() -> None:
+    world = coordinator(BY_JOB, nodes=2)
+    wide, small = Master(world, 2), Master(world, 3)
+    for job, containers in ((wide, 5), (small, 1)):
+        for n in range(containers):
+            proto = y.ContainerIdProto(id=n)
+            live = HeldContainer(f"{job} {n}", proto, node_id(1), Kind.QUEUEABLE, 10, Resources(512, 1), 10.0, 0.0)
+            live.start(0.0)
+            job.attempt.live.add(live)
+    world.round(10.0)
+    targets = shared_by(world, [2, 3], 10.0).targets
+    assert targets is not None and targets.job_attained_s == {wide.attempt.app_id: 50.0, small.attempt.app_id: 10.0}
+    assert targets.spared == []
+    alone = shared_by(world, [2, 2], 10.1).targets
+    assert alone is not None and alone.job_attained_s == {}, "there is no other job"
+    for number, apps in ((1, [2] * 7 + [3]), (2, [3] * 8)):
+        shared_by(world, apps, 10.2, number)
+    wide.beats(10.3, row("*", 400))
+    world.round(11.0)
+    shared_by(world, [2] * 7 + [3], 11.0)
+    assert Master(world, 4).beats(11.1, row("*", 1)) == 1
+    after = shared_by(world, [2] * 7 + [3, 4], 11.2).targets
+    assert after is not None and after.spared == [wide.attempt.app_id]
+
+
+def test_sidecars_hear_nothing_of_jobs_where_these_do_not_count() -> None:
+    world = coordinator({**LATE, "preempt": {"policy": "las", "settings": {"extra": 1}}}, nodes=1)
+    world.round(1.0)
+    targets = shared_by(world, [2, 3], 1.1).targets
+    assert targets is not None and (targets.job_attained_s, targets.spared) == ({}, [])

@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from policies.model import Way
 from sidecar.cpu_sharing.events import (
     Freeze,
+    Jobs,
     Joined,
     LasCommand,
     LasEvent,
@@ -35,6 +36,7 @@ W, K, M = 8.0, 2, 1
 EPS = 1e-4
 MIN_CORES = (0.05, 0.2)
 LARGEST_LEAST = 2 * max(MIN_CORES)
+JOBS = st.sampled_from(["", "a", "b"])
 SIZES = st.sampled_from([0.0, 0.06, 0.25, 0.5, 1.0, 1.0, 1.0, 2.0, 3.5])
 
 
@@ -61,9 +63,11 @@ class Process:
 class LasMachine(RuleBasedStateMachine):
     """Plays shell, kernel and ResourceManager around one node."""
 
+    by_job = False
+
     def __init__(self) -> None:
         super().__init__()
-        self.las = Las(LasRules(2, W, K, M, MIN_CORES[0], ready_wait_s=20))
+        self.las = Las(LasRules(2, W, K, M, MIN_CORES[0], ready_wait_s=20, by_job=self.by_job))
         self.now_s = 0.0
         self.serial = 0
         self.real: dict[str, Process] = {}
@@ -141,11 +145,15 @@ class LasMachine(RuleBasedStateMachine):
     def begin(self, cores: float, min_cores: float) -> None:
         self.ruled(cores, min_cores)
 
+    @rule(attained_s=st.lists(st.sampled_from([0.0, 50.0, 1e3, 1e5]), min_size=3, max_size=3), spared=JOBS)
+    def jobs(self, attained_s: list[float], spared: str) -> None:
+        self.tell(Jobs(dict(zip("abc", attained_s, strict=True)), (spared,), self.now_s))
+
     def come(self, vcores: float, way: Way, measured: bool, *, whole: bool = False) -> str:
         self.serial += 1
         container_id = f"c{self.serial * 7 % 100:02}"  # ids are in no order
         self.real[container_id] = Process(vcores, way, measured, free_at_s=self.now_s)
-        self.tell(Joined(container_id, vcores, way, self.now_s, whole))
+        self.tell(Joined(container_id, vcores, way, self.now_s, whole, app_id="abc"[self.serial % 3]))
         return container_id
 
     @precondition(lambda self: self.serial < 99)
@@ -369,6 +377,29 @@ class LasMachine(RuleBasedStateMachine):
 
 TestLas = LasMachine.TestCase
 TestLas.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+class JobsMachine(LasMachine):
+    """The same where the service of jobs comes first: its levels decide, and within one the container's own."""
+
+    by_job = True
+
+    def check_most_attained_gave_way(self, before: set[str], newcomer: str) -> None:
+        """The order of all, below, says more."""
+
+    def least_attained_goes_first(self) -> None:
+        for running in self.in_hand():
+            if not running.running or running.stuck or running.protected_until_s > self.now_s:
+                continue
+            assert self.now_s < running.began_s + W, "its quantum is over, and did not begin again"
+            for idle in self.in_hand():
+                if idle.running or idle.stuck or idle.whole or running.vcores < LARGEST_LEAST:
+                    continue
+                assert idle.rank[0] >= running.rank[0], (running, idle)
+
+
+TestJobs = JobsMachine.TestCase
+TestJobs.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 
 
 @st.composite

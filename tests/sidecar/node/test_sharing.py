@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from policies.common.shrinking import Overcommit
 from policies.model import Resources, Way
 from policies.preempt.las import POLICY
 from policies.preempt.las import Las as LasSettings
-from quicksilver.common.messages import ContainerState, EventKind, Report
+from quicksilver.common.messages import ContainerState, EventKind, Report, Targets
 from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Served, Shrink, Squeezed
 from sidecar.node.container import Rules
 from sidecar.node.events import (
     Adopted,
     Answered,
+    Arrived,
     Dying,
     Ended,
     Forward,
@@ -24,8 +27,11 @@ from sidecar.node.events import (
     Launch,
     LetGo,
     Outcome,
+    Physical,
     ReportEvent,
+    Retuned,
     SessionUp,
+    Targeted,
     Tick,
     Unwatch,
     Watch,
@@ -35,14 +41,15 @@ from sidecar.node.node_policies import NodePolicies
 from sidecar.node.report_view import container, fill_report
 from sidecar.node.sharing import Sharing
 from sidecar.node.wait_reason import obstacle
-from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, reports
+from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, reports, start
 
 GOOD = (Outcome.STARTED, "")
 
 
 def shared(memory_mb: int = 8192, cores: int = 2, extra: float = 2, **more: Any) -> Node:
     """Return a node of `cores` that starts so many `extra`, quantum 10 s."""
-    settings = LasSettings(quantum_s=10, extra=extra, by_type=more.pop("by_type", {}))
+    chosen = {name: more.pop(name) for name in ("by_type", "by_job") if name in more}
+    settings = LasSettings(quantum_s=10, extra=extra, **({"by_type": {}} | chosen))
     base: dict[str, Any] = {"reserve_mb": 0, "settle_s": 0.0, "nm_vcores": 100}
     rules = Rules(Resources(memory_mb, cores), shares_cpu=True, extra_vcores=extra, **(base | more))
     return Node(
@@ -227,3 +234,119 @@ def test_a_kill_saves_nothing_and_names_its_cause() -> None:
     node.handle(KillAsked("b", "memory is short", 9))
     events = [c.event for c in node.handle(KillAsked("c", "memory is short", 9)) if isinstance(c, ReportEvent)]
     assert [(e.kind, e.cause, e.saved_s) for e in events] == [(EventKind.KILLED, "memory", 0.0)]
+
+
+OTHER = {"app_id": "application_1_0002", "attempt_id": "appattempt_1_0002_000001"}
+
+
+def of_two_jobs(**more: Any) -> Node:
+    """Return a node of 2 cores: a of one job attained 9 s, b of another one nothing."""
+    node = shared(**more)
+    run(node, "a", 0)
+    node.handle(SessionUp(OTHER["attempt_id"], 0))
+    node.handle(Granted((grant("b", **OTHER),), 0))
+    node.handle(Arrived(replace(start("b"), **OTHER), 0))
+    node.handle(Answered("b", *GOOD, 0))
+    node.handle(Ready("b", 0))
+    node.handle(Served({"a": 9.0, "b": 0.0}, 9))
+    return node
+
+
+@pytest.mark.parametrize(("by_job", "gives_way"), [(True, "b"), (False, "a")])
+@pytest.mark.parametrize("q", [True, False])
+def test_a_container_of_the_job_with_the_most_service_over_all_nodes_gives_way(
+    by_job: bool, gives_way: str, q: bool
+) -> None:
+    node = of_two_jobs(by_job=by_job)
+    told = Targets(job_attained_s={APP: 9.0, OTHER["app_id"]: 5_000.0})
+    assert node.handle(Targeted(told, (), (), 9)) == []
+    commands = run(node, "n", 10) if q else node.handle(arrived("g", 10, q=False))
+    assert [c.container_id for c in commands if isinstance(c, Shrink)] == [gives_way]
+
+
+def test_of_a_job_that_is_spared_no_more_containers_give_way() -> None:
+    node = of_two_jobs(by_job=True)
+    told = Targets(job_attained_s={APP: 9.0, OTHER["app_id"]: 5_000.0}, spared=[OTHER["app_id"]])
+    node.handle(Targeted(told, (), (), 9))
+    assert [c.container_id for c in run(node, "n", 10) if isinstance(c, Shrink)] == ["a"]
+
+
+def test_answers_of_an_older_proxy_leave_the_containers_own_service() -> None:
+    node = of_two_jobs(by_job=True)
+    node.handle(Targeted(Targets(), (), (), 9))
+    assert [c.container_id for c in run(node, "n", 10) if isinstance(c, Shrink)] == ["a"]
+
+
+def overcommitted(free_mb: int | None, **more: Any) -> Node:
+    """Return a node that is full by allocation: 4 containers of 1 GB, so much memory not used; NodeManager: 6 GB."""
+    node = full(**({"memory_mb": 4096, "overcommit": True, "nm_memory_mb": 6144} | more))
+    if free_mb is not None:
+        node.handle(Physical(free_mb, 10))
+    return node
+
+
+def kills(commands: list[Any]) -> int:
+    return sum(isinstance(command, Kill) for command in commands)
+
+
+def test_a_guaranteed_start_shrinks_in_place_of_kills_where_memory_is_allocated_and_not_used() -> None:
+    node = overcommitted(1024)
+    commands = node.handle(arrived("g", 10, q=False))
+    assert kills(commands) == 0 and Forward("g") in commands
+    assert [type(c) for c in commands if isinstance(c, Shrink | Restore)] == [Shrink]
+
+
+@pytest.mark.parametrize(
+    ("free_mb", "more"),
+    [
+        (1023, {}),
+        (None, {}),
+        (1535, {"reserve_mb": 512}),
+        (9000, {"nm_memory_mb": 5119}),
+        (9000, {"nm_memory_mb": None}),
+        (9000, {"overcommit": False}),
+    ],
+    ids=["used", "not measured", "reserved", "beyond the NodeManager's", "unknown NodeManager", "off"],
+)
+def test_else_it_kills(free_mb: int | None, more: dict[str, Any]) -> None:
+    node = overcommitted(free_mb, **more)
+    commands = node.handle(arrived("g", 10, q=False))
+    assert kills(commands) == 1 and Forward("g") not in commands
+
+
+def test_while_the_memory_guard_squeezes_a_guaranteed_start_kills() -> None:
+    node = overcommitted(9000)
+    node.handle(Squeezed(True, "everything stalls for memory", 10))
+    assert kills(node.handle(arrived("g", 10, q=False))) == 1
+    node.handle(Ended("a", 11))
+    node.handle(Squeezed(False, "", 12))
+    assert kills(node.handle(arrived("h", 13, q=False))) == 0
+
+
+def test_a_guaranteed_start_that_does_not_show_in_the_measurement_yet_counts() -> None:
+    node = overcommitted(1500, settle_s=2.0)
+    assert kills(node.handle(arrived("g", 10, q=False))) == 0
+    assert kills(node.handle(arrived("h", 11, q=False))) == 1
+    node = overcommitted(1500, settle_s=2.0)
+    node.handle(arrived("g", 10, q=False))
+    node.handle(Physical(1500, 13))
+    assert kills(node.handle(arrived("h", 13, q=False))) == 0, "it uses little"
+
+
+def test_the_memory_guard_still_stops_queueable_containers() -> None:
+    node = overcommitted(1024)
+    node.handle(arrived("g", 10, q=False))
+    assert kills(node.handle(KillAsked("a", "memory runs out", 11))) == 1
+
+
+def test_queueable_containers_stay_within_the_capacity() -> None:
+    node = overcommitted(9000, extra=4)
+    node.handle(Granted((grant("e"),), 10))
+    assert not [c for c in node.handle(arrived("e", 10)) if isinstance(c, Launch)]
+
+
+def test_settings_that_are_read_again_change_what_counts_as_free() -> None:
+    node = overcommitted(9000, overcommit=False)
+    settings = LasSettings(quantum_s=10, extra=2, by_type={}, overcommit=Overcommit.MEASURED)
+    node.handle(Retuned(settings, 10))
+    assert kills(node.handle(arrived("g", 11, q=False))) == 0
