@@ -74,7 +74,9 @@ class ConfDirs:
             "hdfs-site.xml": merge(baseconf.hdfs_site(spec), extra.get("hdfs", {})),
             "yarn-site.xml": merge(yarn, extra.get("yarn", {})),
             "mapred-site.xml": merge(mapred, extra.get("mapred", {})),
-            "capacity-scheduler.xml": merge(baseconf.capacity_scheduler(spec), extra.get("capacity-scheduler", {})),
+            "capacity-scheduler.xml": merge(
+                baseconf.capacity_scheduler(spec), scheduler_overlay(spec), extra.get("capacity-scheduler", {})
+            ),
         }
         for name, properties in files.items():
             write_site(folder / name, expand(properties))
@@ -113,6 +115,13 @@ def resourcemanager_overlay(spec: ClusterSpec) -> Properties:
     return merge(overlay, _with_own_values(read_overlay("ha/resourcemanager"), moved))
 
 
+def scheduler_overlay(spec: ClusterSpec) -> Properties:
+    """Return what the RM's scheduler has besides where containers share cores; empty elsewhere."""
+    if not (spec.overlay and spec.sharing):
+        return {}
+    return read_site(overlay_root() / "sharing" / "resourcemanager" / "capacity-scheduler.xml")
+
+
 def nodemanager_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:
     """Return a NodeManager's overlay with its ports; empty for a plain cluster."""
     if not spec.overlay:
@@ -122,7 +131,8 @@ def nodemanager_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:
         "quicksilver.nodemanager.webapp.port": str(node.web.port),
         "quicksilver.nodemanager.localizer.port": str(node.localizer.port),
     }
-    return _with_own_values(read_overlay("nodemanager"), own)
+    overlay = _with_own_values(read_overlay("nodemanager"), own)
+    return merge(overlay, read_overlay("sharing/nodemanager")) if spec.sharing else overlay
 
 
 def tracker_overlay(spec: ClusterSpec, node: NodeAddresses) -> Properties:

@@ -19,7 +19,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from quicksilver.report.cells import shown, sort_key
-from quicksilver.report.model import Bars, Block, Lines, Page, Plot, Prose, Section, Table, names_of
+from quicksilver.report.model import Block, Page, Plot, Prose, Section, Table, names_of
 from quicksilver.report.svg import COLOURS, colours_of, dash_of, draw
 
 _ASSETS: Final = "assets"
@@ -63,7 +63,7 @@ def _blocks(section: Section, number: int, colours: Mapping[str, int]) -> list[P
     """Return a section's blocks; plots that follow each other are one list, side by side where there is room."""
 
     def is_plot(numbered: tuple[int, Block]) -> bool:
-        return isinstance(numbered[1], (Lines, Bars))
+        return isinstance(numbered[1], Plot)
 
     found: list[Prose | Table | list[_Figure]] = []
     for _, group in groupby(enumerate(section.blocks), is_plot):

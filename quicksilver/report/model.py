@@ -95,6 +95,40 @@ class Bars:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """A piece of a row, from one x to another. Raises ValueError when it ends before it begins."""
+
+    row: int
+    begin: float
+    end: float
+
+    def __post_init__(self) -> None:
+        """Check the order."""
+        if not self.begin <= self.end:
+            raise ValueError(f"{self.begin} <= {self.end} does not hold")
+
+
+@dataclass(frozen=True, slots=True)
+class Spans:
+    """Rows, first one on top, with pieces of several kinds: who had which slot when. series: (kind, its spans).
+
+    Raises ValueError for a span of a row that is not there.
+    """
+
+    title: str
+    x: Axis
+    rows: Sequence[str]
+    series: Sequence[tuple[str, Sequence[Span]]]
+
+    def __post_init__(self) -> None:
+        """Check the rows."""
+        for name, spans in self.series:
+            for span in spans:
+                if not 0 <= span.row < len(self.rows):
+                    raise ValueError(f"spans {self.title!r}: {name!r} has row {span.row} of {len(self.rows)}")
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """Rows of cells. Raises ValueError when a row has not as many cells as there are columns."""
 
@@ -116,8 +150,8 @@ class Prose:
     text: str
 
 
-Plot: TypeAlias = Lines | Bars
-Block: TypeAlias = Prose | Table | Lines | Bars
+Plot: TypeAlias = Lines | Bars | Spans
+Block: TypeAlias = Prose | Table | Plot
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +172,11 @@ class Page:
 
     def plots(self) -> list[Plot]:
         """Return the plots in their order."""
-        return [block for section in self.sections for block in section.blocks if isinstance(block, (Lines, Bars))]
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Plot)]
 
 
 def names_of(plot: Plot) -> list[str]:
     """Return what the legend of a plot has: nothing for bars of one kind, whose labels stand beside them."""
     if isinstance(plot, Lines):
         return list(dict.fromkeys(series.name for series in plot.series))
-    return [name for name, _ in plot.series] if len(plot.series) > 1 else []
+    return [name for name, _ in plot.series] if len(plot.series) > 1 or isinstance(plot, Spans) else []

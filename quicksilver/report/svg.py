@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Final
 
-from quicksilver.report.model import Axis, Bars, Estimate, Lines, Plot
+from quicksilver.report.model import Axis, Bars, Estimate, Lines, Plot, Spans
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -117,6 +117,23 @@ def _bars(axes: Axes, plot: Bars, colours: Mapping[str, int]) -> None:
         axes.axvline(plot.reference, color=_INK, linewidth=0.8, linestyle=(0, (4, 3)))
 
 
+def _spans(axes: Axes, plot: Spans, colours: Mapping[str, int]) -> None:
+    for name, spans in plot.series:
+        for span in spans:
+            piece = [(span.begin, span.end - span.begin)]
+            axes.broken_barh(piece, (span.row - 0.4, 0.8), facecolor=_colour(colours[name]), linewidth=0)
+    axes.set_yticks(range(len(plot.rows)), plot.rows)
+    axes.set_ylim(len(plot.rows) - 0.5, -0.5)
+    axes.set_xlim(0, plot.x.most)
+
+
+def _height_in(plot: Plot) -> float:
+    if isinstance(plot, Lines):
+        return _LINES_IN
+    rows = len(plot.rows) if isinstance(plot, Spans) else len(plot.labels) * max(1, len(plot.series))
+    return 0.8 + _BAR_IN * rows
+
+
 def draw(plot: Plot, colours: Mapping[str, int], prefix: str) -> str:
     """Return a plot as an `<svg>` element.
 
@@ -128,13 +145,15 @@ def draw(plot: Plot, colours: Mapping[str, int], prefix: str) -> str:
 
     text = StringIO()
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "page", "font.size": 9.0}):
-        tall = _LINES_IN if isinstance(plot, Lines) else 0.8 + _BAR_IN * len(plot.labels) * max(1, len(plot.series))
-        figure = Figure(figsize=(_WIDTH_IN, tall), layout="constrained", facecolor="none")
+        figure = Figure(figsize=(_WIDTH_IN, _height_in(plot)), layout="constrained", facecolor="none")
         axes = figure.add_subplot(facecolor="none")
         if isinstance(plot, Lines):
             _axis(axes, "x", plot.x)
             _axis(axes, "y", plot.y)
             _lines(axes, plot, colours)
+        elif isinstance(plot, Spans):
+            _axis(axes, "x", plot.x)
+            _spans(axes, plot, colours)
         else:
             _axis(axes, "x", plot.x)
             _bars(axes, plot, colours)
@@ -154,6 +173,8 @@ def colours_of(plots: Sequence[Plot]) -> dict[str, int]:
     for plot in plots:
         if isinstance(plot, Lines):
             names = [series.name for series in plot.series]
+        elif isinstance(plot, Spans):
+            names = [name for name, _ in plot.series]
         else:
             names = [name for name, _ in plot.series] if len(plot.series) > 1 else list(plot.labels)
         for name in names:

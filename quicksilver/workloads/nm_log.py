@@ -24,6 +24,8 @@ class Life:
     node: str
     running_s: float | None = None
     over_s: float | None = None
+    killed: bool = False
+    """Whether something else than its own exit ended it while it ran."""
 
 
 def lives(node: str, log: str) -> dict[str, Life]:
@@ -39,6 +41,7 @@ def lives(node: str, log: str) -> dict[str, Life]:
             life.running_s = at_s
         elif match[4] in _OVER and life.over_s is None:
             life.over_s = at_s
+            life.killed = (match[3], match[4]) == ("RUNNING", "KILLING")
     return found
 
 

@@ -48,6 +48,17 @@ def test_the_overlay_moves_the_scheduler_and_hides_the_nodes(tmp_path: Path) -> 
     assert node[SCHEDULER] == "127.0.0.1:18030"  # application masters read it here
 
 
+def test_sharing_lets_nodemanagers_believe_in_more_vcores_than_containers_may_use(tmp_path: Path) -> None:
+    vcores, calculator = "yarn.nodemanager.resource.cpu-vcores", "yarn.scheduler.capacity.resource-calculator"
+    for overlay, believed, name in (
+        (True, "8", "DominantResourceCalculator"),
+        (False, "4", "DefaultResourceCalculator"),
+    ):
+        conf = written(tmp_path, overlay=overlay, sharing=True, node_vcores=4)
+        assert yarn(conf.nodemanagers[0])[vcores] == believed
+        assert read_site(conf.resourcemanager / "capacity-scheduler.xml")[calculator].endswith(name)
+
+
 def test_clients_are_the_same_with_and_without_overlay(tmp_path: Path) -> None:
     conf = written(tmp_path, overlay=False)
     before = {path.name: path.read_bytes() for path in conf.client.iterdir() if path.is_file()}

@@ -13,15 +13,30 @@ from hypothesis import strategies as st
 from quicksilver.report.cells import number, shown
 from quicksilver.report.html import html
 from quicksilver.report.markdown import markdown
-from quicksilver.report.model import Axis, Bars, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from quicksilver.report.model import (
+    Axis,
+    Bars,
+    Block,
+    Estimate,
+    Lines,
+    Page,
+    Prose,
+    Section,
+    Series,
+    Span,
+    Spans,
+    Table,
+    Value,
+)
 from quicksilver.report.svg import COLOURS, colours_of, draw
 
 LINES = Lines("rate", Axis("s"), Axis("tasks/s"), [Series("a", [0, 1], [1, 2], [0, 1], [2, 3]), Series("b", [0], [1])])
 BARS = Bars("kills", Axis("kills"), ["a", "b"], [("all", [Estimate(2, 1, 3), None])], reference=1.0)
+SPANS = Spans("slots", Axis("s", most=9), ["n1", "n2"], [("b", [Span(1, 2, 5)]), ("idle", [])])
 TABLE = Table(["name", "x|y"], [["p", 1.5], ["q", Estimate(1, 0.5, 2)], ["r", None]], "what")
 
 
-def page(*blocks: Prose | Table | Lines | Bars) -> Page:
+def page(*blocks: Block) -> Page:
     return Page("a <b>", [("machine", "2 & 3")], [Section("one", blocks)])
 
 
@@ -57,13 +72,13 @@ def parsed(text: str) -> Tags:
 
 
 def test_a_page_is_whole_and_has_all_it_needs_in_itself() -> None:
-    text = html(page(Prose("see `x<y`"), TABLE, LINES, BARS, LINES))
+    text = html(page(Prose("see `x<y`"), TABLE, LINES, BARS, SPANS, LINES))
     tags = parsed(text)
     assert len(tags.ids) == len(set(tags.ids))
     assert all(address.startswith(("#", "data:")) for address in tags.addresses)
     assert "<title>a &lt;b&gt;</title>" in text
     assert "<code>x&lt;y</code>" in text
-    assert text.count("<svg") == 3
+    assert text.count("<svg") == 4
     assert "http" not in re.sub(r'xmlns(:xlink)?="[^"]+"|http-equiv', "", text)
 
 
@@ -85,6 +100,15 @@ def test_a_series_has_its_colour_in_all_plots_and_bars_have_that_of_their_label(
     assert "var(--c0)" not in drawn
     assert "#0b0b" not in drawn
     assert "#0c0c" not in drawn
+
+
+def test_spans_are_pieces_of_their_rows_in_their_colours() -> None:
+    assert colours_of([LINES, SPANS]) == {"a": 0, "b": 1, "idle": 2}
+    drawn = draw(SPANS, {"b": 1, "idle": 2}, "x")
+    words = [text.strip() for text in ElementTree.fromstring(drawn).itertext()]
+    assert words.index("n1") < words.index("n2")
+    assert "fill: var(--c1)" in drawn and "var(--c2)" not in drawn
+    assert html(page(SPANS)).count("<li>") == 2
 
 
 def test_the_ninth_line_differs_from_the_first() -> None:
@@ -161,6 +185,10 @@ def test_bad_shapes_are_refused() -> None:
         Series("a", [1], [float("nan")])
     with pytest.raises(ValueError, match="'all' has 1 values, not 2"):
         Bars("t", Axis("x"), ["a", "b"], [("all", [1.0])])
+    with pytest.raises(ValueError, match="'b' has row 2 of 2"):
+        Spans("slots", Axis("s"), ["n1", "n2"], [("b", [Span(2, 0, 1)])])
+    with pytest.raises(ValueError, match="3 <= 2 does not hold"):
+        Span(0, 3, 2)
     with pytest.raises(ValueError, match="a row has 1 cells, not 2"):
         Table(["a", "b"], [["x"]])
 

@@ -26,6 +26,7 @@ def test_lives_and_how_many_at_once() -> None:
     assert second.running_s is not None and second.over_s is not None and third.over_s is not None
     assert (second.over_s - second.running_s, third.over_s - second.running_s) == (2.0, 5.0)
     assert fourth.over_s is None and fourth.node == "node1"
+    assert [one.killed for one in (second, third, fourth)] == [False, True, False]
     assert most_at_once(found.values()) == 2
     assert most_at_once([]) == 0
     assert most_at_once([Life("n"), Life("n", 1.0), Life("n", 0.0, 1.0)]) == 1
