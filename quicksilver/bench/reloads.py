@@ -26,7 +26,7 @@ from ruamel.yaml import YAML
 from quicksilver.bench import results
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.environment import Environment, Where, one_line_errors, running, where_options
-from quicksilver.workloads.gridmix import Outcome, Plan, make_history, run_gridmix
+from quicksilver.workloads.gridmix_run import Outcome, Plan, make_history, run_gridmix
 from quicksilver.workloads.rumen import make_trace
 
 TD_S: Final = 3600.0

@@ -18,7 +18,7 @@ from quicksilver.bench.stats import percentile
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads.environment import Environment, Where, one_line_errors, running, where_options
-from quicksilver.workloads.gridmix import Outcome, Plan, make_history, run_gridmix
+from quicksilver.workloads.gridmix_run import Outcome, Plan, make_history, run_gridmix
 from quicksilver.workloads.history import History
 from quicksilver.workloads.rumen import make_trace
 

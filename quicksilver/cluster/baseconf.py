@@ -20,8 +20,8 @@ _OPENED = (
 )
 
 
-def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
-    """Return the options of every JVM here: small, quick to start, IPv4, without DNS.
+def jvm_options(hosts_file: Path | None, heap_mb: int) -> list[str]:
+    """Return the options of every JVM here: small, quick to start, IPv4, without DNS where there is a hosts file.
 
     Java 8 ignores --add-opens and the hosts file.
     """
@@ -33,7 +33,7 @@ def jvm_options(hosts_file: Path, heap_mb: int) -> list[str]:
         "-XX:+UseSerialGC",
         "-Xshare:auto",
         "-Djava.net.preferIPv4Stack=true",
-        f"-Djdk.net.hosts.file={hosts_file}",
+        *([f"-Djdk.net.hosts.file={hosts_file}"] if hosts_file else []),
         *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
     ]
 

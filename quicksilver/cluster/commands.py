@@ -35,7 +35,8 @@ class Launcher:
 
     java: Java
     jars: Jars
-    hosts_file: Path
+    hosts_file: Path | None
+    """A hosts file in place of the machine's name service."""
     tmp: Path | None = None
     """Where the programs put temporary files, such as unpacked web pages; None for the machine's own place."""
     java_opts: tuple[str, ...] = ()

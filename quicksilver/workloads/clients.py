@@ -114,14 +114,14 @@ def start(cluster: Cluster, name: str, main: str, args: Sequence[str], user: str
 
     name: of the log file; a file of that name is replaced.
     """
-    log = log_file(cluster, name)
+    log = log_file(cluster.spec.workdir, name)
     with log.open("w") as output:
         return Client(name, cluster.popen(main, *args, user=user, output=output), log)
 
 
-def log_file(cluster: Cluster, name: str) -> Path:
+def log_file(workdir: Path, name: str) -> Path:
     """Return the file for a client's output; its folder is there."""
-    folder = cluster.spec.workdir / "logs" / "clients"
+    folder = workdir / "logs" / "clients"
     folder.mkdir(parents=True, exist_ok=True)
     return folder / f"{name}.log"
 

@@ -32,6 +32,8 @@ ROUTES: Final[Mapping[str, Mapping[str, Any]]] = {
     "only_g": {"policy": "only_g"},
 }
 """Routes to choose from: all containers queueable, half of them, none."""
+PRESET: Final = "default"
+"""In place of a route: the preset of an empty section `policies:`."""
 
 OWN_OPPORTUNISTIC: Final[Mapping[str, str]] = {
     "yarn.resourcemanager.opportunistic-container-allocation.enabled": "true",
@@ -78,15 +80,22 @@ class Environment:
         return {key: found[key] for key in ("guaranteed", "queueable", "queueing", "events")}
 
 
+def policies_of(route: str) -> dict[str, Any]:
+    """Return the section `policies:` for the choice of a route."""
+    return {} if route == PRESET else {"queues": "*", "routes": [dict(ROUTES[route])]}
+
+
 def where_options(default_dir: str, route: str = "only_q") -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that gives a click command the options of `Where`, passed to it as `where`."""
+
+    routes = [*ROUTES, *([PRESET] if route == PRESET else [])]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @click.option("--workdir", type=click.Path(file_okay=False, path_type=Path), default=Path("run") / default_dir)
         @click.option("--base-port", default=18000, show_default=True, help="First port of the cluster.")
         @click.option("--plain", is_flag=True, help="The same on plain YARN, for comparison.")
         @click.option("--keep", is_flag=True, help="Leave cluster, proxy and sidecars running; Ctrl-C ends them.")
-        @click.option("--route", type=click.Choice(list(ROUTES)), default=route, show_default=True)
+        @click.option("--route", type=click.Choice(routes), default=route, show_default=True)
         @click.option("--node-memory-mb", type=click.IntRange(1024, 16384), default=4096, show_default=True)
         @wraps(command)
         def wrapped(
@@ -135,7 +144,7 @@ def _stack(cluster: Cluster, where: Where, progress: Progress) -> Iterator[Local
     if where.plain:
         yield None
         return
-    stack = LocalDaemons(cluster, {"queues": "*", "routes": [dict(ROUTES[where.route])]}, standby=True)
+    stack = LocalDaemons(cluster, policies_of(where.route), standby=True)
     stack.start(progress)
     try:
         yield stack

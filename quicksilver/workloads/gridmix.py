@@ -1,202 +1,222 @@
-"""GridMix from a history of its own: small MapReduce jobs, their Rumen trace, and GridMix running that trace.
+"""GridMix on the same trace without and with quicksilver, compared.
 
-`python -m quicksilver.workloads.gridmix` does it through proxy and sidecars, with `--plain` on plain YARN.
+`python -m quicksilver.workloads.gridmix` makes a history and a Rumen trace of it on a local cluster, then runs
+GridMix's sleep jobs and load jobs on plain YARN and through proxy and sidecars. `--conf-dir` uses a running cluster.
 """
 
 from __future__ import annotations
 
+import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import click
+from rich.console import Console
 
-from quicksilver.workloads import clients, mapreduce
-from quicksilver.workloads.clients import Clients
-from quicksilver.workloads.environment import Environment, Where, finish, one_line_errors, running, where_options
-from quicksilver.workloads.errors import JobFailedError
-from quicksilver.workloads.gridmix_summary import Summary, finished_jobs, parse_summary
-from quicksilver.workloads.hdfs import Hdfs
-from quicksilver.workloads.mapreduce import JobOptions, JobResult, RunningJob
-from quicksilver.workloads.records import Watch
-from quicksilver.workloads.rumen import make_trace
-
-POLICIES: Final = ("STRESS", "SERIAL", "REPLAY")
-JOB_TYPES: Final = ("LOADJOB", "SLEEPJOB")
-MOST_JOBS: Final = 12
-SIDE_BY_SIDE: Final = 2
-_INPUT: Final = "/gridmix-source/text"
-_INPUT_LINES: Final = 20_000
-_SLEEP_MAX_MS: Final = 4000
-_SHAPES: Final = (
-    # maps, reduces, queue; pi where the number of reduces is None
-    (2, 1, "default"),
-    (4, 2, "batch"),
-    (3, None, "default"),
-    (1, 1, "batch"),
-    (3, 1, "default"),
-    (2, 2, "batch"),
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.report import files
+from quicksilver.report.markdown import table as as_text
+from quicksilver.workloads.clients import Progress
+from quicksilver.workloads.environment import (
+    PRESET,
+    Environment,
+    Progresses,
+    Where,
+    finish,
+    interruptible,
+    one_line_errors,
+    policies_of,
+    running,
+    where_options,
 )
+from quicksilver.workloads.errors import OutputError, WorkloadError
+from quicksilver.workloads.gridmix_figures import (
+    PLAIN,
+    QUICKSILVER,
+    GridmixRun,
+    as_json,
+    figures,
+    finished_jobs,
+    goals,
+    page,
+    table,
+)
+from quicksilver.workloads.gridmix_run import JOB_TYPES, MOST_JOBS, POLICIES, Plan, make_history, run_at
+from quicksilver.workloads.gridmix_site import LocalSite, RunningSite
+from quicksilver.workloads.records import Watch
+from quicksilver.workloads.rumen import make_trace, read_trace
+
+Runs = dict[str, dict[str, GridmixRun]]
+RESULT: Final = "result.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What GridMix is to do."""
+class Request:
+    """What to run. trace: None for one of a history of its own."""
 
-    jobs: int = 6
-    policy: str = "STRESS"
-    job_type: str = "LOADJOB"
-    data_mb: int = 2
-    """Input that GridMix generates, of which its jobs read as much as the traced ones did; 0: it is put there ready."""
+    plan: Plan
+    kinds: tuple[str, ...]
+    trace: Path | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A run of GridMix."""
+def local(where: Where, request: Request) -> tuple[Runs, Path]:
+    """Run everything on a local cluster: plain YARN first, then, unless `where.plain`, with quicksilver dropped in."""
+    plain = replace(where, plain=True, keep=where.keep and where.plain)
+    runs: Runs = {}
+    with running(plain) as env:
+        trace = request.trace or _own_trace(env, request.plan.jobs)
+        plan = replace(request.plan, trace_queues=_has_queues(trace, env.cluster.spec.queues))
+        runs[PLAIN] = _each_kind(env, plan, request.kinds, trace)
+        if not where.plain:
+            env.progress("dropping quicksilver in: restarting YARN with the overlays of hadoop-conf/")
+            env.cluster.restart_yarn(overlay=True)
+            stack = LocalDaemons(env.cluster, policies_of(where.route))
+            stack.start(env.progress)
+            try:
+                runs[QUICKSILVER] = _each_kind(replace(env, stack=stack), plan, request.kinds, trace)
+                if where.keep:
+                    _keep(env)
+            finally:
+                stack.stop()
+    return runs, trace
 
-    summary: Summary
-    outcomes: dict[str, tuple[str, str]]
-    """GridMix's name of each job: its id and how it ended."""
-    history_s: float
-    """Time that the jobs took whose history was traced."""
-    gridmix_s: float
+
+def _keep(env: Environment) -> None:
+    env.progress(f"left running; RM {env.cluster.rm_rest}, HADOOP_CONF_DIR={env.cluster.conf_dir}; Ctrl-C ends it")
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        return
 
 
-def run(env: Environment, plan: Plan) -> Outcome:
-    """Make a history, a trace of it, and run GridMix on the trace.
+def _own_trace(env: Environment, jobs: int) -> Path:
+    return make_trace(env.cluster, [job.job_id for job in make_history(env, jobs)], env.progress)
 
-    Raises JobFailedError when a traced job or GridMix itself fails; jobs of GridMix that fail are in the outcome.
+
+def _has_queues(trace: Path, queues: Mapping[str, int]) -> bool:
+    return {job.queue for job in read_trace(trace)} <= queues.keys()
+
+
+def _each_kind(env: Environment, plan: Plan, kinds: Sequence[str], trace: Path) -> dict[str, GridmixRun]:
+    site, found = LocalSite(env.cluster), {}
+    for kind in kinds:
+        with Watch(env.cluster) as watch:
+            outcome = run_at(site, replace(plan, job_type=kind), trace, env.progress)
+            jobs = finished_jobs(site, outcome)
+            tallies = [watch.tally(job.id.replace("job_", "application_")) for job in jobs]
+        found[kind] = figures(outcome, jobs, tallies)
+        env.progress(f"{env.how}, {kind}: {found[kind].runtime_s:.1f} s")
+    return found
+
+
+def on_running(site: RunningSite, request: Request, trace: Path, before: Runs, progress: Progress) -> Runs:
+    """Run GridMix on a cluster that runs, as it is; before: the runs of an earlier result, to compare with.
+
+    What runs now counts as quicksilver where there is something before, otherwise as plain YARN.
     """
-    started_s = time.monotonic()
-    made = make_history(env, plan.jobs)
-    history_s = time.monotonic() - started_s
-    trace = make_trace(env.cluster, [job.job_id for job in made], env.progress)
-    return run_gridmix(env, plan, trace, history_s)
+    found = {}
+    for kind in request.kinds:
+        plan = replace(request.plan, job_type=kind, trace_queues=False)
+        outcome = run_at(site, plan, trace, progress)
+        found[kind] = figures(outcome, finished_jobs(site, outcome), None)
+        progress(f"{kind}: {found[kind].runtime_s:.1f} s")
+    return {**before, QUICKSILVER if before else PLAIN: found}
 
 
-def make_history(env: Environment, jobs: int) -> list[JobResult]:
-    """Run `jobs` small jobs of different shapes, two at a time. Raises JobFailedError when one fails."""
-    text = mapreduce.make_text(_INPUT_LINES)
-    mapreduce.put_text(env.cluster, _INPUT, text)
-    expected = mapreduce.count_words(text)
-    stamp = time.strftime("%H%M%S")
-    done: list[JobResult] = []
-    for first in range(0, jobs, SIDE_BY_SIDE):
-        numbers = range(first, min(first + SIDE_BY_SIDE, jobs))
-        with Clients() as together:
-            batch = [(number, _start(env, number, stamp, together)) for number in numbers]
-            for number, job in batch:
-                done.append(job.wait())
-                if _SHAPES[number % len(_SHAPES)][1] is not None:
-                    _check_output(env, _output(stamp, number), expected)
-                env.progress(f"history: job {len(done)} of {jobs} done ({done[-1].job_id}, {done[-1].job_s:.0f} s)")
-    return done
+def read_before(file: Path) -> Runs:
+    """Return the runs on plain YARN of an earlier result. Raises WorkloadError for a file that has none."""
+    try:
+        runs = json.loads(file.read_text())["ways"][PLAIN]
+        return {PLAIN: {kind: GridmixRun(**run) for kind, run in runs.items()}}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise WorkloadError(
+            f"no result of GridMix on plain YARN: {error!r}",
+            place=str(file),
+            remedy=f"name the {RESULT} of a run before quicksilver was installed",
+        ) from error
 
 
-def _output(stamp: str, number: int) -> str:
-    return f"/gridmix-history-{stamp}/{number}"
-
-
-def _start(env: Environment, number: int, stamp: str, together: Clients) -> RunningJob:
-    maps, reduces, queue = _SHAPES[number % len(_SHAPES)]
-    options = JobOptions(queue=queue, tags=("gridmix-history",))
-    if reduces is None:
-        job = mapreduce.start_pi(env.cluster, f"pi-{stamp}-{number}", maps, 1000, options)
-    else:
-        target = _output(stamp, number)
-        job = mapreduce.start_wordcount(env.cluster, _INPUT, target, maps=maps, reduces=reduces, options=options)
-    together.add(job.client)
-    return job
-
-
-def _check_output(env: Environment, folder: str, expected: dict[str, int]) -> None:
-    wrong = mapreduce.differences(mapreduce.read_counts(env.cluster, folder), expected)
-    if wrong:
-        raise JobFailedError(
-            f"{len(wrong)} words are counted wrongly, such as {next(iter(wrong.items()))}", place=folder
+def checked(trace: Path | None, conf_dir: Path | None, against: Path | None, plain: bool) -> int | None:
+    """Return how many jobs a given trace has, None without one. Raises WorkloadError for options that do not fit."""
+    if conf_dir is not None and trace is None:
+        raise WorkloadError(
+            "a running cluster needs a trace",
+            place="--conf-dir",
+            remedy="give --trace FILE, of Rumen's TraceBuilder; `make gridmix` leaves one in run/gridmix/rumen",
         )
+    if conf_dir is None and against is not None:
+        raise WorkloadError(
+            "only runs of one cluster compare", place="--against", remedy="give --conf-dir, too, or leave it out"
+        )
+    if conf_dir is not None and plain:
+        raise WorkloadError(
+            "a running cluster is used as it is", place="--plain", remedy="leave it out: without --against it is plain"
+        )
+    if trace is None:
+        return None
+    try:
+        jobs = len(read_trace(trace))
+    except UnicodeDecodeError as error:
+        raise OutputError("it is no text", place=str(trace), remedy="unpack the trace") from error
+    if not jobs:
+        raise OutputError("no job is in it", place=str(trace), remedy="give a trace of Rumen's TraceBuilder")
+    return jobs
 
 
-def run_gridmix(env: Environment, plan: Plan, trace: Path, history_s: float = 0.0) -> Outcome:
-    """Run GridMix on a trace, showing each of its jobs that ends. Raises JobFailedError, OutputError."""
-    folder = f"/gridmix-{time.strftime('%H%M%S')}"
-    if plan.data_mb == 0:
-        Hdfs(env.cluster).put(f"{folder}/input/text", mapreduce.make_text(_INPUT_LINES).encode())
-    client = clients.start(env.cluster, "gridmix", "gridmix", gridmix_arguments(plan, folder, trace.as_uri()))
-    env.progress(f"GridMix runs ({plan.policy}, {plan.job_type}); its output: {client.log}")
-    shown: dict[str, tuple[str, str]] = {}
-
-    def show() -> None:
-        for name, (job, outcome) in finished_jobs(client.text).items():
-            if name not in shown:
-                env.progress(f"GridMix: {name} ({job}) {outcome}")
-                shown[name] = (job, outcome)
-
-    text = client.wait(each=show)
-    Hdfs(env.cluster).delete(folder)
-    jobs = {name: job for name, job in shown.items() if name[len("GRIDMIX") :].isdigit()}
-    return Outcome(parse_summary(text), jobs, history_s, client.wall_s)
-
-
-def gridmix_arguments(plan: Plan, folder: str, trace: str) -> list[str]:
-    """Return GridMix's command line: a small input, every job as the submitting user, no distributed cache."""
-    generated = plan.data_mb > 0
-    properties: dict[str, Any] = {
-        "gridmix.job-submission.policy": plan.policy,
-        "gridmix.job.type": plan.job_type,
-        "gridmix.user.resolve.class": "org.apache.hadoop.mapred.gridmix.SubmitterUserResolver",
-        "gridmix.min.file.size": 1,
-        "gridmix.gen.bytes.per.file": 1 << 20,
-        "gridmix.distributed-cache-emulation.enable": "false",
-        "gridmix.compression-emulation.enable": str(generated).lower(),
-        "gridmix.job-submission.use-queue-in-trace": "true",
-        "gridmix.sleep.max-map-time": _SLEEP_MAX_MS,
-        "gridmix.sleep.max-reduce-time": _SLEEP_MAX_MS,
-        "gridmix.sleep.interval": 1,
-    }
-    options = [f"-D{name}={value}" for name, value in properties.items()]
-    return [*options, *(["-generate", f"{plan.data_mb}m"] if generated else []), folder, trace]
-
-
-def as_result(env: Environment, where: Where, plan: Plan, outcome: Outcome, watch: Watch) -> dict[str, object]:
-    """Return the outcome as JSON knows it, with YARN's records of the containers of GridMix's jobs."""
-    summary = {key: value for key, value in asdict(outcome.summary).items() if key not in ("text", "in_trace")}
-    applications = [job.replace("job_", "application_") for job, _ in outcome.outcomes.values()]
-    tallies = [watch.tally(application) for application in applications]
-    return {
-        "workload": "gridmix",
-        "yarn": env.how,
-        "route": None if env.stack is None else where.route,
-        "jobs": outcome.summary.in_trace,
-        **summary,
-        "job_type": plan.job_type,
-        "containers_granted": sum(tally.granted for tally in tallies),
-        "containers_opportunistic": sum(tally.rm_opportunistic for tally in tallies),
-        "records_disagree": sum(len(tally.disagreeing) for tally in tallies),
-        "proxy": env.summary(),
-        "history_s": round(outcome.history_s, 1),
-        "gridmix_s": round(outcome.gridmix_s, 1),
-    }
+def _facts(request: Request, trace: Path, conf_dir: Path | None) -> list[tuple[str, str]]:
+    cluster = "a local cluster of 3 nodes" if conf_dir is None else f"the cluster of `{conf_dir}`"
+    return [("cluster", cluster), ("trace", f"`{trace.name}`"), ("GridMix", f"policy {request.plan.policy}")]
 
 
 @click.command()
-@where_options("gridmix")
-@click.option("--jobs", type=click.IntRange(1, MOST_JOBS), default=6, show_default=True, help="Jobs in the trace.")
+@where_options("gridmix", route=PRESET)
+@click.option("--jobs", type=click.IntRange(1, MOST_JOBS), default=6, show_default=True, help="Of the own history.")
 @click.option("--policy", type=click.Choice(POLICIES), default="STRESS", show_default=True, help="When jobs come.")
-@click.option("--job-type", type=click.Choice(JOB_TYPES), default="LOADJOB", show_default=True)
+@click.option("--job-type", type=click.Choice([*JOB_TYPES, "both"]), default="both", show_default=True)
 @click.option("--data-mb", type=click.IntRange(0), default=2, show_default=True, help="Input that GridMix makes.")
+@click.option("--trace", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A trace of Rumen's.")
+@click.option("--conf-dir", type=click.Path(file_okay=False, path_type=Path), help="Use the cluster that runs there.")
+@click.option("--against", type=click.Path(path_type=Path), help="With --conf-dir: an earlier result on plain YARN.")
 @one_line_errors
-def main(where: Where, jobs: int, policy: str, job_type: str, data_mb: int) -> None:
-    """Run GridMix on a Rumen trace of a history of its own; exit code 1 unless all jobs succeed."""
+def main(
+    where: Where,
+    jobs: int,
+    policy: str,
+    job_type: str,
+    data_mb: int,
+    trace: Path | None,
+    conf_dir: Path | None,
+    against: Path | None,
+) -> None:
+    """Run GridMix on one trace without and with quicksilver; exit code 1 unless all jobs succeed."""
     started_s = time.monotonic()
-    plan = Plan(jobs, policy, job_type, data_mb)
-    with running(where) as env, Watch(env.cluster) as watch:
-        outcome = run(env, plan)
-        result = as_result(env, where, plan, outcome, watch)
-        click.echo(outcome.summary.text)
-    result["wall_s"] = round(time.monotonic() - started_s, 1)
-    finish(result, outcome.summary.all_successful and outcome.summary.in_trace == jobs)
+    given = checked(trace, conf_dir, against, where.plain)
+    kinds = ("SLEEPJOB", "LOADJOB") if job_type == "both" else (job_type,)
+    request = Request(Plan(given or jobs, policy, kinds[0], data_mb), kinds, trace)
+    if conf_dir is not None and trace is not None:
+        site = RunningSite(conf_dir, where.workdir.absolute())
+        with interruptible():
+            runs = on_running(site, request, trace, read_before(against) if against else {}, Progresses())
+        used = trace
+    else:
+        runs, used = local(where, request)
+    facts = _facts(request, used, conf_dir)
+    _report(where.workdir, runs, facts, {"policy": policy, "wall_s": round(time.monotonic() - started_s, 1)})
+
+
+def _report(workdir: Path, runs: Runs, facts: list[tuple[str, str]], more: Mapping[str, Any]) -> None:
+    workdir.mkdir(parents=True, exist_ok=True)
+    result = {"workload": "gridmix", **more, "ways": as_json(runs), "goals": goals(runs)}
+    (workdir / RESULT).write_text(json.dumps(result, indent=1))
+    drawn = files.write(page(runs, facts), workdir / "gridmix.html", "make gridmix")
+    for kind in dict.fromkeys(kind for by_kind in runs.values() for kind in by_kind):
+        click.echo(as_text(table(runs, kind)) + "\n")
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"page: {drawn.absolute().as_uri()}")
+    finish(result, result["goals"]["failed_jobs"]["met"])
 
 
 if __name__ == "__main__":

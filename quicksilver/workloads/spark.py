@@ -115,7 +115,7 @@ def submit(
     command = [str(spark.home / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode, "--name", name]
     for key, value in conf.items():
         command += ["--conf", f"{key}={value}"]
-    log = clients.log_file(cluster, name)
+    log = clients.log_file(cluster.spec.workdir, name)
     with log.open("w") as output:
         process = subprocess.Popen(
             [*command, str(PROGRAM), *arguments],

@@ -13,7 +13,7 @@ from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads import clients, mapreduce, spark
 from quicksilver.workloads.distributed_shell import run_opportunistic_maps, run_shells, shell_is_right
 from quicksilver.workloads.environment import ROUTES, Environment, Where
-from quicksilver.workloads.gridmix import Plan, run_gridmix
+from quicksilver.workloads.gridmix_run import Plan, run_gridmix
 from quicksilver.workloads.history import JOB_COUNTERS, History
 from quicksilver.workloads.mapreduce import JobOptions, JobResult
 from quicksilver.workloads.records import GUARANTEED, OPPORTUNISTIC, Watch

@@ -30,7 +30,7 @@ from quicksilver.simulator import systems
 from quicksilver.simulator.figures import ALL, figures
 from quicksilver.simulator.model import ClusterModel
 from quicksilver.simulator.traces.recorded import read_recorded
-from quicksilver.workloads import gridmix
+from quicksilver.workloads import gridmix_run
 from quicksilver.workloads.environment import Environment, Progresses
 from quicksilver.workloads.errors import JobFailedError
 
@@ -176,7 +176,7 @@ def _gridmix(env: Environment, seed: int) -> list[str]:
     plan = Shuffling()
     trace = env.cluster.spec.workdir / f"rumen-{seed}.json"
     trace.write_text(rumen(plan, seed))
-    found = gridmix.run_gridmix(env, gridmix.Plan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
+    found = gridmix_run.run_gridmix(env, gridmix_run.Plan(plan.jobs, "REPLAY", "SLEEPJOB", 0), trace)
     well = found.summary.all_successful and len(found.outcomes) == plan.jobs
     return [] if well else [f"not all of {plan.jobs} jobs ended well: {found.outcomes}"]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from quicksilver.workloads.errors import OutputError
-from quicksilver.workloads.gridmix import Plan, gridmix_arguments
+from quicksilver.workloads.gridmix_run import Plan, gridmix_arguments
 from quicksilver.workloads.gridmix_summary import finished_jobs, parse_summary, seconds
 from tests.paths import DATA
 
