@@ -11,7 +11,7 @@ setup:
 setup-test:
 	@scripts/setup test
 
-demo: setup ## the same MapReduce job on plain YARN and through quicksilver, compared
+demo: setup ## short jobs beside a long one, on plain YARN and through quicksilver, with a picture
 	@$(PYTHON) -m quicksilver demo
 
 test: setup-test ## the tests, on a real Hadoop cluster where they need one
@@ -37,7 +37,7 @@ fmt: setup-test
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
 
-gridmix: setup ## history of jobs -> Rumen trace -> GridMix through the proxy
+gridmix: setup ## one Rumen trace in GridMix without and with quicksilver: make gridmix ARGS="--trace FILE"
 	@$(PYTHON) -m quicksilver.workloads.gridmix $(ARGS)
 
 spark: setup-spark ## an unmodified PySpark job with its executors as queueable containers

@@ -59,7 +59,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     ),
     "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
     "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
-    "demo": Lazy("quicksilver.demo.cli", "demo", "The same job on plain YARN and through quicksilver."),
+    "demo": Lazy("quicksilver.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),
     "simulate": Lazy(
         "quicksilver.simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."
     ),

@@ -1,1 +1,1 @@
-"""`quicksilver demo`: one job on plain YARN and through quicksilver."""
+"""`quicksilver demo`: short jobs beside a long one, on plain YARN and through quicksilver."""

@@ -48,8 +48,8 @@ class Job:
         return round(self.task_s / STEP_S)
 
 
-LONG: Final = Job("long", "batch", 0.0, tasks=33, task_s=20.0)
-SHORT: Final = tuple(Job(f"short{n}", "default", 15.0 + 6.0 * n, tasks=2, task_s=2.0) for n in range(8))
+LONG: Final = Job("long", "batch", 0.0, tasks=30, task_s=16.0)
+SHORT: Final = tuple(Job(f"short{n}", "default", 12.0 + 6.5 * n, tasks=2, task_s=2.0) for n in range(7))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from quicksilver.demo.timeline import PHASES, Use, WayRun, rows_of
 from quicksilver.report.model import Axis, Block, Page, Prose, Section, Span, Spans, Table, Value
 
 KINDS: Final = ("tasks of the long job", "tasks of short jobs", "masters of short jobs", "master of the long job")
-STOPPED: Final = "stopped tasks of the long job"
+STOPPED: Final = "stopped tasks"
 _PLAIN: Final = (
     "Plain YARN: Hadoop's own daemons and its Capacity Scheduler, which counts memory and vcores. The long job is in "
     "the queue `batch` (40 %), the short ones are in `default` (60 %). Either queue may take the whole cluster, so the "
@@ -30,10 +30,10 @@ _TASKS: Final = (
     "of twelve. A task that gives way is stopped with its processes (`sidecar.resizer: signals`) and makes no progress."
 )
 _WHY: Final = (
-    "A short job needs a slot for its master, then slots for its tasks. On plain YARN each of these waits until a task "
-    "of the long job ends. With quicksilver the tasks of the long job are queueable: the ResourceManager sees room and "
-    "allocates the master at the next heartbeat of a node. The sidecar stops one task of the long job for it. The "
-    "short job's tasks take places beyond the cores in the same way. Stopped tasks go on afterwards; none is killed."
+    "A short job needs a slot for its master, then slots for its tasks. On plain YARN each of them waits until a task "
+    "of the long job ends. With quicksilver the tasks of the long job are queueable, so the ResourceManager sees room "
+    "and allocates the master at the next heartbeat of a node. The sidecar stops one task of the long job for the "
+    "master. The short job's tasks take places beyond the cores in the same way. Stopped tasks go on afterwards."
 )
 
 
@@ -50,7 +50,7 @@ def page(plain: WayRun, through: WayRun, nodes: Sequence[str], slots: int, machi
         [
             Section("Result", [_table(figures(plain), figures(through)), Prose(_WHY)]),
             Section("Who had the slots", [_slots(way, nodes, slots, most_s) for way in ways]),
-            Section("Where the time of each job went", [_phases(way, most_s) for way in ways]),
+            Section("Where the time of the short jobs went", [_phases(way, most_s) for way in ways]),
             Section("How it was run", [Prose(text) for text in (_PLAIN, _THROUGH, _TASKS)]),
         ],
     )
@@ -98,10 +98,11 @@ def _kind(use: Use) -> str:
 
 def _phases(run: WayRun, most_s: float) -> Block:
     spans: dict[str, list[Span]] = {name: [] for name in PHASES}
-    for row, job in enumerate(run.jobs):
+    short = [job for job in run.jobs if job.name != LONG.name]
+    for row, job in enumerate(short):
         at_s = job.submitted_s
         for name, phase_s in zip(PHASES, job.phases_s, strict=True):
             spans[name].append(Span(row, at_s, at_s + phase_s))
             at_s += phase_s
     axis = Axis("seconds since the long job was submitted", most=most_s)
-    return Spans(run.way, axis, [job.name for job in run.jobs], list(spans.items()))
+    return Spans(run.way, axis, [job.name for job in short], list(spans.items()))
