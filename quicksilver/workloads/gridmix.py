@@ -73,7 +73,8 @@ def local(where: Where, request: Request) -> tuple[Runs, Path]:
         if not where.plain:
             env.progress("dropping quicksilver in: restarting YARN with the overlays of hadoop-conf/")
             env.cluster.restart_yarn(overlay=True)
-            stack = LocalDaemons(env.cluster, policies_of(where.route))
+            vcores = {"vcores": env.cluster.spec.node_vcores}  # as many as YARN counts, whatever this machine has
+            stack = LocalDaemons(env.cluster, policies_of(where.route), sidecar=vcores)
             stack.start(env.progress)
             try:
                 runs[QUICKSILVER] = _each_kind(replace(env, stack=stack), plan, request.kinds, trace)
