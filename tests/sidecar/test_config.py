@@ -44,6 +44,25 @@ def test_everything_comes_from_the_nodemanagers_configuration(tmp_path: Path) ->
     assert place.local_dirs == (Path("/a/nm"), Path("/b/nm"))
 
 
+@pytest.mark.parametrize(
+    ("properties", "believed"),
+    [
+        ({}, (8, 4096)),
+        ({"cpu-vcores": "5", "memory-mb": "6144"}, (5, 6144)),
+        ({"cpu-vcores": "-1", "memory-mb": "-1"}, (8, 8192)),
+        ({"detect-hardware-capabilities": "true", "cpu-vcores": "-1", "memory-mb": "-1"}, (0, 0)),
+    ],
+    ids=["as Hadoop has it", "set", "asked for Hadoop's own", "detected"],
+)
+def test_what_the_nodemanager_believes_to_have(
+    tmp_path: Path, properties: dict[str, str], believed: tuple[int, int]
+) -> None:
+    given = {f"yarn.nodemanager.resource.{name}": value for name, value in properties.items()}
+    settings = SidecarSettings(vcores=4, memory_mb=2048)
+    place = settings.place(load_hadoop_conf(conf_dir(tmp_path, OVERLAY | given)))
+    assert (place.capacity, place.nm_vcores, place.nm_memory_mb) == (Resources(2048, 4), *believed)
+
+
 def test_with_high_availability_all_proxies_get_reports(tmp_path: Path) -> None:
     ha = {"yarn.resourcemanager.ha.enabled": "true", "yarn.resourcemanager.ha.rm-ids": "a,b"}
     hosts = {f"yarn.resourcemanager.hostname.{rm}": f"rm-{rm}" for rm in "ab"}
