@@ -222,7 +222,7 @@ class Targets(Message):
     """Remaining task-seconds of the applications that wait here, by application id."""
     job_attained_s: dict[str, float] = {}
     """Service over all nodes, in seconds of run time, of the applications whose queueable containers share this node's
-    cores, by application id; empty while there are fewer than two."""
+    cores, by application id; empty while they are all of one level, so that only their own service counts."""
     spared: list[str] = []
     """Those of them of which as many containers gave way as may: containers of others give way first."""
     expected: list[Expected] = []

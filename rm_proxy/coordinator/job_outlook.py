@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final
 
 from policies.common.remaining_time import left_s
+from policies.common.service_levels import level
 from quicksilver.common.messages import ContainerState, Expected, Report, Targets
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.estimates.estimator import Expectation
@@ -81,19 +82,25 @@ class JobOutlook:
             known = expected[key] if key in expected else self._of(*key)
             if known is not None and abs(known.mean_s * slow_ratio - c.expected_s) > TELL_RATIO * c.expected_s:
                 differ[key] = known.at(slow_ratio)
-        several = len(sharing) > 1
-        if not waiting and not differ and not several:
+        jobs = self._jobs(sharing, spares, max(1, int(report.vcores)), now_s) if len(sharing) > 1 else None
+        if not waiting and not differ and jobs is None:
             return targets
         news = [
             Expected(app_id=app_id, priority=priority, expected_s=known.mean_s, spread_s=known.spread_s)
             for (app_id, priority), known in differ.items()
         ]
         left = {app_id: round(self.job_remaining_s(app_id, now_s), 3) for app_id in waiting}
-        update: dict[str, object] = {"job_remaining_s": left, "expected": news}
-        if several:
-            update["job_attained_s"] = {app_id: round(self.job_attained_s(app_id, now_s), 1) for app_id in sharing}
-            update["spared"] = [app_id for app_id in sharing if spares(app_id, max(1, int(report.vcores)))]
-        return targets.model_copy(update=update)
+        return targets.model_copy(update={"job_remaining_s": left, "expected": news, **(jobs or {})})
+
+    def _jobs(
+        self, sharing: Collection[str], spares: Callable[[str, int], bool], cores: int, now_s: float
+    ) -> dict[str, object] | None:
+        """Return what a sidecar has to know of the jobs at its node; None while they are all of one level."""
+        attained_s = {app_id: self.job_attained_s(app_id, now_s) for app_id in sharing}
+        spared = [app_id for app_id in sharing if spares(app_id, cores)]
+        if not spared and len({level(seconds) for seconds in attained_s.values()}) == 1:
+            return None
+        return {"job_attained_s": {app_id: round(s, 1) for app_id, s in attained_s.items()}, "spared": spared}
 
     def _of(self, app_id: str, priority: int) -> Expectation | None:
         key = app_id, priority

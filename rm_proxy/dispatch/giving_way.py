@@ -46,29 +46,50 @@ class GivingWay:
         beyond: vcores in use there beyond its cores; work_s: returns an application's work at a time.
         """
         node_id = report.node_id
-        self.forget_node(node_id)
         if not report.slots:
+            self.forget_node(node_id)
             return NOTHING_YIELDS
-        at = self._nodes[node_id] = _AtNode(max(1, int(report.vcores)))
-        whole: dict[str, None] = {}
-        for c in report.containers:
-            if c.kind != "Q" or c.am or c.state is ContainerState.WAITING:
-                continue
-            at.runs[c.app_id] = at.runs.get(c.app_id, 0) + 1
-            if c.state is ContainerState.SHRUNK:
-                at.shrunk[c.app_id] = at.shrunk.get(c.app_id, 0) + 1
-            elif c.state is ContainerState.RUNNING:
-                whole[c.app_id] = None
-        _add(self._runs, at.runs, 1)
-        _add(self._shrunk, at.shrunk, 1)
-        works = [(work_s(app_id, now_s), app_id) for app_id in whole if not self.spares(app_id, at.cores)]
-        if not works:
+        at = self._nodes.get(node_id)
+        if at is None:
+            at = self._nodes[node_id] = _AtNode()
+        at.cores = max(1, int(report.vcores))
+        whole = self._count(at, report)
+        work, app_id = max(
+            ((work_s(app_id, now_s), app_id) for app_id in whole if not self.spares(app_id, at.cores)),
+            default=(-1.0, ""),
+        )
+        if app_id != at.next_app:
+            self._next_nowhere(node_id, at)
+        if not app_id:
             return NOTHING_YIELDS
-        work, at.next_app = max(works)
-        self._next_at.setdefault(at.next_app, {})[node_id] = None
+        if app_id != at.next_app:
+            at.next_app = app_id
+            self._next_at.setdefault(app_id, {})[node_id] = None
         if beyond > sum(at.shrunk.values()):
             self._shrink_next(at)
         return level(work)
+
+    def _count(self, at: _AtNode, report: Report) -> dict[str, None]:
+        """Count the containers that share the cores of a node; returns the applications of those that have theirs."""
+        runs, shrunk, whole = dict[str, int](), dict[str, int](), dict[str, None]()
+        for c in report.containers:
+            if c.kind != "Q" or c.am or c.state is ContainerState.WAITING:
+                continue
+            app_id = c.app_id
+            runs[app_id] = runs.get(app_id, 0) + 1
+            if c.state is ContainerState.SHRUNK:
+                shrunk[app_id] = shrunk.get(app_id, 0) + 1
+            elif c.state is ContainerState.RUNNING:
+                whole[app_id] = None
+        if runs != at.runs:
+            _add(self._runs, at.runs, -1)
+            _add(self._runs, runs, 1)
+            at.runs = runs
+        if shrunk != at.shrunk:
+            _add(self._shrunk, at.shrunk, -1)
+            _add(self._shrunk, shrunk, 1)
+            at.shrunk = shrunk
+        return whole
 
     def taken(self, node_id: str) -> list[str]:
         """Note that a container takes a place beyond the cores of a node; returns nodes where nothing gives way now."""
@@ -80,7 +101,7 @@ class GivingWay:
         nodes = self._next_at[app_id]
         ended = [each for each in nodes if each == node_id or self.spares(app_id, self._nodes[each].cores)]
         for each in ended:
-            self._next_nowhere(each)
+            self._next_nowhere(each, self._nodes[each])
         return ended
 
     def spares(self, app_id: str, cores: int) -> bool:
@@ -95,9 +116,9 @@ class GivingWay:
 
     def forget_node(self, node_id: str) -> None:
         """Forget the containers of a node."""
-        self._next_nowhere(node_id)
         at = self._nodes.pop(node_id, None)
         if at is not None:
+            self._next_nowhere(node_id, at)
             _add(self._runs, at.runs, -1)
             _add(self._shrunk, at.shrunk, -1)
 
@@ -105,9 +126,8 @@ class GivingWay:
         at.shrunk[at.next_app] = at.shrunk.get(at.next_app, 0) + 1
         _add(self._shrunk, {at.next_app: 1}, 1)
 
-    def _next_nowhere(self, node_id: str) -> None:
-        at = self._nodes.get(node_id)
-        if at is None or not at.next_app:
+    def _next_nowhere(self, node_id: str, at: _AtNode) -> None:
+        if not at.next_app:
             return
         nodes = self._next_at[at.next_app]
         del nodes[node_id]

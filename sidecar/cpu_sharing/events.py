@@ -118,7 +118,7 @@ class Ruled:
 
 @dataclass(frozen=True, slots=True)
 class Jobs:
-    """The service that jobs attained over all nodes, by application; those that are not named keep what they had."""
+    """The service that jobs attained over all nodes, by application; those that are not named are of level 0."""
 
     attained_s: Mapping[str, float]
     spared: Collection[str]

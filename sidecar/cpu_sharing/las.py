@@ -90,7 +90,8 @@ class Las:
                 self.rules = event.rules
                 self._rank_jobs()
             case Jobs():
-                self._learn(event)
+                if not self._learn(event):
+                    return []
             case Turn():
                 pass
         by = self._find_overdue() or by
@@ -152,13 +153,15 @@ class Las:
         self.squeezed = (event.why or "no reason given") if event.on else ""
         return ended
 
-    def _learn(self, event: Jobs) -> None:
-        """Learn the service of jobs; those that have no container here are forgotten."""
-        here = {share.app_id for share in self.shares.values()}
-        self._levels = {app_id: known for app_id, known in self._levels.items() if app_id in here}
-        self._levels.update((app_id, level(attained_s)) for app_id, attained_s in event.attained_s.items())
+    def _learn(self, event: Jobs) -> bool:
+        """Learn the service of jobs, in place of what was known; returns whether that changes anything."""
+        before = self._levels, self._spared
+        self._levels = {app_id: level(attained_s) for app_id, attained_s in event.attained_s.items()}
         self._spared = frozenset(event.spared)
+        if (self._levels, self._spared) == before:
+            return False
         self._rank_jobs()
+        return True
 
     def _rank_jobs(self) -> None:
         by_job = self.rules.by_job
