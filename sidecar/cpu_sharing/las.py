@@ -9,7 +9,7 @@ thesis, containers may have any size, and containers that are never resized take
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from statistics import pstdev
+from math import fsum, sqrt
 
 from policies.common.service_levels import level
 from sidecar.cpu_sharing.events import (
@@ -58,7 +58,10 @@ class Las:
     def spread_s(self) -> float:
         """Return the standard deviation of the resizable containers' attained service (Algorithm 2, line 48)."""
         attained = [share.attained_s for share in self._in_hand()]
-        return pstdev(attained) if len(attained) > 1 else 0.0
+        if len(attained) < 2:
+            return 0.0
+        mean = fsum(attained) / len(attained)
+        return sqrt(fsum((one - mean) ** 2 for one in attained) / len(attained))
 
     def shrunk(self) -> set[str]:
         """Return the containers that are shrunk or frozen."""
@@ -68,6 +71,9 @@ class Las:
 
     def handle(self, event: LasEvent) -> list[LasCommand]:
         """Handle an event; return the commands to execute, in order."""
+        if type(event) is Turn and not self._due(event.now_s):
+            self._advance(event.now_s)
+            return []
         self._advance(event.now_s)
         arriving, by = False, ""
         match event:
@@ -96,6 +102,18 @@ class Las:
                 pass
         by = self._find_overdue() or by
         return self._commands(list(self._replan(arriving and not self.squeezed, by)))
+
+    def _due(self, now_s: float) -> bool:
+        """Return whether time alone may change a grant by `now_s`; without any such time a turn plans anew."""
+        before_s, known = self._now_s, False
+        for share in self.shares.values():
+            if share.stuck:
+                return True
+            for at_s in self._times(share):
+                if before_s < at_s <= now_s:
+                    return True
+                known |= at_s > before_s
+        return not known
 
     def _advance(self, now_s: float) -> None:
         seconds = max(0.0, now_s - self._now_s)

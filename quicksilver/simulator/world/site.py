@@ -28,6 +28,8 @@ KILL_S: Final = 0.25
 """From a kill to the end of its process."""
 KILLED: Final = -105
 HELD: Final = b"launch context"
+_CHANGE_NO_TURN: Final = (ev.Granted, ev.SessionUp)
+"""Events after which the next turn is as before, if nothing is executed."""
 
 
 class Surroundings(Protocol):
@@ -132,9 +134,10 @@ class Site:
 
     def handle(self, event: ev.Event) -> None:
         """Handle an event and execute the commands of the machine."""
-        for command in self.node.handle(event):
+        commands = self.node.handle(event)
+        for command in commands:
             self._execute(command)
-        if self.shares:
+        if self.shares and (commands or type(event) not in _CHANGE_NO_TURN):
             self._look_ahead()
 
     def _look_ahead(self) -> None:
