@@ -72,6 +72,9 @@ class Production(SystemSettings):
     """From a task's end to the next one's begin in the same container, as Tez reuses them; default: one for each."""
     master_start_s: float = Field(0.0, ge=0)
     """From a job's turn to its master's first heartbeat: the master's own container and its start."""
+    slow_start_ratio: float = Field(1.0, ge=0, le=1)
+    """Share of a stage's tasks that have ended when the next stage is asked for, as in `yarn_fifo`: containers of the
+    next stage hold their places until all have ended; 1: they come after that."""
     master_cores: int = Field(0, ge=0)
     """Cores that each job's master holds, guaranteed, until the job is over; 0: it runs elsewhere. A job whose master
     finds no room waits."""
@@ -167,6 +170,7 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         launch_s=settings.launch_s,
         reuse_s=settings.reuse_s,
         master_start_s=settings.master_start_s,
+        slow_start_ratio=settings.slow_start_ratio,
         master=master,
         counted=settings.counted,
         wrong_nodes=settings.wrong_nodes,

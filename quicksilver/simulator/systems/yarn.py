@@ -29,10 +29,10 @@ class Yarn(SystemSettings):
     """From a start to the task's begin: the NodeManager and the process."""
     off_switch: int = Field(1, ge=1)
     """Containers without locality that a node is given in one heartbeat (maximum-offswitch-assignments)."""
-    slow_start_ratio: float = Field(0.05, ge=0, le=1)
+    slow_start_ratio: float = Field(1.0, ge=0, le=1)
     """Share of a stage's tasks that have ended when the next stage is asked for, if none of them waits for a container
-    (mapreduce.job.reduce.slowstart.completedmaps). Containers of the next stage hold their slots until all have ended;
-    1: they come after that."""
+    (mapreduce.job.reduce.slowstart.completedmaps, 0.05 in Hadoop). Containers of the next stage hold their slots until
+    all have ended; 1: they come after that, as with the emulated masters of the benchmarks."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 

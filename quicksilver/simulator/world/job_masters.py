@@ -105,7 +105,8 @@ class JobMasters:
         if not self._berths.take(job):
             self._yarn.unregister(job.number)
             return
-        master = self.masters[job.number] = Master(job, attempt, self._names.__getitem__, self._clock.now_s - EPOCH_S)
+        since_s, ratio = self._clock.now_s - EPOCH_S, self._setup.slow_start_ratio
+        master = self.masters[job.number] = Master(job, attempt, self._names.__getitem__, since_s, ratio)
         app_id = ids.app_of_attempt(master.attempt_id)
         name = f"{job.kind} {job.number}"
         record = AppRecord(app_id, job.queue, job.user, self._setup.app_type, name, master.tags, 0, self._clock.now_s)
@@ -136,6 +137,9 @@ class JobMasters:
         self._carry_out(attempt.take_effects())
         for container in master.take(got if told is None else told):
             self._start(master, container)
+        for container_id in master.take_to_end():
+            for site in self._site(master, container_id):
+                site.end(container_id)
         quiet = self._masters_rest and master.at_rest and self._yarn.apps[master.job.number].at_rest and attempt.at_rest
         if not quiet:
             self.rouse(master.job.number)
@@ -178,6 +182,12 @@ class JobMasters:
             self._submit(job)
             self.next()
 
+    def _site(self, master: Master, container_id: str) -> Iterator[Site]:
+        """Yield the node of a container, if the ResourceManager still counts it."""
+        known = self._yarn.apps[master.job.number].containers.get(int(container_id.split("_")[4]))
+        if known is not None:
+            yield self._sites[known.node_id]
+
     def _master(self, container_id: str) -> Master:
         return self.masters[int(container_id.split("_")[2])]
 
@@ -188,6 +198,8 @@ class JobMasters:
         master = self._master(container_id)
         if container_id in self._berths:
             return 0.0 if master.done else inf
+        if master.stands(container_id):
+            return inf
         task = master.job.tasks[master.assigned[container_id]]
         remote = task.host is not None and f"{self._names[task.host][0]}:8041" != node_id
         times = self._setup.remote_times if remote else 1.0
@@ -197,7 +209,10 @@ class JobMasters:
         """Note that a task runs."""
         if container_id not in self._berths:
             self._run.counts["began"] += 1
-            self._master(container_id).began(container_id, self._clock.now_s - EPOCH_S)
+            master = self._master(container_id)
+            master.began(container_id, self._clock.now_s - EPOCH_S)
+            if not master.at_rest:
+                self.rouse(master.job.number)
 
     def ended(self, container_id: str) -> None:
         """Note that a task has run to its end."""
@@ -205,7 +220,12 @@ class JobMasters:
             self._berths.ended(container_id)
             return
         master = self._master(container_id)
+        if container_id not in master.assigned:
+            return  # it stood still and had to make room
         master.ended(container_id, self._clock.now_s - EPOCH_S)
+        for other in master.take_to_begin():
+            for site in self._site(master, other):
+                site.begin_task(other)
         if not master.at_rest:
             self.rouse(master.job.number)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
@@ -39,10 +40,20 @@ class Progress:
 class Master:
     """One job. It heartbeats until all tasks are done; asks are absolute rows, and only changed ones are sent.
 
-    Tasks of a stage are asked for with the heartbeat after the end of the stage before.
+    Tasks of a stage are asked for with the heartbeat after enough of the stage before have ended and none of it waits
+    (MapReduce's slow start); containers that begin before all of it has ended stand still. If a task of the stage that
+    is on is lost, those of the next one are asked for no more, and a container that stands still makes room for it.
     """
 
-    def __init__(self, job: Job, attempt: y.ApplicationAttemptIdProto, where: Where, now_s: float) -> None:
+    def __init__(
+        self,
+        job: Job,
+        attempt: y.ApplicationAttemptIdProto,
+        where: Where,
+        now_s: float,
+        slow_start_ratio: float = 1.0,
+    ) -> None:
+        """Begin. slow_start_ratio: share of a stage that has ended when the next one is asked for."""
         self.job, self.attempt = job, attempt
         self.attempt_id = ids.attempt_id_text(attempt)
         self.tasks = [Progress(now_s) for _ in job.tasks]
@@ -51,17 +62,29 @@ class Master:
         self.given: set[str] = set()
         self.released = 0
         self._left = len(self.tasks)
-        self._where = where
+        self._where, self._ratio = where, slow_start_ratio
         self._named = any(task.host is not None for task in job.tasks)
-        self._wanted: dict[int, tuple[str, ...]] = {}
+        self._wanted: dict[int, dict[int, tuple[str, ...]]] = {}
+        """By stage: tasks that have no container."""
         self._rows: dict[Row, int] = {}
         self._changed: dict[Row, None] = {}
         self._release: list[y.ContainerIdProto] = []
         self._response_id = 0
-        self._stages = [tasks for tasks, _ in job.stages] or [len(self.tasks)]
-        self._stage, self._first = -1, 0
-        """The stage that is on, and the number of the first task of the next one."""
-        self._next_stage(now_s)
+        sizes = [tasks for tasks, _ in job.stages] or [len(self.tasks)]
+        self._firsts = [0, *accumulate(sizes)]
+        """Of each stage the number of its first task; then that of all tasks."""
+        self._stage_of = [stage for stage, size in enumerate(sizes) for _ in range(size)]
+        self._left_of = list(sizes)
+        """Of each stage, how many tasks have not ended."""
+        self._on = self._asked = 0
+        """The stage whose tasks may run, and the last one that is asked for."""
+        self._begun: set[int] = set()
+        """Tasks with a container that runs or has done them."""
+        self._standing: dict[str, None] = {}
+        """Containers of the stage behind the one that is on."""
+        self._to_begin: list[str] = []
+        self._to_end: list[str] = []
+        self._ask(now_s)
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -79,27 +102,77 @@ class Master:
         """Whether it has tasks left, and nothing to say."""
         return bool(self._left) and not self._changed and not self._release
 
-    def _next_stage(self, now_s: float) -> None:
-        self._stage += 1
-        self.priority = priority_of(self._stage)
-        """Of what is asked for now."""
-        first, self._left_of_stage = self._first, self._stages[self._stage]
-        self._first += self._left_of_stage
-        for number in range(first, self._first):
-            self.tasks[number].wanted_s = now_s
-            self._want(number)
+    # Stages
 
-    def _names(self, number: int) -> tuple[str, ...]:
-        host = self.job.tasks[number].host
-        return (_ANY,) if host is None else (*self._where(host), _ANY)
+    def _ask(self, now_s: float) -> None:
+        """Want all tasks of the stage that is to be asked for, as far as none has a container."""
+        assigned, stage = set(self.assigned.values()), self._asked
+        for number in range(self._firsts[stage], self._firsts[stage + 1]):
+            if number not in assigned and self.tasks[number].ended_s is None:
+                self.tasks[number].wanted_s = now_s
+                self._want(number)
+
+    def _look_ahead(self, now_s: float) -> None:
+        """Ask for the next stage when it is time."""
+        on, last = self._on, len(self._left_of) - 1
+        if self._asked != on or on == last or self._wanted.get(on) or priority_of(on) == priority_of(on + 1):
+            return
+        first, end = self._firsts[on], self._firsts[on + 1]
+        if end - first - self._left_of[on] < self._ratio * (end - first):
+            return
+        if all(number in self._begun for number in range(first, end)):
+            self._asked = on + 1
+            self._ask(now_s)
+
+    def _next_stage(self, now_s: float) -> None:
+        """Begin the next stage: containers that stood still go on."""
+        self._on += 1
+        self._to_begin += self._standing
+        for container_id in self._standing:
+            self.tasks[self.assigned[container_id]].began_s = now_s
+        self._standing = {}
+        if self._asked < self._on:
+            self._asked = self._on
+            self._ask(now_s)
+        self._look_ahead(now_s)
+
+    def _fall_behind(self) -> None:
+        """Put off the next stage: a task of the one that is on needs a container again."""
+        self._asked = self._on
+        for number, names in self._wanted.pop(self._on + 1, {}).items():
+            self._count(number, names, -1)
+        lacking = max(0, len(self._wanted[self._on]) - len(self._to_end))
+        for container_id in list(self._standing)[:lacking]:
+            del self._standing[container_id]
+            self._begun.discard(self.assigned.pop(container_id))
+            self._to_end.append(container_id)
+
+    def stands(self, container_id: str) -> bool:
+        """Return whether a container's task may not run yet."""
+        return self._stage_of[self.assigned[container_id]] > self._on
+
+    def take_to_begin(self) -> list[str]:
+        """Return containers whose tasks may run from now on, and forget them."""
+        begin, self._to_begin = self._to_begin, []
+        return begin
+
+    def take_to_end(self) -> list[str]:
+        """Return containers that stand still and have to end, and forget them."""
+        end, self._to_end = self._to_end, []
+        return end
+
+    # Asks
 
     def _want(self, number: int) -> None:
-        names = self._wanted[number] = self._names(number)
-        self._count(names, 1)
+        host = self.job.tasks[number].host
+        names = (_ANY,) if host is None else (*self._where(host), _ANY)
+        self._wanted.setdefault(self._stage_of[number], {})[number] = names
+        self._count(number, names, 1)
 
-    def _count(self, names: tuple[str, ...], more: int) -> None:
+    def _count(self, number: int, names: tuple[str, ...], more: int) -> None:
+        priority = priority_of(self._stage_of[number])
         for name in names:
-            row = self.priority, name
+            row = priority, name
             self._rows[row] = self._rows.get(row, 0) + more
             self._changed[row] = None
 
@@ -116,6 +189,8 @@ class Master:
         self._changed, self._release = {}, []
         return request.SerializeToString()
 
+    # Containers
+
     def take(self, body: bytes) -> list[y.ContainerProto]:
         """Handle an answer; return the containers that are to be started."""
         answer = y.AllocateResponseProto.FromString(body)
@@ -128,46 +203,66 @@ class Master:
         container_id = ids.container_id_text(container.id)
         assert container_id not in self.given, f"{container_id} was given twice"
         self.given.add(container_id)
-        host = container.nodeId.host
-        number = next(iter(self._wanted), None)
-        if self._named:
-            number = next((n for n, names in self._wanted.items() if host in names), number)
-        if number is None or container.priority.priority != self.priority:
+        host, priority = container.nodeId.host, container.priority.priority
+        stage = next((n for n, wanted in self._wanted.items() if wanted and priority_of(n) == priority), None)
+        if stage is None:
             self.released += 1
             self._release.append(container.id)
             return False
-        self._count(self._wanted.pop(number), -1)
+        wanted = self._wanted[stage]
+        number = next(iter(wanted))
+        if self._named:
+            number = next((n for n, names in wanted.items() if host in names), number)
+        self._count(number, wanted.pop(number), -1)
         self.assigned[container_id] = number
         return True
 
     def reuse(self, container_id: str) -> bool:
-        """Give a container whose task is done the next one that is wanted; False when none is."""
-        number = next(iter(self._wanted), None)
-        if number is None:
+        """Give a container whose task is done the next one that may run; False when none is wanted."""
+        wanted = self._wanted.get(self._on)
+        if not wanted:
             return False
-        self._count(self._wanted.pop(number), -1)
+        number = next(iter(wanted))
+        self._count(number, wanted.pop(number), -1)
         self.assigned[container_id] = number
         return True
 
     def _completed(self, status: y.ContainerStatusProto) -> None:
-        number = self.assigned.pop(ids.container_id_text(status.container_id), None)
+        container_id = ids.container_id_text(status.container_id)
+        self._standing.pop(container_id, None)
+        number = self.assigned.pop(container_id, None)
         if number is None or self.tasks[number].ended_s is not None:
             return
         assert status.exit_status != 0, "a task that ended well was told to have ended"
         self.tasks[number].lost += 1
-        self._want(number)
+        self._begun.discard(number)
+        if self._stage_of[number] <= self._asked:
+            self._want(number)
+        if self._stage_of[number] == self._on:
+            self._fall_behind()
 
     def began(self, container_id: str, now_s: float) -> None:
-        """Note that the task in a container runs."""
-        if container_id in self.assigned:
-            self.tasks[self.assigned[container_id]].began_s = now_s
+        """Note that a container runs, and its task, if its stage is on."""
+        number = self.assigned.get(container_id)
+        if number is None:
+            return
+        self._begun.add(number)
+        if self.stands(container_id):
+            self._standing[container_id] = None
+        else:
+            self.tasks[number].began_s = now_s
+        self._look_ahead(now_s)
 
     def ended(self, container_id: str, now_s: float) -> None:
         """Note that a task says that it is done."""
-        task = self.tasks[self.assigned[container_id]]
+        number = self.assigned[container_id]
+        task, stage = self.tasks[number], self._stage_of[number]
         assert task.ended_s is None, f"{container_id}: its task was done before"
+        assert stage == self._on, f"{container_id}: its task ran before its stage"
         task.ended_s = now_s
         self._left -= 1
-        self._left_of_stage -= 1
-        if not self._left_of_stage and self._left:
+        self._left_of[stage] -= 1
+        if self._left_of[stage]:
+            self._look_ahead(now_s)
+        elif self._left:
             self._next_stage(now_s)

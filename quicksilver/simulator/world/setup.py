@@ -47,6 +47,8 @@ class Setup:
     """From a task's end to the next one's begin in the same container, as Tez has it; None: a container for each."""
     master_start_s: float = 0.0
     """From a job's turn to its master's first heartbeat."""
+    slow_start_ratio: float = 1.0
+    """Share of a stage's tasks that have ended when the next one is asked for (MapReduce's slow start)."""
     master: Resources = _NOTHING
     """What a job's master holds, guaranteed, from its turn to its end; nothing: it runs elsewhere."""
     max_jobs: int = 0

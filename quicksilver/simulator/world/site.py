@@ -1,7 +1,8 @@
 """A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all.
 
 Where containers share the cores they are resized at once; a task goes on in proportion to the cores that it has. With
-the sliver that one keeps which stands still it does nothing: else there would be more work than cores.
+the sliver that a shrunk container keeps it does nothing, else there would be more work than cores; unless reduces may
+wait in containers of their own, which leave their cores unused, and would stop the maps that they wait for.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ class Surroundings(Protocol):
     """From a process to its first task's begin."""
     reuse_s: float | None
     """From a task's end to the next one's begin in the same container; None: a container for each."""
+    slivers: bool
+    """Whether a shrunk container goes on by what it keeps; else it stands still."""
 
     @property
     def now_s(self) -> float:
@@ -227,6 +230,21 @@ class Site:
         if process is not None:
             self._over(container_id, process, process.resized)
 
+    def begin_task(self, container_id: str) -> None:
+        """Begin the task of a container that stood still, because its stage is on now."""
+        process, now_s = self.running.get(container_id), self._world.now_s
+        if process is None:
+            return  # killed meanwhile
+        process.go_on(now_s)
+        launch_s = max(0.0, self._world.launch_s - (now_s - process.began_s))
+        process.run_s = process.done_s + launch_s + self._world.run_s(container_id, self.id)
+        process.began_s = now_s
+        process.resized += 1
+        number = process.resized
+        if process.speed > 0:
+            left_s = (process.run_s - process.done_s) / process.speed
+            self._world.later(left_s, lambda: self._over(container_id, process, number))
+
     def _count(self) -> None:
         """Note what runs, by memory and by the cores that it has."""
         used = sum((p.size for p in self.running.values()), Resources())
@@ -240,7 +258,8 @@ class Site:
         process = self.running.get(container_id)
         if process is not None:
             process.go_on(now_s)
-            cores = command.cores if isinstance(command, Shrink) and command.cores > self._sliver else 0.0
+            least = 0.0 if self._world.slivers else self._sliver
+            cores = command.cores if isinstance(command, Shrink) and command.cores > least else 0.0
             process.speed = 1.0 if isinstance(command, Restore) else min(1.0, cores / process.size.vcores)
             process.resized += 1
             self.resizes[type(command).__name__.lower()] += 1
@@ -287,7 +306,8 @@ class Site:
 
     def _killed(self, container_id: str) -> None:
         if container_id in self.running:
-            self.lost_s.append(self._world.now_s - self.running[container_id].began_s)
+            process = self.running[container_id]
+            self.lost_s.append(self._world.now_s - process.began_s if process.run_s < inf else 0.0)
             self._gone(container_id, KILLED)
         self.handle(ev.KillOver(container_id, True, "", self._world.now_s))
         self._world.changed(self.id)

@@ -118,3 +118,65 @@ def test_slow_start_has_reduces_hold_slots_until_the_last_map_has_ended(
     assert by_number[1].stages == ((1.0, 21.0), reduce_s)
     assert by_number[2].ended_s == pytest.approx(other_s)
     assert wrong(result, jobs, cluster) == []
+
+
+def production(jobs: list[Job], nodes: int, slots: int, ratio: float, **chosen: object) -> SimResult:
+    """Run jobs with everything guaranteed by the production machines, nearly without waits."""
+    only_g = {"routes": [{"policy": "only_g"}]}
+    world = {"node_beat_s": 0.1, "master_beat_s": 0.1, "start_s": 0.0, "policies": only_g, **chosen}
+    return run("quicksilver", jobs, ClusterModel(nodes, slots, delay_s=0.0), slow_start_ratio=ratio, **world)
+
+
+def test_the_production_machines_have_the_same_slow_start() -> None:
+    """Maps of 20 and 4 s; the reduce of the second slot stands still from the end of the short map on."""
+    jobs = [Job(1, 0.0, (20.0, 4.0, 2.0), 1.0, stages=(2, 1)), Job(2, 6.02, (1.0,), 1.0)]
+    early, late = production(jobs, 1, 2, 0.5), production(jobs, 1, 2, 1.0)
+    for result in (early, late):
+        assert wrong(result, jobs, ClusterModel(1, 2)) == []
+        (maps_s, reduces_s), first = result.jobs[0].stages, result.jobs[0]
+        assert maps_s[1] == pytest.approx(20.0, abs=0.4) and reduces_s[0] >= maps_s[1]
+        assert first.ended_s == pytest.approx(22.0, abs=0.7)
+    assert late.jobs[1].ended_s == pytest.approx(7.02, abs=0.5)
+    assert early.jobs[1].ended_s > 21.0, "the reduce has the only other slot"
+
+
+def test_a_reduce_that_stands_still_gives_way_to_a_map_that_was_killed() -> None:
+    """A guaranteed master kills a queueable map; the reduces of its job have all other places of the cluster."""
+    only_q = {"queues": ["*"], "routes": [{"policy": "only_q"}], "preempt": {"policy": "kill_newest"}}
+    jobs = [
+        Job(1, 0.0, (1.0, 60.0, 60.0, 1.0, 1.0), 1.0, stages=(3, 2)),
+        *(Job(number, 4.0 + number, (0.5,), 1.0) for number in range(2, 9)),
+    ]
+    cluster = ClusterModel(2, slots=3, delay_s=0.0)
+    chosen = {"policies": only_q, "master_cores": 1, "slow_start_ratio": 0.05}
+    result = run("quicksilver", jobs, cluster, **chosen)
+    assert wrong(result, jobs, cluster) == [] and result.counts["kills"] > 0
+    assert result.counts["started"] > result.counts["tasks"]
+
+
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(seed=st.integers(0, 10**6), nodes=st.integers(2, 3), reuse_s=st.sampled_from((None, 0.5)))
+def test_no_task_is_lost_where_reduces_stand_still_and_maps_are_killed(
+    seed: int, nodes: int, reuse_s: float | None
+) -> None:
+    half = {"queues": ["*"], "routes": [{"policy": "hybrid_gq", "settings": {"td_s": 1e6, "pq": 60}}]}
+    jobs, cluster = drawn(seed, 4, (0.5, 2.0)), ClusterModel(nodes, 3)
+    chosen = {
+        "policies": half,
+        "reuse_s": reuse_s,
+        "master_cores": 1,
+        "launch_s": 0.3,
+        "sample_s": 5.0,
+        "slow_start_ratio": 0.05,
+    }
+    result = run("quicksilver", jobs, cluster, seed, **chosen)
+    assert wrong(result, jobs, cluster) == []
+    assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
+
+
+def test_a_map_that_is_shrunk_for_its_own_reduces_goes_on() -> None:
+    """The reduces go guaranteed on the only node, and wait for the map that gave way to them."""
+    (job,) = (one for one in drawn(0, 2, (0.5, 2.0)) if one.number == 2)
+    cluster = ClusterModel(1, 2)
+    result = run("quicksilver", [job], cluster, 0, slow_start_ratio=0.05)
+    assert wrong(result, [job], cluster) == []
