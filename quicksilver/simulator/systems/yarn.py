@@ -1,4 +1,4 @@
-"""Stock YARN, first come first served (`yarn_fifo`) or by queues (`yarn_capacity`)."""
+"""Stock YARN: first come first served (`yarn_fifo`), by queues (`yarn_capacity`), fewest first (`yarn_fair`)."""
 
 from __future__ import annotations
 
@@ -33,13 +33,22 @@ class Yarn(SystemSettings):
     """Share of a stage's tasks that have ended when the next stage is asked for, if none of them waits for a container
     (mapreduce.job.reduce.slowstart.completedmaps, 0.05 in Hadoop). Containers of the next stage hold their slots until
     all have ended; 1: they come after that, as with the emulated masters of the benchmarks."""
+    master_start_s: float = Field(0.0, ge=0)
+    """From a job's arrival to its master's first heartbeat: the master's own container and its start."""
     sample_s: float = Field(SAMPLE_S, gt=0)
     """Between samples of how many slots are busy."""
 
     @property
     def times(self) -> Times:
         """What things take."""
-        return Times(self.node_beat_s, self.master_beat_s, self.start_s, self.slow_start_ratio, self.end_beats)
+        return Times(
+            self.node_beat_s,
+            self.master_beat_s,
+            self.start_s,
+            self.slow_start_ratio,
+            self.end_beats,
+            self.master_start_s,
+        )
 
 
 class Queue(SettingsModel):
@@ -56,6 +65,14 @@ class Capacity(Yarn):
 
     queues: dict[str, Queue] = Field(default_factory=lambda: {"default": Queue(capacity=1.0)})
     """Leaf queues by the names that jobs have."""
+
+
+class FairSettings(Yarn):
+    """Settings of YARN with the Fair Scheduler, one queue and equal applications."""
+
+    off_switch: int = Field(0, ge=0)
+    """Containers that a node is given in one heartbeat; 0: until more than half of its free cores are given out
+    (assignmultiple with dynamic.max.assign)."""
 
 
 class _Fifo:
@@ -81,12 +98,29 @@ class _Capacity:
         return _run(self.name, jobs, cluster, settings, seed, shares)
 
 
+class _Fair:
+    """One queue, the application with the fewest containers first."""
+
+    name: Final = "yarn_fair"
+    Settings: Final = FairSettings
+
+    def run(self, jobs: Iterable[Job], cluster: ClusterModel, settings: FairSettings, seed: int) -> SimResult:
+        """Run all jobs."""
+        return _run(self.name, jobs, cluster, settings, seed, None, fair=True)
+
+
 def _run(
-    name: str, jobs: Iterable[Job], cluster: ClusterModel, settings: Yarn, seed: int, queues: dict[str, Share] | None
+    name: str,
+    jobs: Iterable[Job],
+    cluster: ClusterModel,
+    settings: Yarn,
+    seed: int,
+    queues: dict[str, Share] | None,
+    fair: bool = False,
 ) -> SimResult:
     clock = Clock()
     tally = Tally(name, seed, clock, cluster, settings.sample_s)
-    manager = ResourceManager(clock, tally, cluster, settings.times, seed, queues, settings.off_switch)
+    manager = ResourceManager(clock, tally, cluster, settings.times, seed, queues, settings.off_switch, fair)
     tally.feed(jobs, manager.submit)
     clock.run()
     return tally.result()
@@ -94,3 +128,4 @@ def _run(
 
 FIFO: Final = _Fifo()
 CAPACITY: Final = _Capacity()
+FAIR: Final = _Fair()

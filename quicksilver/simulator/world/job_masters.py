@@ -13,6 +13,7 @@ from typing import Final
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.world.berths import Berths
+from quicksilver.simulator.world.long_polls import LongPolls
 from quicksilver.simulator.world.master import Master
 from quicksilver.simulator.world.regular import Regular
 from quicksilver.simulator.world.rest import Rest
@@ -20,6 +21,7 @@ from quicksilver.simulator.world.setup import EPOCH_S, Run, Setup
 from quicksilver.simulator.world.site import HELD, Site
 from quicksilver.simulator.world.work import Job
 from quicksilver.simulator.world.yarn import Yarn
+from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.promotion_choice import wanted as promotes
@@ -72,6 +74,15 @@ class JobMasters:
         self._berths = Berths(self._yarn, setup.master, rng)
         self._records: dict[int, AppRecord] = {}
         self._masters_rest = not (setup.eager or promotes(self._coordinator.policies))
+        self._polls = LongPolls(
+            self._clock,
+            self._coordinator,
+            self._run,
+            setup.long_poll_calls_per_s,
+            self._allocate,
+            self._answered,
+            carry_out,
+        )
 
     @property
     def going(self) -> bool:
@@ -127,26 +138,51 @@ class JobMasters:
         if master.done:
             self._finish(master)
             return
-        sent = master.request()
+        number, sent = master.job.number, master.request()
         rewritten = attempt.exchange.on_allocate(sent, self._clock.now_s)
+        got = self._allocate(number, sent if rewritten is None else rewritten)
+        changed = attempt.exchange.on_answer(got, self._clock.now_s)
+        self._carry_out(attempt.take_effects())
+        answer = got if changed is None else changed
+        if not self._polls.holds(number, attempt, answer):
+            self._answered(number, answer)
+
+    def _allocate(self, number: int, body: bytes) -> bytes:
+        """Send a request to the ResourceManager; return its answer."""
         wanting = self._yarn.scheduler.wanting
-        got = self._yarn.allocate(master.job.number, sent if rewritten is None else rewritten)
+        got = self._yarn.allocate(number, body)
         if self._yarn.scheduler.wanting and not wanting:
             self._regular.wanted()
-        told = attempt.exchange.on_answer(got, self._clock.now_s)
-        self._carry_out(attempt.take_effects())
-        for container in master.take(got if told is None else told):
+        return got
+
+    def _answered(self, number: int, answer: bytes) -> None:
+        """Have a master handle its answer; its next heartbeat comes a period later."""
+        master = self.masters[number]
+        self._regular.answered(number)
+        for container in master.take(answer):
             self._start(master, container)
         for container_id in master.take_to_end():
             for site in self._site(master, container_id):
                 site.end(container_id)
-        quiet = self._masters_rest and master.at_rest and self._yarn.apps[master.job.number].at_rest and attempt.at_rest
-        if not quiet:
-            self.rouse(master.job.number)
+        attempt = self._coordinator.attempt(master.attempt_id)
+        at_rest = self._masters_rest and master.at_rest and self._yarn.apps[number].at_rest and attempt.at_rest
+        if not at_rest or self._may_wait(attempt):
+            self.rouse(number)
+
+    def _may_wait(self, attempt: Attempt) -> bool:
+        """Return whether the answer to an attempt's next heartbeat may be held, so that the heartbeat matters."""
+        if not (attempt.table.sums.open_q or attempt.wants_guaranteed):
+            return False
+        app = self._coordinator.app(attempt.app_id)
+        return app is not None and self._coordinator.long_poll_s(app) > 0
+
+    def wake(self) -> None:
+        """Go on with the masters' calls for which there is news, after a report or a round of the proxy."""
+        self._polls.wake()
 
     def rouse(self, number: int) -> None:
         """Have a master heartbeat at its next time."""
-        if number in self._records:
+        if number in self._records and number not in self._polls:
             self._regular.rouse(number, partial(self._beat, self.masters[number]))
 
     def _start(self, master: Master, container: y.ContainerProto) -> None:
@@ -226,6 +262,8 @@ class JobMasters:
         for other in master.take_to_begin():
             for site in self._site(master, other):
                 site.begin_task(other)
+        if master.done:
+            self._polls.finish(master.job.number)
         if not master.at_rest:
             self.rouse(master.job.number)
 

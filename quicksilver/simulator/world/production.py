@@ -157,6 +157,7 @@ class World:
     def _round(self) -> None:
         self.coordinator.round(self.now_s)
         self._carry_out(self.coordinator.take_effects())
+        self._jobs.wake()
         self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
 
     def _carry_out(self, effects: Iterable[Effect]) -> None:
@@ -202,3 +203,4 @@ class World:
             if not attempt.at_rest:
                 self._jobs.rouse(int(attempt.app_id.rpartition("_")[2]))
         touched.clear()
+        self._jobs.wake()

@@ -1,8 +1,8 @@
 """A YARN cluster without quicksilver: masters ask on their heartbeats, nodes are given containers on theirs.
 
-A job's master is there at its arrival and heartbeats from then on. It asks for all tasks at once, is given what nodes
-were handed out meanwhile, and starts it. Its own container is not modelled. A node tells of what ended there with its
-next heartbeat, and only then is the place free for the ResourceManager.
+A job's master is there at its arrival, or `master_start_s` later, and heartbeats from then on. It asks for all tasks at
+once, is given what nodes were handed out meanwhile, and starts it. Its own container is not modelled. A node tells of
+what ended there with its next heartbeat, and only then is the place free for the ResourceManager.
 
 The tasks of a later stage are asked for with the heartbeat after enough of the stage before have ended and none of it
 waits for a container (MapReduce's slow start); their containers stand still until all of it has ended.
@@ -40,6 +40,8 @@ class Times:
     """Share of a stage that has to end before the next one is asked for."""
     end_beats: bool = False
     """Whether a node heartbeats as well when a container has ended."""
+    master_start_s: float = 0.0
+    """From a job's arrival to its master's first heartbeat."""
 
 
 @dataclass(slots=True)
@@ -98,12 +100,13 @@ class ResourceManager:
         seed: int,
         queues: Mapping[str, Share] | None = None,
         off_switch: int = 1,
+        fair: bool = False,
     ) -> None:
-        """Begin with an empty cluster."""
+        """Begin with an empty cluster; off_switch, fair: as the scheduler has them."""
         self.clock, self.tally, self.cluster, self.times = clock, tally, cluster, times
         size = Resources(cluster.memory_mb or _PLENTY_MB, cluster.slots)
         self.nodes = [YarnNode(str(n), str(n), "", size) for n in range(cluster.nodes)]
-        self.scheduler = Scheduler(self.nodes, queues, off_switch)
+        self.scheduler = Scheduler(self.nodes, queues, off_switch, fair)
         self.beats = Beats(cluster.nodes, times.node_beat_s, Random(f"beats {seed}"))
         self.masters: dict[int, Master] = {}
         self._ended: list[list[Demand]] = [[] for _ in self.nodes]
@@ -123,7 +126,11 @@ class ResourceManager:
         self._arrived += 1
         master = Master(job, Demand(self._arrived, job.queue), stages=Stages(job.stages) if job.staged else None)
         self.masters[self._arrived] = master
-        self._ask(master, job.stages[0] if job.staged else len(job.durations_s))
+        tasks = job.stages[0] if job.staged else len(job.durations_s)
+        if self.times.master_start_s:
+            self.clock.later(self.times.master_start_s, self._ask, master, tasks)
+        else:
+            self._ask(master, tasks)
 
     def _ask(self, master: Master, tasks: int) -> None:
         self.scheduler.row(master.demand, _KEY, self._size(master.demand), ANY, tasks)
@@ -153,6 +160,7 @@ class ResourceManager:
         known = self.nodes[node]
         for demand in self._ended[node]:
             self.scheduler.charge(demand.queue, known, self._size(demand), -1)
+            demand.held -= 1
         self._ended[node] = []
         for assigned in self.scheduler.assign(known):
             self._grant(self.masters[assigned.demand.number], node)
@@ -169,8 +177,9 @@ class ResourceManager:
             self.clock.at(self._next_beat_s(master), self._master_beat, master)
 
     def _next_beat_s(self, master: Master) -> float:
-        period_s, arrives_s, now_s = self.times.master_beat_s, master.job.arrives_s, self.clock.now_s
-        at_s = arrives_s + ((now_s - arrives_s) // period_s + 1) * period_s
+        period_s, now_s = self.times.master_beat_s, self.clock.now_s
+        first_s = master.job.arrives_s + self.times.master_start_s
+        at_s = first_s + ((now_s - first_s) // period_s + 1) * period_s
         return at_s if at_s > now_s else at_s + period_s
 
     # Masters and tasks

@@ -1,7 +1,8 @@
 """The ResourceManager's own scheduling: guaranteed containers, handed out when a node heartbeats.
 
 FIFO goes by application, the oldest first. The Capacity Scheduler goes by queue, the one with the least used share of
-its capacity first, up to its maximum, and within a queue by application. Of containers that are not on a host of their
+its capacity first, up to its maximum, and within a queue by application. The Fair Scheduler, here with one queue, goes
+by application, the one with the fewest containers first. Of containers that are not on a host of their
 choice a node gets only so many in one heartbeat (`off_switch`; stock YARN: 1). Not modelled: reservations, limits of
 users, preemption between queues, priorities of applications.
 """
@@ -52,6 +53,8 @@ class Demand:
     number: int
     queue: str
     rows: dict[Key, Rows] = field(default_factory=dict)
+    held: int = 0
+    """Containers that it was given and that have not ended, for the Fair Scheduler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +78,22 @@ class Scheduler:
     """All demands and nodes. Queues without shares: first come, first served."""
 
     def __init__(
-        self, nodes: Iterable[YarnNode], queues: Mapping[str, Share] | None = None, off_switch: int = 1
+        self,
+        nodes: Iterable[YarnNode],
+        queues: Mapping[str, Share] | None = None,
+        off_switch: int = 1,
+        fair: bool = False,
     ) -> None:
-        """Begin with these nodes. off_switch: per heartbeat of a node."""
+        """Begin with these nodes.
+
+        off_switch: per heartbeat of a node; 0: until more than half of its free cores are given out (assignmultiple
+        with dynamic.max.assign). fair: the application with the fewest containers comes first.
+        """
         self.nodes = {node.id: node for node in nodes}
         self.used: dict[str, Resources] = {}
         """By queue, of guaranteed containers."""
         self.total = sum((node.capacity for node in self.nodes.values()), Resources())
-        self._queues, self._off_switch = dict(queues or {}), off_switch
+        self._queues, self._off_switch, self._fair = dict(queues or {}), off_switch, fair
         self._wanting: dict[str, list[int]] = {}
         self._demands: dict[int, Demand] = {}
         self._named = False
@@ -144,7 +155,7 @@ class Scheduler:
     def assign(self, node: YarnNode) -> list[Assigned]:
         """Hand out what a heartbeat of a node allows, and count it."""
         assignments: list[Assigned] = []
-        off_switch = self._off_switch
+        off_switch = self._off_switch or int(node.free.vcores / 2) + 1
         while self._demands and node.used.vcores < node.capacity.vcores and (off_switch or self._named):
             one = self._one(node, off_switch)
             if one is None:
@@ -152,6 +163,7 @@ class Scheduler:
             assigned, local = one
             off_switch -= not local
             self.charge(assigned.demand.queue, node, assigned.size, 1)
+            assigned.demand.held += 1
             assignments.append(assigned)
             if not assigned.demand.rows:
                 self.forget(assigned.demand)
@@ -159,13 +171,19 @@ class Scheduler:
 
     def _one(self, node: YarnNode, off_switch: int) -> tuple[Assigned, bool] | None:
         for line in self._lines():
-            for number in self._wanting[line]:
+            for number in self._numbers(line):
                 demand = self._demands[number]
                 for key in sorted(demand.rows) if len(demand.rows) > 1 else demand.rows:
                     local = self._fits(demand.rows[key], node, off_switch)
                     if local is not None and self._allowed(line, demand.rows[key].size):
                         return Assigned(demand, key, self._take(demand, key, node)), local
         return None
+
+    def _numbers(self, line: str) -> Iterable[int]:
+        """Return the applications of a line in their order."""
+        if not self._fair:
+            return self._wanting[line]
+        return sorted(self._wanting[line], key=lambda number: (self._demands[number].held, number))
 
     def _lines(self) -> list[str]:
         if not self._queues:

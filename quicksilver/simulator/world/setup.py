@@ -63,6 +63,8 @@ class Setup:
     """How much longer tasks take on slow nodes."""
     remote_times: float = 1.0
     """How much longer a task takes that does not run on its host."""
+    long_poll_calls_per_s: float = 500.0
+    """As `proxy.long_poll_calls_per_s`, for `policies.long_poll`."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done as well."""
     app_type: str = "BENCH"
