@@ -19,7 +19,7 @@ from ruamel.yaml import YAML
 from policies.config.schema import full_queue
 from quicksilver.report import files
 from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
-from quicksilver.simulator.findings import findings
+from quicksilver.simulator.findings import findings, is_stock
 from quicksilver.simulator.options import Comparing, show, study_options, systems_option
 from quicksilver.simulator.report import classes_of, page
 from quicksilver.simulator.results import WRITERS, by_label, metric, needs, summary
@@ -135,7 +135,7 @@ def _warn(study: Study, rows: Sequence[Row]) -> None:
     queues = ", ".join(map(full_queue, study.survey.queues))
     for label, same in by_label(rows if study.policies is not None else ()).items():
         counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
-        if counts.get("granted G") and not counts.get("granted Q"):
+        if not is_stock(same[0]) and counts.get("granted G") and not counts.get("granted Q"):
             what = f"{label}: no container was queueable, so its policies changed nothing"
             remedy = f"look at queues, routes and mode: the jobs are of {queues}, of type {app_type}"
             click.echo(f"quicksilver: warning: {what}; {remedy}", err=True)

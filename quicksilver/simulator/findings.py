@@ -19,6 +19,7 @@ from quicksilver.simulator.sweep import POLICIES
 
 STOCK: Final = frozenset(("yarn_fifo", "yarn_capacity", "yarn_fair", "opportunistic"))
 """Systems that are Hadoop as it comes."""
+_STOCK_POLICIES: Final = (ONLY_G_NAME, "preset=stock")
 LIMIT: Final = 12
 """Systems with a sentence of their own; the tables have all."""
 _KINDS: Final = ("mean", "p50", "p95")
@@ -43,7 +44,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 def is_stock(row: Row) -> bool:
     """Return whether a row is stock YARN: one of its schedulers, or the production world with everything guaranteed."""
     section = row.settings.get(POLICIES)
-    return row.system in STOCK or (isinstance(section, Mapping) and policies_name(section) == ONLY_G_NAME)
+    return row.system in STOCK or (isinstance(section, Mapping) and policies_name(section) in _STOCK_POLICIES)
 
 
 def _sentence(label: str, base: Sequence[str], variants: Mapping[str, Sequence[Row]]) -> str:

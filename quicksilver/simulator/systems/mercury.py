@@ -6,16 +6,20 @@ see `quicksilver.simulator.world.production`. What is chosen is the section `pol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from math import inf
 from typing import Any, ClassVar, Final
+from zoneinfo import ZoneInfo
 
 from pydantic import Field
 
 from policies.config.policy_set import Policies
 from policies.config.presets import DEFAULT, PRESETS
 from policies.config.schema import full_queue
+from policies.config.windows import Hours
 from policies.errors import SettingsMistakesError
 from policies.model import Resources
 from quicksilver.simulator.errors import SimulatorError
@@ -24,7 +28,7 @@ from quicksilver.simulator.systems import SystemSettings
 from quicksilver.simulator.tally import SAMPLE_S
 from quicksilver.simulator.world.outcome import outcome
 from quicksilver.simulator.world.production import World
-from quicksilver.simulator.world.setup import Setup
+from quicksilver.simulator.world.setup import EPOCH_S, Setup
 from quicksilver.simulator.world.work import Job as Work
 from quicksilver.simulator.world.work import Task
 
@@ -94,6 +98,8 @@ class Production(SystemSettings):
     """Whether estimates learn from tasks that ended."""
     eager: bool = False
     """Whether heartbeats and reports that can change nothing are done too; slow, and the results are the same."""
+    begins: str = "1970-01-05T00:00"
+    """Local time at the begin of the trace, for `windows` of the policies; by default midnight before a Monday."""
     app_type: str = "YARN"
     """YARN's application type of all jobs, which `routes` look at."""
     sample_s: float = Field(SAMPLE_S, gt=0)
@@ -182,8 +188,30 @@ def world(jobs: Iterable[Job], cluster: ClusterModel, settings: Production, seed
         eager=settings.eager,
         app_type=settings.app_type,
         until_s=until_s,
+        hours=_hours(policies, settings.begins),
     )
     return World(setup, work, policies, seed, settings.corrected)
+
+
+def _hours(policies: Policies, begins: str) -> Callable[[float], Hours] | None:
+    """Return what tells the open windows by the clock of a run; None without windows. Raises SimulatorError."""
+    if not policies.windows:
+        return None
+    from quicksilver.common.settings.calendar import Calendar  # takes a while
+
+    try:
+        zone = ZoneInfo(policies.time_zone) if policies.time_zone else None
+        at = datetime.fromisoformat(begins)
+        calendar = Calendar(policies.windows, policies.time_zone)
+    except (ValueError, KeyError, OSError) as error:  # ZoneInfoNotFoundError is a KeyError
+        raise SimulatorError(f"begins or windows: {error}; begins is a time such as 2026-11-23T22:00") from error
+    ahead_s = (at if at.tzinfo is not None else at.replace(tzinfo=zone)).timestamp() - EPOCH_S
+
+    def hours(now_s: float) -> Hours:
+        known = calendar.hours(now_s + ahead_s)
+        return Hours(known.open, tuple(replace(one, at_s=one.at_s - ahead_s) for one in known.coming))
+
+    return hours
 
 
 class _Work:

@@ -109,11 +109,15 @@ class World:
     def go(self) -> Run:
         """Run to the end of all jobs; those that do not come to theirs are left unfinished."""
         self._rest.report(self._jobs.queues, self.now_s)
-        setup, policies = self.setup, self.coordinator.policies.for_nodes
+        setup, policies = self.setup, self.coordinator.policies
+        self._open_windows()
         for site in self.sites.values():
             self._report(site)
+        every = (policies, *policies.alternatives.values())
         self._regular.begin(
-            self._rng, all(policies.chosen(slot) == "none" for slot in ("police", "correct")), self._report
+            self._rng,
+            all(one.chosen(slot) == "none" for slot in ("police", "correct") for one in every),
+            self._report,
         )
         self.clock.regularly(EPOCH_S + REFRESH_S, REFRESH_S, REFRESH, self._refresh)
         self.clock.regularly(EPOCH_S + ROUND_S, ROUND_S, ROUND, self._round)
@@ -154,7 +158,19 @@ class World:
 
     # The proxy
 
+    def _open_windows(self) -> None:
+        """Open and close the windows of the policies, as the proxy and the sidecars do each second."""
+        coordinator, hours = self.coordinator, self.setup.hours
+        policies = coordinator.policies.at(hours(self.now_s)) if hours is not None else coordinator.policies
+        if policies is coordinator.policies:
+            return
+        self.run.counts["windows changed"] += 1
+        coordinator.use(policies, self.now_s)
+        for site in self.sites.values():
+            site.use(policies)
+
     def _round(self) -> None:
+        self._open_windows()
         self.coordinator.round(self.now_s)
         self._carry_out(self.coordinator.take_effects())
         self._jobs.wake()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from policies.config.windows import Hours
 from policies.model import Resources
 from quicksilver.simulator.world.master import Master
 
@@ -63,6 +65,8 @@ class Setup:
     """How much longer tasks take on slow nodes."""
     remote_times: float = 1.0
     """How much longer a task takes that does not run on its host."""
+    hours: Callable[[float], Hours] | None = None
+    """Returns the windows of the policies that are open at a time of the run; None without windows."""
     long_poll_calls_per_s: float = 500.0
     """As `proxy.long_poll_calls_per_s`, for `policies.long_poll`."""
     eager: bool = False

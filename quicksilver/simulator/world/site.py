@@ -8,14 +8,14 @@ wait in containers of their own, which leave their cores unused, and would stop 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Protocol
 
 from policies.common.shrinking import Shrinking
 from policies.config.policy_set import Policies
-from policies.model import ContainerView, Resources
+from policies.model import Resources
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Grant, Report, Targets
 from sidecar.cpu_sharing.events import Freeze, Ready, Resized, Restore, Shrink
 from sidecar.node import events as ev
@@ -112,7 +112,7 @@ class Site:
         shrinking = policies.node.shrinking() if shares else None
         self.shares = shrinking is not None
         self._sliver = shrinking.min_cores if shrinking is not None else 0.0
-        self.node = _machine(policies, capacity, self._victims, shrinking, targets_keep_s=10 * report_s)
+        self.node = _machine(lambda: self.policies, capacity, shrinking, targets_keep_s=10 * report_s)
         self._turn_s: float | None = None
         self.running: dict[str, Process] = {}
         self.unacknowledged: list[ContainerEvent] = []
@@ -132,8 +132,15 @@ class Site:
         self._world = world
         self._reports = 0
 
-    def _victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
-        return self.policies.node.victims(need, running, now_s)
+    def use(self, policies: Policies) -> None:
+        """Use these policies from now on; whether containers are shrunk at all stays, as in production."""
+        shrinking = policies.node.shrinking()
+        if (shrinking is not None) != self.shares:
+            policies = policies.keeping("preempt", self.policies)
+            shrinking = policies.node.shrinking()
+        self.policies = policies
+        if shrinking is not None:
+            self.handle(ev.Retuned(shrinking, self._world.now_s))
 
     def handle(self, event: ev.Event) -> None:
         """Handle an event and execute the commands of the machine."""
@@ -215,14 +222,14 @@ class Site:
         assert container_id not in self.running, f"{container_id} started twice"
         run_s = self._world.launch_s + self._world.run_s(container_id, self.id)
         process = self.running[container_id] = Process(entry.start.resources, now_s, run_s, at_s=now_s)
-        self._count()
+        self.peak = _higher(self.peak, self.running.values(), self.shares)
         self._world.began(container_id)
         if run_s < inf:
             self._world.later(run_s, lambda: self._over(container_id, process, 0))
         self.handle(ev.Answered(container_id, ev.Outcome.STARTED, "", now_s))
         if self.shares:
             self.handle(Ready(container_id, now_s))
-            self._count()
+            self.peak = _higher(self.peak, self.running.values(), self.shares)
 
     def end(self, container_id: str) -> None:
         """Have a container end by itself, if it has begun."""
@@ -244,13 +251,6 @@ class Site:
         if process.speed > 0:
             left_s = (process.run_s - process.done_s) / process.speed
             self._world.later(left_s, lambda: self._over(container_id, process, number))
-
-    def _count(self) -> None:
-        """Note what runs, by memory and by the cores that it has."""
-        used = sum((p.size for p in self.running.values()), Resources())
-        if self.shares:
-            used = Resources(used.memory_mb, 0)
-        self.peak = max(self.peak, used, key=_amount)
 
     def _resize(self, command: Shrink | Freeze | Restore) -> None:
         """Give a container other cores; it is over when it has run what it has to."""
@@ -355,24 +355,40 @@ class Site:
         return sum(p.speed * p.size.vcores for p in self.running.values())
 
 
+def _higher(peak: Resources, running: Iterable[Process], shares: bool) -> Resources:
+    """Return the larger of a peak and what runs, by memory and, unless they are shared, by cores."""
+    used = sum((process.size for process in running), Resources())
+    return max(peak, Resources(used.memory_mb, 0) if shares else used, key=_amount)
+
+
 def _amount(used: Resources) -> tuple[float, int]:
     return used.vcores, used.memory_mb
 
 
 def _machine(
-    policies: Policies,
+    current: Callable[[], Policies],
     capacity: Resources,
-    victims: Callable[[Resources, Sequence[ContainerView], float], list[str]],
     shrinking: Shrinking | None,
     targets_keep_s: float,
 ) -> Node:
-    """Return a node's machine, as the sidecar makes it."""
-    slots = policies.node
+    """Return a node's machine, as the sidecar makes it. current: returns the policies in force."""
     extra = shrinking.extra if shrinking is not None else 0.0
     rules = Rules(
         capacity, reserve_mb=0, shares_cpu=shrinking is not None, extra_vcores=extra, targets_keep_s=targets_keep_s
     )
+    slots = current().node
     node_policies = NodePolicies(
-        slots.order_key, victims, slots.bypass_limit_s, slots.order_steady, lambda: slots.grace_s
+        slots.order_key,
+        lambda need, running, now_s: current().node.victims(need, running, now_s),
+        slots.bypass_limit_s,
+        slots.order_steady,
+        lambda: current().node.grace_s,
     )
+    if current().windows:  # which change the order as well
+        node_policies = replace(
+            node_policies,
+            order_key=lambda waiting, now_s: current().node.order_key(waiting, now_s),
+            bypass_limit=lambda waiting: current().node.bypass_limit_s(waiting),
+            steady=lambda: current().node.order_steady(),
+        )
     return Node(rules, node_policies, Sharing(shrinking, rules))

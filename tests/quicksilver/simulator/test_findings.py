@@ -30,6 +30,11 @@ def test_the_product_is_measured_by_the_best_stock_scheduler_of_each_figure() ->
     ]
 
 
+def test_the_preset_stock_is_a_base_line_and_no_competitor() -> None:
+    rows = [row("quicksilver preset=stock", 1, 9.0, 9.0, {"policies": {"preset": "stock"}}), row("eagle", 1, 8.0, 9.0)]
+    assert findings(rows)[0].startswith("eagle: its jobs took 0.889 of the best stock scheduler's (quicksilver preset=")
+
+
 def test_several_seeds_have_intervals_and_what_is_worse_is_said() -> None:
     means = ((10.0, 8.0), (11.0, 8.9), (9.0, 7.1))
     rows = [row("yarn_fifo", seed, stock, 10.0) for seed, (stock, _) in enumerate(means)]

@@ -10,7 +10,8 @@ from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import load
-from quicksilver.simulator.systems.mercury import MERCURY
+from quicksilver.simulator.systems.mercury import MERCURY, world
+from quicksilver.simulator.world.outcome import outcome
 
 CLUSTER = ClusterModel(nodes=3, slots=2, memory_mb=4096)
 
@@ -190,3 +191,43 @@ def test_after_its_quantum_a_task_gives_way_to_one_that_attained_no_more() -> No
     result = run("kairos", [job(1, 0.0, 10.0), job(2, 1.0, 10.0)], cluster=one, policies=las(4.0, 1), start_s=0.0)
     # 1 0..1, 2 1..5, 1 (1 s) 5..9, 2 (4 s) 9..13, 1 (5 s) 13..17, 2 (8 s) 17..19, 1 (9 s) 19..20.
     assert {o.number: round(o.ended_s, 3) for o in result.jobs} == {1: 20.0, 2: 19.0}
+
+
+def windows(cron: str, length_s: int, **more: object) -> dict[str, object]:
+    """Return policies that are all guaranteed but in a window of queueable ones."""
+    window = {"name": "night", "cron": cron, "length_s": length_s, "use": "open", **more}
+    late = {"routes": [{"policy": "only_q"}], "order": {"policy": "srpt"}, "preempt": {"policy": "kill_newest"}}
+    base = {"queues": ["*"], "routes": [{"policy": "only_g"}], "time_zone": "Europe/Berlin"}
+    return {**base, "alternatives": {"open": late}, "windows": [window]}
+
+
+def test_windows_open_and_close_by_the_time_at_which_the_trace_begins() -> None:
+    """Jobs at 30, 90, 190 s after 21:59 in Berlin; the window opens at 22:00 for two minutes."""
+    jobs = [job(number, at_s, 1.0) for number, at_s in enumerate((30.0, 90.0, 190.0), 1)]
+    night = windows("0 22 * * mon", 120)
+    result = run("quicksilver", jobs, policies=night, begins="2026-11-23T21:59")
+    assert (result.counts["granted G"], result.counts["granted Q"]) == (2, 1)
+    assert result.counts["windows changed"] == 2
+    other_day = run("quicksilver", jobs, policies=night, begins="2026-11-24T21:59")
+    assert "granted Q" not in other_day.counts and "windows changed" not in other_day.counts
+
+
+def test_before_a_window_ends_only_short_queueable_ones_start() -> None:
+    """The window ends at 60 s; in its last 30 s a task of 90 s would not end before, one of 5 s would."""
+    jobs = [job(1, 5.0, 90.0), job(2, 40.0, 90.0), job(3, 41.0, 5.0)]
+    result = run("quicksilver", jobs, policies=windows("0 22 * * *", 60, drain_s=30), begins="2026-11-23T22:00")
+    assert (result.counts["granted Q"], result.counts["granted G"]) == (2, 1)
+    assert wrong(result, jobs, CLUSTER) == []
+
+
+def test_a_begin_that_is_no_time_is_refused() -> None:
+    with pytest.raises(SimulatorError, match="begins is a time such as"):
+        run("quicksilver", [job(1, 0.0, 1.0)], policies=windows("0 22 * * *", 60), begins="tonight")
+
+
+def test_jobs_that_are_cut_off_are_counted() -> None:
+    system, jobs = load("mercury"), [job(1, 0.0, 2.0), job(2, 0.0, 500.0)]
+    made = world(iter(jobs), CLUSTER, system.Settings(), 1, until_s=60.0)
+    made.go()
+    result = outcome(made, "mercury", 1, [])
+    assert [one.number for one in result.jobs] == [1] and result.counts["unfinished"] == 1
