@@ -54,6 +54,15 @@ def test_levels_widen_by_a_factor_and_have_their_upper_ends() -> None:
     assert key("levels", waits(wanted=9), base_s=10.0, factor=3.0)[0] == 2
 
 
+def test_within_a_level_the_oldest_has_claims_if_it_goes_first() -> None:
+    submitted_s = 1.7e9
+    old, new = (waits(name, submitted_s=submitted_s + at_s, wanted=40) for name, at_s in (("o", 0.0), ("n", 0.01)))
+    small = waits("s", submitted_s=submitted_s + 1000, wanted=9)
+    assert key("levels", old)[0] == key("levels", new)[0]
+    grades = [key("levels", one, oldest_first=True)[0] for one in (small, old, new)]
+    assert grades == sorted(set(grades)) and grades[0] < 3 < grades[1]
+
+
 def test_tasks_that_run_count_as_those_that_wait() -> None:
     assert key("levels", waits(wanted=1, held=8))[0] == key("levels", waits(wanted=9))[0] == 2
 
