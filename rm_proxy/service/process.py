@@ -12,9 +12,9 @@ import uvloop
 
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
-from quicksilver.common.http.rest_server import bound_socket
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.process import fdstore
+from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.settings.reload import on_hangup
 from rm_proxy.config import ProxySettings
 from rm_proxy.service.server import Proxy

@@ -32,7 +32,6 @@ from sqlalchemy import (
     select,
     tuple_,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
 from quicksilver.common.errors import SettingsError
@@ -55,6 +54,7 @@ from rm_proxy.store.writer import MAX_TEXT, BadRowError, StoreUnavailableError
 
 if TYPE_CHECKING:
     import psycopg  # SQLAlchemy loads it for a store that needs it
+    from sqlalchemy.dialects import postgresql, sqlite
 
 _PRUNE_ROWS: Final = 5_000
 _PATIENCE: Final[dict[str, Any]] = {
@@ -247,7 +247,15 @@ def _insert(connection: Connection, table: Table, values: list[dict[str, Any]]) 
 @cache
 def _insertion(dialect: str, name: str) -> postgresql.Insert | sqlite.Insert:
     table, keep = _TABLES[name], _UPDATED.get(name)
-    statement = postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
+    statement: postgresql.Insert | sqlite.Insert
+    if dialect == "postgresql":
+        from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert  # much to import for most stores, SQLite
+
+        statement = PostgresqlInsert(table)
+    else:
+        from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
+
+        statement = SqliteInsert(table)
     if keep is None:
         return statement.on_conflict_do_nothing()
     keys = [column.name for column in table.primary_key]

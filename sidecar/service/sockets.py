@@ -6,7 +6,7 @@ import socket
 from typing import Final
 
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_server import bound_socket
+from quicksilver.common.process.listening import bound_socket
 from sidecar.config import Place
 
 SOCKETS: Final = ("sidecar-nodemanager", "sidecar-rest", "sidecar-web")

@@ -10,7 +10,7 @@ import uvloop
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
-from quicksilver.common.http.rest_server import bound_socket
+from quicksilver.common.process.listening import bound_socket
 from quicksilver.common.process.logs import configure_logs, get_logger
 from quicksilver.common.settings.cli_options import log_options, settings_options
 from quicksilver.common.settings.settings_file import load_settings

@@ -16,7 +16,8 @@ from typing import Any
 import requests
 
 from quicksilver.common.http.rest_client import rest_session
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
+from quicksilver.common.process.listening import bound_socket
 from tests.sidecar.fakes import FakeProxy
 
 _POLL_S = 0.002

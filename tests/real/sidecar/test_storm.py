@@ -18,8 +18,9 @@ import pytest
 import requests
 
 from hadoop_rpc.protos import yarn_pb2 as y
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
+from quicksilver.common.process.listening import bound_socket
 from sidecar.gate.start_messages import container_proto
 from tests.real.sidecar.real_nm import ProcessNm
 from tests.real.sidecar.watcher import MOUNTS, GroupWatcher

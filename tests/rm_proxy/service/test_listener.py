@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from quicksilver.common.address import Address
-from quicksilver.common.http.rest_server import bound_socket
+from quicksilver.common.process.listening import bound_socket
 from rm_proxy.service.listener import Listener
 
 

@@ -13,7 +13,8 @@ import pytest
 import uvloop
 from fastapi import FastAPI, HTTPException
 
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
+from quicksilver.common.process.listening import bound_socket
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller

@@ -9,8 +9,9 @@ from contextlib import asynccontextmanager
 
 import uvloop
 
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Ack, ContainerEvent, EventKind, Report
+from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.metrics import SidecarMetrics
 from sidecar.service.reporter import Reporter, RestLine

@@ -24,8 +24,9 @@ from policies.config.policy_set import Policies
 from policies.model import Resources
 from quicksilver.common.address import Address
 from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
+from quicksilver.common.process.listening import bound_socket
 from sidecar.config import Place, SidecarSettings
 from sidecar.gate.start_messages import container_id, container_proto
 from sidecar.service.server import Sidecar

@@ -14,8 +14,9 @@ from quicksilver.bench.emulator.reports import NodeRest, ProxyLine, Traffic
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_client import RestClient
 from quicksilver.common.http.rest_errors import RefusedError, UnreachableError
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import ContainerEvent, Draining, EventKind, Grant, Grants, Report
+from quicksilver.common.process.listening import bound_socket
 from tests.sidecar.fakes import FakeProxy
 
 REPORT = Report(

@@ -16,8 +16,9 @@ from policies.model import Resources
 from quicksilver.bench.emulator.reports import Traffic
 from quicksilver.bench.emulator.site import Site, Slow, Wiring
 from quicksilver.common.http.rest_client import RestClient
-from quicksilver.common.http.rest_server import bound_socket, serve
+from quicksilver.common.http.rest_server import serve
 from quicksilver.common.messages import Grant, Grants
+from quicksilver.common.process.listening import bound_socket
 from sidecar.config import SidecarSettings
 from sidecar.gate.start_messages import container_id
 from sidecar.metrics import SidecarMetrics

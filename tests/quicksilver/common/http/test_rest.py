@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_client import RestClient, rest_session
 from quicksilver.common.http.rest_errors import ApiError, RefusedError, UnreachableError
-from quicksilver.common.http.rest_server import BodyLimit, bound_socket, install_error_handlers, serve
+from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers, serve
+from quicksilver.common.process.listening import bound_socket
 
 PATIENCE_S = 60
 """Ends a test that hangs; none is about time."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from quicksilver.common.http.rest_server import bound_socket
 from quicksilver.common.process import fdstore
+from quicksilver.common.process.listening import bound_socket
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ TAKE = """
 """
 BIND = """
     import sys
-    from quicksilver.common.http.rest_server import bound_socket
+    from quicksilver.common.process.listening import bound_socket
     sock = bound_socket("127.0.0.1", int({port}), name="rest")
     print(sock.getsockname()[1], sock.fileno())
 """

@@ -24,7 +24,11 @@ def imported(modules: str) -> set[str]:
     ("modules", "not_needed"),
     [
         ("sidecar.cli", {"alembic", "docker", "requests", "rich", "sqlalchemy"}),
-        ("rm_proxy.cli.bypass, rm_proxy.service.process", {"alembic", "docker", "requests", "rich"}),
+        ("sidecar.tracker.cli", {"aiohttp", "fastapi", "requests", "rich", "uvicorn"}),
+        (
+            "rm_proxy.cli.bypass, rm_proxy.service.process",
+            {"alembic", "docker", "requests", "rich", "sqlalchemy.dialects.postgresql"},
+        ),
         ("quicksilver.cli, quicksilver.supervisor", {"fastapi", "importlib.metadata", "pydantic", "requests", "rich"}),
     ],
 )
