@@ -240,7 +240,7 @@ class QueueView:
     default_label: str = ""
     """The label of asks that name none."""
     capacity: Resources = Resources()
-    """Capacity that the Capacity Scheduler guarantees; nothing under the Fair Scheduler."""
+    """Capacity that the Capacity Scheduler guarantees; the steady fair share under the Fair Scheduler."""
     places_ratio: float = 1.0
     """Containers that nodes start at once for each vcore that YARN knows of: above 1 where some of them are shrunk."""
 

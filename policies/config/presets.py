@@ -42,7 +42,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "order": {"policy": "srpt"},
             "preempt": {"policy": "las", "settings": _BY_JOB},
             "headroom": {"policy": "by_framework"},
-            "quota": {"policy": "queue_share"},
+            "quota": {"policy": "queue_share", "settings": {"user_ratio": 1}},
             "shed": _NONE,
             "steal": _NONE,
             "correct": _NONE,

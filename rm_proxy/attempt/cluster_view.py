@@ -12,8 +12,8 @@ from policies.config.schema import Mode
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
-from rm_proxy.dispatch.central_queue import Demand
 from rm_proxy.dispatch.free_places import LabelledSize
+from rm_proxy.dispatch.group_queue import Demand
 from rm_proxy.estimates.estimator import Expectation
 
 if TYPE_CHECKING:
@@ -44,11 +44,12 @@ class ClusterView(Protocol):
     def queue(self, name: str) -> QueueView | None:
         """Return a YARN queue with its queueable use, None when it is not known."""
 
-    def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note what an attempt's queueable containers use: those that it holds, or has asked for at nodes."""
+    def charge(self, attempt_id: str, used_q: Resources, used_g: Resources, over_q: Resources) -> None:
+        """Note what an attempt's containers use.
 
-    def lends(self, name: str) -> bool:
-        """Return whether queueable containers of other YARN queues than this one use more than these are guaranteed."""
+        used_q: by queueable ones that it holds, or has asked for at nodes; used_g: by guaranteed ones that run; over_q:
+        the part of used_q by those that ended at their nodes.
+        """
 
     def expected(self, app: AppView, priority: int, follows: str = "") -> Expectation:
         """Return how long a task is expected to run; follows: its container that was shed or killed before."""
@@ -81,11 +82,17 @@ class ClusterView(Protocol):
         placed: how many just got a place; full: sizes for which it found none.
         """
 
-    def waits_no_more(self, attempt_id: str) -> None:
-        """Note that no container of an attempt waits for a place."""
+    def waits_no_more(self, attempt_id: str, placed: int, now_s: float) -> None:
+        """Note that no container of an attempt waits for a place; placed: how many just got one."""
 
     def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
         """Return how many containers of this label and size an attempt that waits may place now."""
+
+    def starved(self, app: AppView, label: str, size: Resources, asked_s: float, now_s: float) -> int:
+        """Return how many containers an application may ask for as guaranteed: its queue and user are owed them.
+
+        asked_s: since when they are wanted.
+        """
 
     def move_target(self, follows: str) -> str:
         """Return the node for which a container was shed; "" for none."""

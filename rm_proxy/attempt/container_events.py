@@ -71,6 +71,7 @@ class ContainerEvents:
         live = self._live.get(event.container_id)
         if live is not None and event.kind in (EventKind.ENDED, EventKind.KILLED):
             live.worked_s = worked_s(event)
+            self._live.end(live)
         self._ends.on_event(event, now_s)
         self._router.charge()
 

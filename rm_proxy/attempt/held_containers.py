@@ -25,6 +25,7 @@ class Stage(StrEnum):
     """It runs, or it ran until it was killed."""
 
 
+_NOTHING: Final = Resources()
 STAGES: Final[dict[tuple[Stage | None, Stage | None], str]] = {
     (None, Stage.DELIVERED): "delivered to the application master",
     (None, Stage.HELD): "restored, or adopted from a report",
@@ -63,6 +64,8 @@ class HeldContainer:
     """When its sidecar reported that it started; None while it has not, and for one that was killed before."""
     worked_s: float | None = None
     """How long it ran; None while it runs, or is not known."""
+    is_over: bool = False
+    """Its sidecar reported its end: it uses nothing any more."""
     held_s: float | None = None
     """Since when its sidecar holds its start, or held it."""
     released: bool = False
@@ -119,6 +122,9 @@ class HeldContainers:
         self._by_id: dict[str, HeldContainer] = {}
         self.used_g = Resources()
         self.used_q = Resources()
+        self.over_g = Resources()
+        self.over_q = Resources()
+        """The parts of both that containers have whose ends were reported, and not delivered."""
         self.count_q = 0
         self.ended_s = 0.0
         """Service of the containers that ended, in seconds of run time."""
@@ -151,6 +157,8 @@ class HeldContainers:
             self.count_q += 1
         else:
             self.used_g += live.resources
+        if live.is_over:
+            self._count_over(live)
 
     def pop(self, container_id: str) -> HeldContainer | None:
         """Forget a container that ended; one whose run time is not known counts as it was expected to run."""
@@ -162,10 +170,24 @@ class HeldContainers:
         self.touch(container_id)
         if live.kind is Kind.QUEUEABLE:
             self.used_q -= live.resources
+            self.over_q -= live.resources if live.is_over else _NOTHING
             self.count_q -= 1
         else:
             self.used_g -= live.resources
+            self.over_g -= live.resources if live.is_over else _NOTHING
         return live
+
+    def end(self, live: HeldContainer) -> None:
+        """Note that the sidecar reported the end of a container; it is held until its completion is delivered."""
+        if not live.is_over:
+            live.is_over = True
+            self._count_over(live)
+
+    def _count_over(self, live: HeldContainer) -> None:
+        if live.kind is Kind.QUEUEABLE:
+            self.over_q += live.resources
+        else:
+            self.over_g += live.resources
 
     def promote(self, container_id: str, now_s: float) -> None:
         """Count a queueable container as guaranteed from now on."""
@@ -183,7 +205,7 @@ class HeldContainers:
         """Forget all."""
         self.changed.update(dict.fromkeys(self._by_id))
         self._by_id.clear()
-        self.used_g = self.used_q = Resources()
+        self.used_g = self.used_q = self.over_g = self.over_q = Resources()
         self.count_q = 0
 
     def attained_s(self, now_s: float) -> float:

@@ -69,7 +69,7 @@ class Router:
         self._records = DecisionRecorder(self.app_id, cluster, emit)
         self._reroute: Reroute | None = None
         self._view: RequestView | None = None
-        self._charged: tuple[AppView | None, Resources] | None = None
+        self._charged: tuple[AppView | None, Resources, Resources, Resources] | None = None
         """The last use charged to the coordinator, and the application's record at that time."""
 
     # The application
@@ -117,12 +117,12 @@ class Router:
         return first.resources if first is not None and self._cluster.has_room(first.resources) else Resources()
 
     def charge(self) -> None:
-        """Report to the coordinator what this attempt's queueable containers use: those held, or asked for at nodes."""
-        charged = self._cluster.app(self.app_id), self._held.used_q + self._table.sums.asked_size
-        before = self._charged
-        if before is None or before[0] is not charged[0] or before[1] != charged[1]:
-            self._charged = charged
-            self._cluster.charge(self.attempt_id, charged[1])
+        """Report to the coordinator what this attempt's containers use: those held, or asked for at nodes."""
+        held, before, app = self._held, self._charged, self._cluster.app(self.app_id)
+        used_q, used_g = held.used_q + self._table.sums.asked_size, held.used_g - held.over_g
+        if before is None or before[0] is not app or before[1:] != (used_q, used_g, held.over_q):
+            self._charged = app, used_q, used_g, held.over_q
+            self._cluster.charge(self.attempt_id, used_q, used_g, held.over_q)
 
     def attained_s(self, now_s: float) -> float:
         """Return the service of all containers that this attempt has and had, in seconds of run time."""

@@ -22,8 +22,9 @@ from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.request_view import RequestView
 from rm_proxy.attempt.router import Router, label_of
-from rm_proxy.dispatch.central_queue import UNLIMITED, Demand
+from rm_proxy.dispatch.central_queue import UNLIMITED
 from rm_proxy.dispatch.free_places import LabelledSize
+from rm_proxy.dispatch.group_queue import Demand
 
 MAX_TRIES: Final = 3
 """Nodes on which one queueable container is asked for before it goes guaranteed."""
@@ -34,7 +35,7 @@ GUARD_WAIT_S: Final = 10.0
 NO_IDS: Final = "too many of its placements were not granted"
 NOT_ACTIVE: Final = "the mode is active no longer"
 STUCK: Final = "deadlock guard: its own application's containers wait for it"
-_CLAIMED: Final = Placement(None, reason="better applications claim the places that are free", wait=True)
+_CLAIMED: Final = Placement(None, reason="others claim the places that are free", wait=True)
 ENTITLED_S: Final = 1.0
 """How long a container waits without any place for its application before its queue's guarantee counts."""
 
@@ -51,6 +52,8 @@ class Steering:
         """Whether the central queue knows this attempt."""
         self._work_s = inf
         """Work of the application, as in `Ask.work_s`."""
+        self._owed: dict[LabelledSize, int] = {}
+        """Containers that may go guaranteed with this request, since queue and user are owed them."""
 
     def place_all(self, now_s: float, answered: bool) -> None:
         """Steer containers that the last answer did not grant, then place those that have no node yet.
@@ -71,6 +74,7 @@ class Steering:
                     self._steer(q, view, now_s)
             view = self._router.view()
         self._queue_up(now_s)
+        self._owed.clear()
         full: set[LabelledSize] = set()
         before = len(table.by_private)
         for entry in self._unplaced(view):
@@ -84,23 +88,23 @@ class Steering:
                 left -= self._place_key(entry, view, left, full, now_s)
         self._queue_up(now_s, len(table.by_private) - before, full)
 
-    def forget(self) -> None:
-        """Leave the central queue: nothing waits for a place."""
+    def forget(self, placed: int = 0, now_s: float = 0.0) -> None:
+        """Leave the central queue: nothing waits for a place; placed: how many just got one."""
         if self._queued:
             self._queued = False
-            self._cluster.waits_no_more(self._router.attempt_id)
+            self._cluster.waits_no_more(self._router.attempt_id, placed, now_s)
 
     def _queue_up(self, now_s: float, placed: int = 0, full: Collection[LabelledSize] = ()) -> None:
         """Note in the central queue what waits for a place now; placed: how many just got one; full: found no place."""
         view = self._router.view() if self._table.sums.unplaced else None
         sizes = self._sizes(view) if view is not None else {}
         if view is None or not sizes:
-            self.forget()
+            self.forget(placed, now_s)
             return
-        waiting = self._waiting(view, now_s)
+        waiting, asked_g = self._waiting(view, now_s)
         self._queued, self._work_s = True, max(waiting.open_s, waiting.attained_s)
         try:
-            demand = Demand(waiting, sizes, view.queue.priority)
+            demand = Demand(waiting, sizes, view.queue.priority, asked_g)
             self._cluster.waits(self._router.attempt_id, demand, now_s, placed, full)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
@@ -114,14 +118,21 @@ class Steering:
                 sizes[key] = sizes.get(key, 0) + entry.q_wanted
         return sizes
 
-    def _waiting(self, view: RequestView, now_s: float) -> WaitingApp:
-        """Return the application with what it has and wants; expected durations are those of its first wanted tasks."""
-        entries, app = self._table.entries.values(), view.app
+    def _waiting(self, view: RequestView, now_s: float) -> tuple[WaitingApp, Resources]:
+        """Return the application with what it has and wants, and the size of the guaranteed ones that it asked for.
+
+        Expected durations are those of its first wanted tasks.
+        """
+        app, asked, asked_g = view.app, 0, Resources()
+        for entry in self._table.entries.values():
+            if entry.g_share:
+                asked += entry.g_share
+                asked_g += _times(entry.resources, entry.g_share)
         wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
-        held = app.live_g + app.live_q - wanted + sum(entry.g_share for entry in entries)
+        held = app.live_g + app.live_q - wanted + asked
         first = next(iter(self._table.sums.unplaced.values()))
         expected_s = self._cluster.expected(app, first.key.priority).mean_s
-        return WaitingApp(app, wanted, held, self._router.attained_s(now_s), expected_s)
+        return WaitingApp(app, wanted, held, self._router.attained_s(now_s), expected_s), asked_g
 
     def _unplaced(self, view: RequestView | None) -> list[AskEntry]:
         """Return the keys without a node: those that the application needs first, then as they came."""
@@ -139,7 +150,7 @@ class Steering:
         """
         size, effort, hints, ask = (label_of(entry, view.queue), entry.resources), 0, None, None
         first, allowed = len(entry.pending), self._allowance(entry, size, now_s)
-        while effort < limit and entry.q_wanted and size not in full:
+        while effort < limit and entry.q_wanted and (size not in full or self._owed.get(size, 0) > 0):
             effort += 1
             if ask is None or hints is not entry.rows.hints():
                 hints, ask = entry.rows.hints(), replace(self._router.ask(entry, view), work_s=self._work_s)
@@ -200,20 +211,29 @@ class Steering:
     def _why_guaranteed(self, entry: AskEntry, ask: Ask, view: RequestView, over: bool, now_s: float) -> str | None:
         """Return why a container that would have to wait goes guaranteed instead; None when it waits.
 
-        over: whether it waits for a quota, not for room. Containers go guaranteed one at a time: the ResourceManager
-        then takes back from other YARN queues, through the nodes, what is guaranteed to this one.
+        over: whether it waits for a quota, not for room; those go guaranteed one at a time. For a guaranteed one the
+        ResourceManager takes back, through the nodes, what others use of the guaranteed share.
         """
         if _stuck(entry, view, now_s):
             return STUCK
-        waits_s = now_s - max(self._placed_s, entry.q_reasons[0].asked_s)
-        if waits_s <= ENTITLED_S or not entitled(view.queue, ask):
+        asked_s = entry.q_reasons[0].asked_s
+        waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()
+        if waits and entitled(view.queue, ask) and self._cluster.has_room(ask.resources):
+            return f"its queue {view.queue.name} is below its guaranteed capacity, and a node has room"
+        size = ask.label, ask.resources
+        if size not in self._owed:
+            starves = self._placed_s < now_s and (self._queued or not self._asks_guaranteed())
+            self._owed[size] = self._cluster.starved(view.app, *size, asked_s, now_s) if starves else 0
+        if self._owed[size] <= 0:
             return None
-        if any(other.g_share for other in self._table.entries.values()):
-            return None
-        below = f"its queue {view.queue.name} is below its guaranteed capacity"
-        if over and self._cluster.has_room(ask.resources):
-            return f"{below}, and a node has room"
-        return f"{below}, which other queues use" if self._cluster.lends(view.queue.name) else None
+        self._owed[size] -= 1
+        if fits_capacity(view.queue, ask):
+            return f"its queue {view.queue.name} is below its guaranteed capacity, which other queues use"
+        return f"user {ask.app.user} is below the share of one user of {view.queue.name}, which others use"
+
+    def _asks_guaranteed(self) -> bool:
+        """Return whether guaranteed containers are asked for that did not come yet."""
+        return any(entry.g_share for entry in self._table.entries.values())
 
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
         """Let a container without a node go guaranteed if an upcoming window would not allow it."""
@@ -282,7 +302,16 @@ def entitled(queue: QueueView, ask: Ask) -> bool:
     user = ask.app.user
     own = queue.user_used_g.get(user, Resources()) + queue.user_used_q.get(user, Resources()) + ask.resources
     within = queue.user_limit is None or own.fits(queue.user_limit)
-    return within and (queue.used_g + queue.used_q + ask.resources).fits(queue.capacity)
+    return within and fits_capacity(queue, ask)
+
+
+def fits_capacity(queue: QueueView, ask: Ask) -> bool:
+    """Return whether a queue stays within its guaranteed capacity with one more container."""
+    return (queue.used_g + queue.used_q + ask.resources).fits(queue.capacity)
+
+
+def _times(size: Resources, count: int) -> Resources:
+    return Resources(size.memory_mb * count, size.vcores * count)
 
 
 def _stuck(entry: AskEntry, view: RequestView, now_s: float) -> bool:

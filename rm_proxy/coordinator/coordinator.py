@@ -55,7 +55,7 @@ class Coordinator:
         self._modes = AppModes(state, self.attempts)
         self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
         self.mover, self.shadow = Mover(self), Shadow()
-        self.central = CentralQueue(state.free, state.dispatch_key)
+        self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
         self.wakeups.order = self.central.to_wake
         self.placer = placer(state, self.mover, self.shadow)
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
@@ -93,14 +93,14 @@ class Coordinator:
         modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
         # ClusterView
         self.app, self.hold_limit_s = inventory.app, inventory.hold_limit_s
-        self.queue, self.charge, self.lends = inventory.queue, inventory.charge, inventory.lends
+        self.queue, self.charge = inventory.queue, inventory.charge
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
         self.expected = durations.expected
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
         self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
         self.waits, self.waits_no_more = self.central.update, self.central.forget
-        self.allowance = self.central.allowance
+        self.allowance, self.starved = self.central.allowance, self.central.starved
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
         self.promoted = sidecars.promoted

@@ -15,12 +15,14 @@ from rm_proxy.attempt.effects import BadTags
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.coordinator.queue_usage import QueueUsage, parents
+from rm_proxy.coordinator.queue_usage import AllUsage, parents, right_of
+from rm_proxy.dispatch.shares import Shares
 from rm_proxy.domain.ids import app_of_attempt
 from rm_proxy.domain.records import AppRecord
 from rm_proxy.estimates.duration_tags import bad_tags
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 
+_NOTHING: Final = Resources()
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
 
@@ -33,7 +35,8 @@ class YarnInventory:
         self.records: OrderedDict[str, AppRecord] = OrderedDict()
         self.queues: dict[str, YarnQueue] = {}
         self.apps: dict[str, AppView] = {}
-        self._usage = QueueUsage()
+        self._usage = AllUsage()
+        self.shares = Shares(self._usage)
         self._capacity: Resources | None = None
         self._places_ratio = 1.0
 
@@ -62,7 +65,8 @@ class YarnInventory:
 
     def update_queues(self, queues: Iterable[YarnQueue]) -> None:
         """Replace the ResourceManager's queues."""
-        self.queues = {queue.path: queue for queue in queues}
+        self.queues = self._usage.queues = {queue.path: queue for queue in queues}
+        self.shares.update(right_of(queue) for queue in self.queues.values())
 
     def update_app(self, record: AppRecord) -> AppRecord | None:
         """Handle an application's record; returns it with its queue's full path, or None when nothing is new."""
@@ -149,7 +153,7 @@ class YarnInventory:
         yarn = self.queues.get(full_queue(name, self.queues))
         if yarn is None:
             return None
-        used, by_user = self._usage.of(yarn.path)
+        used, by_user = self._usage.queueable.of(yarn.path)
         return QueueView(
             name=yarn.path,
             max_capacity=yarn.max_capacity,
@@ -161,30 +165,24 @@ class YarnInventory:
             parents=self._parents(yarn.path),
             priority=yarn.priority,
             cluster=self._cluster_capacity(),
-            cluster_used_q=self._usage.all,
+            cluster_used_q=self._usage.queueable.all,
             labels=yarn.labels,
             default_label=yarn.default_label,
             capacity=yarn.capacity,
             places_ratio=self._places_ratio,
         )
 
-    def lends(self, name: str) -> bool:
-        """Return whether queueable containers of other YARN queues than this one use more than these are guaranteed."""
-        for path, other in self.queues.items():
-            used_q = self._usage.of(path)[0] if other.leaf and path != name else Resources()
-            if used_q.memory_mb and not (other.used + used_q).fits(other.capacity):
-                return True
-        return False
-
-    def charge(self, attempt_id: str, used_q: Resources) -> None:
-        """Note what an attempt's queueable containers use: those that it holds, or has asked for at nodes."""
+    def charge(
+        self, attempt_id: str, used_q: Resources, used_g: Resources = _NOTHING, over_q: Resources = _NOTHING
+    ) -> None:
+        """Note what an attempt's containers use: those that it holds, or has asked for at nodes."""
         app = self.apps.get(app_of_attempt(attempt_id))
         if app is not None:
-            self._usage.charge(attempt_id, app.queue, app.user, used_q)
+            self._usage.charge(attempt_id, app.queue, app.user, used_q, used_g, over_q)
 
     def discharge(self, attempt_id: str) -> None:
         """Note that an attempt uses nothing any more."""
-        self._usage.charge(attempt_id, "", "", Resources())
+        self._usage.discharge(attempt_id)
 
     def round(self) -> None:
         """Have the capacity of the cluster added up anew when it is needed next."""
@@ -192,7 +190,7 @@ class YarnInventory:
 
     def _parents(self, path: str) -> tuple[ParentView, ...]:
         known = [self.queues[above] for above in parents(path) if above in self.queues]
-        return tuple(ParentView(q.path, q.max_capacity, q.used, self._usage.of(q.path)[0]) for q in known)
+        return tuple(ParentView(q.path, q.max_capacity, q.used, self._usage.queueable.of(q.path)[0]) for q in known)
 
     def _cluster_capacity(self) -> Resources:
         """Return what the usable nodes have together; added up once a round, with the ratio of places to cores."""

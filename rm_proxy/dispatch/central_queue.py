@@ -1,75 +1,57 @@
-"""The applications whose containers wait for a place, in the order of the `dispatch` policy (policies/dispatch).
+"""The applications whose containers wait for a place: who may take the places that are free.
 
-A container is bound to a node within an allocate of its application master alone, so an order acts by claims: while a
-better application waits, free places are kept for it until its next heartbeat. Claims are soft: only a strictly better
-class has them, only while its master heartbeats, and only on places that it did not leave free at its last one.
+First come the shares of YARN queues and users (`shares`), then, within such a group, the order of the `dispatch` policy
+(policies/dispatch). A container is bound to a node within an allocate of its application master alone, so both act by
+claims: while a better application waits, free places are kept for it until its next heartbeat. Claims are soft: only
+another group that is behind its share, or a strictly better class of the own group has them, only while its masters
+heartbeat, and only on places that they did not leave free at their last one.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from math import ceil
+from dataclasses import replace
+from heapq import heappop, heappush, merge
+from math import ceil, inf
 from typing import Final
 
-from policies.model import Resources
+from policies.model import AppView, Resources
 from policies.waiting import WaitingApp
+from rm_proxy.dispatch.budgets import EPSILON, Budget, Budgets
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
+from rm_proxy.dispatch.group_queue import ALIVE_S, Demand, GroupQueue, Rank, Waiting, places_of
+from rm_proxy.dispatch.shares import Group, Shares
 
-ALIVE_S: Final = 2.5
-"""Time after its last heartbeat in which an application has claims."""
 UNLIMITED: Final = 1 << 30
-
-Rank = tuple[float, ...]
-"""(-queue priority, -application priority, the policy's key); empty without an order."""
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What an application attempt wants places for; `waiting.app` has its priority."""
-
-    waiting: WaitingApp
-    sizes: Mapping[LabelledSize, int]
-    """Containers that may go to any node, by node label and size."""
-    queue_priority: int = 0
-
-
-@dataclass(slots=True)
-class _Waiting:
-    demand: Demand
-    rank: Rank
-    beat_s: float
-    since_s: float
-    """Since when it got no new place."""
-    asked_s: float
-    left: Mapping[LabelledSize, int]
-    """Places that were free after its last heartbeat, though it waits: it may not use them."""
-
-    @property
-    def grade(self) -> Rank:
-        """The part of its rank by which it has claims against others."""
-        return self.rank[:3]
-
-    def alive(self, now_s: float) -> bool:
-        return now_s - self.beat_s <= ALIVE_S
+STARVE_S: Final = 1.0
+"""How long no application of a group got a place before the group takes back what is guaranteed to it."""
+MAX_PLACED: Final = 10_000
+"""Groups whose last placement is remembered; of more the oldest are forgotten."""
+_NAMED: Final = 3
 
 
 class CentralQueue:
     """A machine: demands and free places in, allowances out.
 
-    key: the `dispatch` policy in force.
+    key: the `dispatch` policy in force; without an order nobody has claims.
     """
 
-    def __init__(self, free: FreePlaces, key: Callable[[WaitingApp, float], tuple[float, ...]]) -> None:
-        self.free, self._key = free, key
-        self._waiting: dict[str, _Waiting] = {}
-        self._order: list[tuple[Rank, str]] = []
+    def __init__(self, free: FreePlaces, key: Callable[[WaitingApp, float], tuple[float, ...]], shares: Shares) -> None:
+        self.free, self.shares, self._key = free, shares, key
+        self._waiting: dict[str, Waiting] = {}
+        self._budgets = Budgets(free, shares)
+        self._groups = self._budgets.groups
+        self._beats: list[tuple[float, str]] = []
+        """A heap of heartbeats; those that were not an application's last mean nothing."""
         self._sizes: dict[LabelledSize, int] = {}
         """How many applications want each size."""
+        self._placed_s: dict[Group, float] = {}
+        """When a container of each group last got a place."""
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+    # Demands
 
     def update(
         self,
@@ -84,29 +66,67 @@ class CentralQueue:
         placed: how many containers just got a place; full: sizes for which it found no place, as its policy said.
         Raises PolicyFaultError when the `dispatch` policy fails; the application has no rank then.
         """
-        before = self._forget(attempt_id)
+        before, app = self._waiting.get(attempt_id), demand.waiting.app
         since_s = now_s if before is None or placed else before.since_s
         asked_s = now_s if before is None else before.asked_s
-        waiting = replace(demand.waiting, waits_since_s=since_s, asked_s=asked_s)
-        left = {key: self.free.count(*key) for key in full if key in demand.sizes}
-        entry = self._waiting[attempt_id] = _Waiting(demand, (), now_s, since_s, asked_s, left)
-        for size in demand.sizes:
+        key = self.shares.group(app.queue, app.user)
+        if placed:
+            self._note_placed(key, now_s, demand if before is None else before.demand, placed)
+        left = {size: self.free.count(*size) for size in full if size in demand.sizes}
+        entry = Waiting(attempt_id, demand, key, now_s, since_s, asked_s, left)
+        try:
+            ranked = self._key(replace(demand.waiting, waits_since_s=since_s, asked_s=asked_s), now_s)
+            if ranked:
+                entry.rank = (-float(demand.queue_priority), -float(app.priority), *ranked)
+        finally:
+            self._replace(before, entry)
+
+    def _replace(self, before: Waiting | None, entry: Waiting) -> None:
+        """Put an application in the place of what was known of it; most heartbeats change nothing that counts."""
+        if before is not None and before.same_claims(entry):
+            if before.beat_s != entry.beat_s:
+                before.beat_s = entry.beat_s
+                heappush(self._beats, (entry.beat_s, entry.attempt_id))
+            before.demand, before.since_s = entry.demand, entry.since_s
+            return
+        if before is not None:
+            self._forget(before.attempt_id)
+        self._waiting[entry.attempt_id] = entry
+        for size in entry.demand.sizes:
             self._sizes[size] = self._sizes.get(size, 0) + 1
-        key = self._key(waiting, now_s)
-        if key:
-            entry.rank = (-float(demand.queue_priority), -float(waiting.app.priority), *key)
-            insort(self._order, (entry.rank, attempt_id))
+        group = self._group(entry.group)
+        group.add(entry)
+        if entry.rank:
+            heappush(self._beats, (entry.beat_s, entry.attempt_id))
+            group.count_claims(entry)
 
-    def forget(self, attempt_id: str) -> None:
-        """Forget an application: it waits for nothing, or is over."""
-        self._forget(attempt_id)
+    def _group(self, key: Group) -> GroupQueue:
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = GroupQueue(key)
+        return group
 
-    def _forget(self, attempt_id: str) -> _Waiting | None:
+    def _note_placed(self, key: Group, now_s: float, demand: Demand, placed: int) -> None:
+        self._budgets.taken(key, demand.sizes, placed)
+        self._placed_s.pop(key, None)
+        self._placed_s[key] = now_s
+        if len(self._placed_s) > MAX_PLACED:
+            del self._placed_s[next(iter(self._placed_s))]
+
+    def forget(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
+        """Forget an application: it waits for nothing, or is over; placed: how many containers just got a place."""
+        entry = self._forget(attempt_id)
+        if entry is not None and placed:
+            self._note_placed(entry.group, now_s, entry.demand, placed)
+
+    def _forget(self, attempt_id: str) -> Waiting | None:
         entry = self._waiting.pop(attempt_id, None)
         if entry is None:
             return None
-        if entry.rank:
-            del self._order[bisect_left(self._order, (entry.rank, attempt_id))]
+        group = self._groups[entry.group]
+        group.remove(entry)
+        if not group.members:
+            del self._groups[entry.group]
         for size in entry.demand.sizes:
             self._sizes[size] -= 1
             if not self._sizes[size]:
@@ -115,84 +135,146 @@ class CentralQueue:
 
     def clear(self) -> None:
         """Forget all."""
-        self._waiting.clear()
-        self._order.clear()
-        self._sizes.clear()
+        for attempt_id in list(self._waiting):
+            self._forget(attempt_id)
+        self._beats.clear()
+
+    def _silence(self, now_s: float) -> None:
+        """Drop the claims of applications that stopped to heartbeat."""
+        while self._beats and now_s - self._beats[0][0] > ALIVE_S:
+            beat_s, attempt_id = heappop(self._beats)
+            entry = self._waiting.get(attempt_id)
+            if entry is not None and entry.beat_s == beat_s:
+                self._groups[entry.group].drop_claims(entry)
+
+    # Who may take what is free
 
     def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
         """Return how many containers of this label and size an application may place now."""
         entry = self._waiting.get(attempt_id)
-        if entry is None or not entry.rank or self._order[0][0][:3] >= entry.grade:
+        if entry is None or not entry.rank:
             return UNLIMITED
-        free, claimed = self.free.count(label, size), 0.0
-        for other in self._better(entry, now_s) if free else ():
-            claimed += self._claims(other, label, size)
-            if claimed >= free:
+        self._silence(now_s)
+        shared = self._budgets.shared(label)
+        rivals = [self._groups[entry.group]] if shared else [*self._groups.values()]
+        if not shared and not any(group.has_better(entry.grade) for group in rivals):
+            return UNLIMITED
+        free = self.free.count(label, size)
+        mine = self._budgets.of((label, size), now_s, entry).left(entry.group)
+        if not free:
+            return UNLIMITED if not shared or mine > EPSILON else 0
+        claimed, count = 0.0, self._budgets.count
+        for group in rivals:
+            claimed += group.claims_before(entry.grade, label, size, count, mine - claimed)
+            if claimed >= mine - EPSILON:
                 return 0
-        return ceil(free - claimed) if claimed else UNLIMITED
-
-    def _better(self, entry: _Waiting, now_s: float) -> Iterator[_Waiting]:
-        """Yield the applications that have claims against one, best first."""
-        own = entry.grade
-        for rank, attempt_id in self._order:
-            if rank[:3] >= own:
-                return
-            other = self._waiting[attempt_id]
-            if other.alive(now_s):
-                yield other
-
-    def _claims(self, other: _Waiting, label: str, size: Resources) -> float:
-        """Return how many free places of a size an application claims."""
-        claimed = 0.0
-        for key, wanted in other.demand.sizes.items():
-            if key[0] == label:
-                free = self.free.count(*key) - other.left.get(key, 0)
-                claimed += max(0, min(wanted, free)) * _ratio(key[1], size)
-        return claimed
+        return UNLIMITED if not claimed and mine >= free else ceil(mine - claimed - EPSILON)
 
     def to_wake(self, now_s: float) -> Iterator[str]:
         """Yield the attempts for which places are free now, in the order in which they should get them.
 
         Without an order they come as they asked. It is for attempts whose answers are held.
         """
-        left: dict[LabelledSize, float] = {key: self.free.count(*key) for key in self._sizes}
-        open_sizes = sum(free >= 1 for free in left.values())
-        for attempt_id in [one for _, one in self._order] if self._order else list(self._waiting):
-            if not open_sizes:
-                return
-            gets = False
-            for key, wanted in self._waiting[attempt_id].demand.sizes.items():
-                if left[key] >= 1:
+        self._silence(now_s)
+        left = {key: self._budgets.of(key, now_s) for key in self._sizes if self.free.count(*key)}
+        left = {key: replace(budget, given=dict(budget.given)) for key, budget in left.items()}
+        for attempt_id in self._in_order(left):
+            entry, gets = self._waiting[attempt_id], False
+            for key, wanted in entry.demand.sizes.items():
+                if key in left and left[key].left(entry.group) > EPSILON:
                     gets = True
-                    left[key] -= wanted
-                    open_sizes -= left[key] < 1
+                    left[key].take(entry.group, wanted)
+                    if left[key].empty:
+                        del left[key]
             if gets:
                 yield attempt_id
+            if not left:
+                return
+
+    def _in_order(self, left: Mapping[LabelledSize, Budget]) -> Iterator[str]:
+        """Yield the attempts best first, those of a group only while it may have places; without ranks as they came."""
+        if not any(group.order for group in self._groups.values()):
+            yield from list(self._waiting)
+            return
+
+        def ranked(group: GroupQueue) -> Iterator[tuple[Rank, str]]:
+            for one in list(group.order):
+                if not any(budget.left(group.key) > EPSILON for budget in left.values()):
+                    return
+                yield one
+
+        for _, attempt_id in merge(*(ranked(group) for group in self._groups.values())):
+            yield attempt_id
+
+    # Guarantees
+
+    def starved(self, app: AppView, label: str, size: Resources, asked_s: float, now_s: float) -> int:
+        """Return how many containers an application may ask for as guaranteed, to take back what its group is owed.
+
+        One for each place that the group lacks of its guaranteed share while queueable ones of others use more than
+        theirs, once no application of it got a place for STARVE_S; but no more at a time than there are nodes: a node
+        gives way by shrinking one container, a second one would have to be killed.
+        """
+        key = self.shares.group(app.queue, app.user)
+        waits_s = now_s - max(self._placed_s.get(key, -inf), asked_s)
+        if label or waits_s <= STARVE_S:
+            return 0
+        group = self._groups.get(key)
+        if group is not None and self._finds_places(group, (label, size), now_s):
+            return 0
+        asked_g = group.asked_g if group is not None else Resources()
+        users = {user for other in self._groups.values() if other.key.queue == app.queue for user in other.users}
+        lacks = self.shares.lacks(key, size, app.user, asked_g, users)
+        return min(lacks, max(0, self.free.node_count - ceil(places_of(asked_g, size))))
+
+    def _finds_places(self, group: GroupQueue, size: LabelledSize, now_s: float) -> bool:
+        """Return whether places are free that the group's applications will take at their next heartbeats."""
+        wanted = self.free.count(*size) and group.claims(*size, self._budgets.count) >= 1
+        return bool(wanted) and self._budgets.of(size, now_s).left(group.key) >= 1
+
+    # What people see
 
     def why(self, attempt_id: str, now_s: float) -> str:
         """Return in words what an application waits for; "" if it does not wait."""
         entry = self._waiting.get(attempt_id)
         if entry is None:
             return ""
+        self._silence(now_s)
         waits_s, wanted = now_s - entry.since_s, entry.demand.waiting.wanted
         text = f"{wanted} containers wait for a place, {waits_s:.0f} s without a new one"
-        better = list(self._better(entry, now_s)) if entry.rank else []
-        wanted = sum(sum(other.demand.sizes.values()) for other in better)
-        return f"{text}; {wanted} of {len(better)} applications that go before it" if better else text
+        if not entry.rank:
+            return text
+        members = [(group, name) for group in self._rivals(entry) for rank, name in group.order if rank < entry.grade]
+        better = [group.members[name] for group, name in members if group.members[name].claims]
+        if better:
+            wanted = sum(sum(other.demand.sizes.values()) for other in better)
+            text = f"{text}; {wanted} of {len(better)} applications that go before it"
+        kept = self._kept_before(entry, now_s)
+        return f"{text}; places kept for {kept}" if kept else text
+
+    def _rivals(self, entry: Waiting) -> Collection[GroupQueue]:
+        labels = {label for label, _ in entry.demand.sizes}
+        return [self._groups[entry.group]] if labels == {""} else self._groups.values()
+
+    def _kept_before(self, entry: Waiting, now_s: float) -> str:
+        """Return the other groups that get the next places, as text; "" if its own group gets as many as it wants."""
+        size = next((size for label, size in entry.demand.sizes if not label), None)
+        if size is None or not self._budgets.shared(""):
+            return ""
+        budget = self._budgets.of(("", size), now_s, entry)
+        if budget.left(entry.group) >= max(1, self.free.count("", size)) - EPSILON:
+            return ""
+        others = sorted((-budget.own(key), key) for key in budget.by_group if key != entry.group)
+        others = [(places, key) for places, key in others if -places > EPSILON]
+        names = [str(key) for _, key in others[:_NAMED]]
+        more = len(others) - _NAMED
+        return "; ".join([*names, *([f"{more} more"] if more > 0 else [])])
 
     def claimed_idle(self, now_s: float) -> int:
         """Return how many places are free though applications wait that will get them at their next heartbeat."""
+        self._silence(now_s)
         wanted: dict[LabelledSize, int] = {}
-        for _, attempt_id in self._order:
-            entry = self._waiting[attempt_id]
-            if entry.alive(now_s):
-                for key, count in entry.demand.sizes.items():
-                    wanted[key] = wanted.get(key, 0) + count
+        for group in self._groups.values():
+            for key, count in group.wanted():
+                wanted[key] = wanted.get(key, 0) + count
         return sum(min(count, self.free.count(*key)) for key, count in wanted.items())
-
-
-def _ratio(size: Resources, other: Resources) -> float:
-    """Return how many places of another size one place of a size takes."""
-    memory = size.memory_mb / other.memory_mb if other.memory_mb else 0.0
-    vcores = size.vcores / other.vcores if other.vcores else 0.0
-    return max(memory, vcores)

@@ -63,6 +63,12 @@ class FreePlaces:
         self._known: dict[str, None] = {}
         self._counted: dict[LabelledSize, _Counted] = {}
 
+    @property
+    def node_count(self) -> int:
+        """How many nodes are known."""
+        self._follow()
+        return len(self._known)
+
     def count(self, label: str, size: Resources) -> int:
         """Return how many containers of this size could start at once on the nodes of a label."""
         return self._of(label, size).total

@@ -205,6 +205,8 @@ def _capacity_queue(path: str, queue: CapacityQueueJson, leaf: bool) -> YarnQueu
         user_limit=_user_limit(queue, partition),
         priority=queue.queuePriority,
         capacity=least.value(),
+        user_ratio=_user_ratio(queue),
+        user_weights={user.username: user.userWeight for user in users if user.userWeight != 1},
     )
 
 
@@ -220,6 +222,12 @@ def _user_limit(queue: CapacityQueueJson, partition: PartitionJson | None) -> Re
     return Resources(int(share.memory_mb * factor), max(1.0, share.vcores * factor))
 
 
+def _user_ratio(queue: CapacityQueueJson) -> float:
+    """Return minimum-user-limit-percent as a ratio: 1 as shipped, and for a queue that is no leaf."""
+    percent = queue.userLimit
+    return 1.0 if percent is None or not 0 < percent < 100 else percent / 100
+
+
 def _fair_queues(root: FairQueueJson) -> list[YarnQueue]:
     """Flatten the Fair Scheduler's tree; its queues know no labels, and their names are full paths already."""
     flat: list[YarnQueue] = []
@@ -228,7 +236,7 @@ def _fair_queues(root: FairQueueJson) -> list[YarnQueue]:
         queue = stack.pop()
         children = queue.childQueues.queue if queue.childQueues else []
         used = queue.usedResources.value()
-        maximum = queue.maxResources.value()
-        flat.append(YarnQueue(queue.queueName, not children, "RUNNING", maximum, used, frozenset(), ""))
+        maximum, share = queue.maxResources.value(), queue.steadyFairResources.value()
+        flat.append(YarnQueue(queue.queueName, not children, "RUNNING", maximum, used, frozenset(), "", capacity=share))
         stack.extend(reversed(children))
     return flat

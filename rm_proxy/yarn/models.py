@@ -58,7 +58,11 @@ class YarnQueue:
     """One user's limit: capacity times user-limit-factor; None for no limit."""
     priority: int = 0
     capacity: Resources = field(default_factory=Resources)
-    """Guaranteed to it by the Capacity Scheduler."""
+    """Guaranteed to it by the Capacity Scheduler; its steady fair share under the Fair Scheduler."""
+    user_ratio: float = 1.0
+    """minimum-user-limit-percent as a ratio; 1: its users have no shares of their own."""
+    user_weights: dict[str, float] = field(default_factory=dict)
+    """Of users whose weight is not 1."""
 
     @property
     def name(self) -> str:
@@ -219,6 +223,7 @@ class UserJson(BaseModel):
 
     username: str
     resourcesUsed: AmountJson = AmountJson()
+    userWeight: float = 1.0
 
 
 class UsersJson(BaseModel):
@@ -238,6 +243,7 @@ class CapacityQueueJson(BaseModel):
     defaultNodeLabelExpression: str | None = None
     capacities: CapacitiesJson = CapacitiesJson()
     queuePriority: int = 0
+    userLimit: float | None = None
     userLimitFactor: float | None = None
     users: UsersJson | None = None
     queues: CapacityQueuesJson | None = None
@@ -254,6 +260,7 @@ class FairQueueJson(BaseModel):
 
     queueName: str
     maxResources: AmountJson = AmountJson()
+    steadyFairResources: AmountJson = AmountJson()
     usedResources: AmountJson = AmountJson()
     childQueues: FairQueuesJson | None = None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,6 +28,7 @@ from tests.rm_proxy.yarn_messages import (
     report,
     row,
     shown,
+    yarn_node,
 )
 
 SHARE: Mapping[str, Any] = {**ALL_Q, "quota": {"policy": "queue_share"}}
@@ -132,12 +134,44 @@ def test_a_queue_below_its_guarantee_takes_back_one_at_a_time_what_others_use() 
     assert "its queue root.default is below its guaranteed capacity, which other queues use" in reason.text
 
 
+def test_one_for_each_missing_place_goes_guaranteed_where_there_are_as_many_nodes() -> None:
+    world = lent(Resources(4096, 4), Resources(8192, 8))
+    world.yarn_nodes([yarn_node(n) for n in range(1, 4)], 0.0)
+    for number in (2, 3):
+        world.report(node_id(number), report(number, used_q_mb=8192, used_q_vcores=8), 0.0)
+    am = Am(world)
+    am.asks(row("*", 5))
+    am.gets()
+    am.now_s = 1.1
+    am.asks()
+    assert shares(am) == (3, 2, 0), "three nodes may each shrink one"
+    am.gets(*(container(n, n, row()) for n in (1, 2, 3)))
+    am.now_s = 1.2
+    am.asks(row("*", 2))
+    assert shares(am) == (1, 1, 0), "three are there and one is asked for: all that is guaranteed"
+
+
+def test_a_user_takes_back_his_share_from_another_one_of_his_queue() -> None:
+    world = lent(Resources(4096, 4), Resources())
+    world.yarn_queues([replace(queue("root.default", Resources(8192, 8)), user_ratio=0.5)])
+    world.yarn_app(AppRecord(f"application_{TIMESTAMP}_0002", "root.default", "ann", "SPARK", "job", (), 0, 0.0))
+    world.charge(OTHER, Resources(8192, 8))
+    am = Am(world)
+    am.asks(row("*", 5))
+    am.gets()
+    am.now_s = 1.1
+    am.asks()
+    assert shares(am) == (1, 4, 0)
+    (reason,) = entry_of(am).g_reasons
+    assert "user u is below the share of one user of root.default, which others use" in reason.text
+
+
 @pytest.mark.parametrize(
     ("own", "other_uses"),
     [
         (Resources(4096, 4), Resources(4096, 4)),  # the other queue uses what it is guaranteed
         (Resources(512, 1), Resources(8192, 8)),  # the container is beyond its own queue's guarantee
-        (Resources(), Resources(8192, 8)),  # the Fair Scheduler guarantees nothing
+        (Resources(), Resources(8192, 8)),  # the FIFO scheduler guarantees nothing
     ],
 )
 def test_what_is_guaranteed_to_no_one_is_waited_for(own: Resources, other_uses: Resources) -> None:

@@ -16,6 +16,7 @@ from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator import node_sampling
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.yarn.models import YarnQueue
 from tests.model.requestor import Want
 from tests.model.world import Run
 from tests.rm_proxy.yarn_messages import (
@@ -285,3 +286,68 @@ def test_sidecars_hear_nothing_of_jobs_where_these_do_not_count() -> None:
     world.round(1.0)
     targets = shared_by(world, [2, 3], 1.1).targets
     assert targets is not None and (targets.job_attained_s, targets.spared) == ({}, [])
+
+
+# Groups
+
+
+def queue(path: str, places: int, user_ratio: float = 1.0, leaf: bool = True) -> YarnQueue:
+    size, most = Resources(1024 * places, places), Resources(1 << 20, 1 << 10)
+    return YarnQueue(path, leaf, "RUNNING", most, Resources(), frozenset(), "", capacity=size, user_ratio=user_ratio)
+
+
+QUEUES = [queue("root", 10, leaf=False), queue("root.default", 6, 0.5), queue("root.prod", 4)]
+
+
+def crowded(queues: list[YarnQueue]) -> tuple[Coordinator, Master, Master, Master]:
+    """Return a node of 8 cores that is full of Alice's containers; she, Bob and Carol (in `prod`) wait for more."""
+    world = coordinator(LATE, nodes=1)
+    world.yarn_queues(queues)
+    world.charge(Master(world, 2, user="alice").attempt.id, Resources(8192, 8))
+    busy(world, 8, 1.1)
+    small = Master(world, 3, user="alice")
+    bob, carol = Master(world, 4, user="bob"), Master(world, 5, user="carol", queue="prod")
+    assert small.beats(1.2, row("*", 2)) == bob.beats(1.3, row("*", 20)) == 0
+    return world, small, bob, carol
+
+
+def test_the_share_of_a_user_goes_before_the_order_of_applications() -> None:
+    world, small, bob, _ = crowded(QUEUES)
+    busy(world, 5, 1.9)
+    assert small.beats(2.0) == 0, "a small job of one who has more than her share"
+    why = world.central.why(small.attempt.id, 2.0)
+    assert why.endswith("; places kept for queue root.default, user bob")
+    assert bob.beats(2.1) == 3
+
+
+def test_a_loan_to_a_user_comes_back_to_another_queue_with_the_next_places() -> None:
+    world, small, bob, carol = crowded(QUEUES)
+    assert carol.beats(1.5, row("*", 2)) == 0
+    busy(world, 5, 1.9)
+    assert (small.beats(2.0), bob.beats(2.1), carol.beats(2.2)) == (0, 1, 2)
+
+
+def test_users_share_nothing_where_the_resource_manager_gives_them_none() -> None:
+    world, small, bob, _ = crowded([queue("root", 10, leaf=False), queue("root.default", 10)])
+    busy(world, 5, 1.9)
+    assert (bob.beats(2.0), small.beats(2.1)) == (1, 2)
+
+
+def test_shares_survive_a_restart_of_the_proxy() -> None:
+    """What attempts hold is restored; what waits is asked for again."""
+    before = coordinator(LATE, nodes=1)
+    before.yarn_queues(QUEUES)
+    alice = Master(before, 2, user="alice")
+    alice.attempt.on_registered(b"", 0.0)
+    alice.beats(1.0, row("*", 8))
+    alice.gets(*(container(n + 1, 1, r) for n, r in enumerate(granted_rows(alice.sent.ask).values())))
+    kept = Snapshot()
+    kept.take(alice.attempt.whole_note() or {})
+    world = coordinator(LATE, nodes=1)
+    world.yarn_queues(QUEUES)
+    busy(world, 8, 1.0)
+    world.takeover.restore(alice.attempt.id, kept)
+    small, bob = Master(world, 3, user="alice"), Master(world, 4, user="bob")
+    assert small.beats(1.2, row("*", 2)) == bob.beats(1.3, row("*", 20)) == 0
+    busy(world, 6, 1.9)
+    assert (small.beats(2.0), bob.beats(2.1)) == (0, 2)

@@ -7,8 +7,11 @@ from hypothesis import strategies as st
 
 from policies.model import AppView, NodeView, Resources
 from policies.waiting import WaitingApp
-from rm_proxy.dispatch.central_queue import ALIVE_S, UNLIMITED, CentralQueue, Demand
+from rm_proxy.coordinator.queue_usage import AllUsage
+from rm_proxy.dispatch.central_queue import UNLIMITED, CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces
+from rm_proxy.dispatch.group_queue import ALIVE_S, Demand
+from rm_proxy.dispatch.shares import Shares
 
 ONE, TWO = Resources(1024, 1), Resources(2048, 2)
 EMPTY = NodeView("n", capacity=Resources(1 << 20, 1 << 10))
@@ -19,7 +22,7 @@ class Stage:
 
     def __init__(self, free: int) -> None:
         self.view = EMPTY
-        self.queue = CentralQueue(FreePlaces(lambda node_id: self.view), self._key)
+        self.queue = CentralQueue(FreePlaces(lambda node_id: self.view), self._key, Shares(AllUsage()))
         self.to(free)
 
     @staticmethod
@@ -128,7 +131,11 @@ def test_what_is_idle_for_a_claim_is_counted_and_explained() -> None:
 
 def test_time_without_a_new_place_goes_on_until_there_is_one() -> None:
     since: list[float] = []
-    queue = CentralQueue(FreePlaces(lambda node_id: None), lambda one, now_s: since.append(one.waits_since_s) or (0.0,))
+    queue = CentralQueue(
+        FreePlaces(lambda node_id: None),
+        lambda one, now_s: since.append(one.waits_since_s) or (0.0,),
+        Shares(AllUsage()),
+    )
     demand = Demand(WaitingApp(AppView("a"), 5), {("", ONE): 5})
     for now_s, placed in ((1.0, 0), (2.0, 0), (3.0, 1), (4.0, 0)):
         queue.update("a", demand, now_s, placed)

@@ -133,6 +133,7 @@ def test_capacity_queues_flat_with_limits_use_users_and_labels(rm: Callable[[Ans
     assert queues["root.prod.etl"].user_limit == Resources(1720, 1)
     assert queues["root.prod.adhoc"].user_limit == Resources(737, 1), "vcores are rounded down in the answer"
     assert queues["root.prod"].user_limit is None and queues["root.default"].priority == 0
+    assert {queue.user_ratio for queue in queues.values()} == {1.0}, "as shipped users have no shares"
     assert queues["root.default"].labels == {"*"} and queues["root.prod.adhoc"].labels == {"gpu"}
     assert queues["root.prod.etl"].name == "etl" and queues["root.prod.etl"].default_label == ""
 
@@ -143,6 +144,25 @@ def test_fair_queues(rm: Callable[[Answers], Blocking]) -> None:
     assert queues["root.prod"].max_capacity == Resources(2048, 2)
     assert queues["root.prod"].used == queues["root"].used == Resources(1024, 1)
     assert queues["root.default"].used == Resources() and queues["root.default"].leaf
+    shares = {path: queue.capacity.memory_mb for path, queue in queues.items()}
+    assert shares == {
+        "root": 4096,
+        "root.prod": 2048,
+        "root.prod.etl": 1024,
+        "root.prod.adhoc": 1024,
+        "root.default": 2048,
+    }
+
+
+def test_users_have_shares_by_percent_and_weight(rm: Callable[[Answers], Blocking]) -> None:
+    status, body = recorded("scheduler_capacity")
+    answer = json.loads(body)
+    prod = next(q for q in answer["scheduler"]["schedulerInfo"]["queues"]["queue"] if q["queueName"] == "prod")
+    etl = next(q for q in prod["queues"]["queue"] if q["queueName"] == "etl")
+    etl["userLimit"], etl["users"]["user"][0]["userWeight"] = 25.0, 2.0
+    queues = {queue.path: queue for queue in rm({"/scheduler": (status, json.dumps(answer))}).queues()}
+    assert (queues["root.prod.etl"].user_ratio, queues["root.prod.etl"].user_weights) == (0.25, {"root": 2.0})
+    assert queues["root.default"].user_ratio == 1.0
 
 
 def test_fifo_has_one_queue_of_the_cluster(rm: Callable[[Answers], Blocking]) -> None:

@@ -1,0 +1,208 @@
+"""The applications of one group that wait for places: in their order, and how many places each grade claims."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from policies.model import Resources
+from policies.waiting import WaitingApp
+from rm_proxy.dispatch.free_places import LabelledSize
+from rm_proxy.dispatch.shares import Group
+
+ALIVE_S: Final = 2.5
+"""Time after its last heartbeat in which an application has claims."""
+Rank = tuple[float, ...]
+"""(-queue priority, -application priority, the policy's key); empty without an order."""
+Count = Callable[[LabelledSize], int]
+"""Returns how many places of a label and size are free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What an application attempt wants places for; `waiting.app` has its queue, user and priority."""
+
+    waiting: WaitingApp
+    sizes: Mapping[LabelledSize, int]
+    """Containers that may go to any node, by node label and size."""
+    queue_priority: int = 0
+    asked_g: Resources = field(default_factory=Resources)
+    """Size of the guaranteed containers that it has asked for, and not got."""
+
+    @property
+    def elsewhere(self) -> int:
+        """Containers that wait and may not go to any node, but to some."""
+        return max(0, self.waiting.wanted - sum(self.sizes.values()))
+
+
+@dataclass(slots=True)
+class Wanted:
+    """Containers of one label and size that several applications wait for.
+
+    Those of applications that left places free at their last heartbeat are counted apart: they claim only new places.
+    """
+
+    count: int = 0
+    picky: int = 0
+    lefts: list[int] = field(default_factory=list)
+    """Places that each of the latter left free, sorted."""
+
+    def add(self, count: int, left: int) -> None:
+        """Count the containers of an application."""
+        if left:
+            self.picky += count
+            insort(self.lefts, left)
+        else:
+            self.count += count
+
+    def remove(self, count: int, left: int) -> None:
+        """Undo `add`."""
+        if left:
+            self.picky -= count
+            del self.lefts[bisect_left(self.lefts, left)]
+        else:
+            self.count -= count
+
+    def claims(self, free: int) -> int:
+        """Return how many of the free places they claim."""
+        new = min(self.picky, free - self.lefts[0]) if self.lefts else 0
+        return min(free, self.count + max(0, new))
+
+    def __bool__(self) -> bool:
+        return bool(self.count or self.lefts)
+
+
+Sizes = dict[LabelledSize, Wanted]
+
+
+@dataclass(slots=True, eq=False)
+class Waiting:
+    """An application that waits, as the central queue knows it."""
+
+    attempt_id: str
+    demand: Demand
+    group: Group
+    beat_s: float
+    since_s: float
+    """Since when it got no new place."""
+    asked_s: float
+    left: Mapping[LabelledSize, int]
+    """Places that were free after its last heartbeat, though it waits: it may not use them."""
+    rank: Rank = ()
+    claims: bool = False
+    """Whether its claims are counted."""
+
+    @property
+    def grade(self) -> Rank:
+        """The part of its rank by which it has claims against others."""
+        return self.rank[:3]
+
+    def same_claims(self, other: Waiting) -> bool:
+        """Return whether its claims are counted, and those of what is known of it now would be the same."""
+        one, two = self.demand, other.demand
+        same = self.claims and self.rank == other.rank and self.group == other.group and self.left == other.left
+        return same and one.sizes == two.sizes and one.asked_g == two.asked_g
+
+
+@dataclass(slots=True, eq=False)
+class GroupQueue:
+    """One group. Claims are counted by grade, so that a question costs as much as there are grades."""
+
+    key: Group
+    members: dict[str, Waiting] = field(default_factory=dict)
+    order: list[tuple[Rank, str]] = field(default_factory=list)
+    """Of the members that have a rank."""
+    asked_g: Resources = field(default_factory=Resources)
+    _users: dict[str, int] = field(default_factory=dict)
+    _all: Sizes = field(default_factory=dict)
+    _grades: dict[Rank, Sizes] = field(default_factory=dict)
+    _sorted: list[Rank] = field(default_factory=list)
+
+    @property
+    def users(self) -> Collection[str]:
+        """The users whose applications wait."""
+        return self._users.keys()
+
+    def add(self, entry: Waiting) -> None:
+        """Add an application without claims."""
+        self.members[entry.attempt_id] = entry
+        self.asked_g += entry.demand.asked_g
+        user = entry.demand.waiting.app.user
+        self._users[user] = self._users.get(user, 0) + 1
+        if entry.rank:
+            insort(self.order, (entry.rank, entry.attempt_id))
+
+    def remove(self, entry: Waiting) -> None:
+        """Remove an application."""
+        self.drop_claims(entry)
+        del self.members[entry.attempt_id]
+        self.asked_g -= entry.demand.asked_g
+        user = entry.demand.waiting.app.user
+        self._users[user] -= 1
+        if not self._users[user]:
+            del self._users[user]
+        if entry.rank:
+            del self.order[bisect_left(self.order, (entry.rank, entry.attempt_id))]
+
+    def count_claims(self, entry: Waiting) -> None:
+        """Count what an application claims."""
+        if entry.claims or not entry.rank or not entry.demand.sizes:
+            return
+        entry.claims = True
+        grade = entry.grade
+        if grade not in self._grades:
+            self._grades[grade] = {}
+            insort(self._sorted, grade)
+        for sizes in (self._all, self._grades[grade]):
+            for key, count in entry.demand.sizes.items():
+                sizes.setdefault(key, Wanted()).add(count, entry.left.get(key, 0))
+
+    def drop_claims(self, entry: Waiting) -> None:
+        """Count what an application claims no longer: it is silent, or gone."""
+        if not entry.claims:
+            return
+        entry.claims = False
+        grade = entry.grade
+        for sizes in (self._all, self._grades[grade]):
+            for key, count in entry.demand.sizes.items():
+                sizes[key].remove(count, entry.left.get(key, 0))
+                if not sizes[key]:
+                    del sizes[key]
+        if not self._grades[grade]:
+            del self._grades[grade]
+            del self._sorted[bisect_left(self._sorted, grade)]
+
+    def has_better(self, grade: Rank) -> bool:
+        """Return whether a better grade than this one has claims."""
+        return bool(self._sorted) and self._sorted[0] < grade
+
+    def claims_before(self, grade: Rank, label: str, size: Resources, free: Count, enough: float) -> float:
+        """Return how many places of a size the better grades claim, or at least `enough`."""
+        claimed = 0.0
+        for better in self._sorted:
+            if better >= grade or claimed >= enough:
+                break
+            claimed += in_places(self._grades[better], label, size, free)
+        return claimed
+
+    def claims(self, label: str, size: Resources, free: Count) -> float:
+        """Return how many places of a size all of them claim."""
+        return in_places(self._all, label, size, free)
+
+    def wanted(self) -> Iterable[tuple[LabelledSize, int]]:
+        """Yield how many containers of each label and size the applications with claims want."""
+        return ((key, wanted.count + wanted.picky) for key, wanted in self._all.items())
+
+
+def in_places(sizes: Sizes, label: str, size: Resources, free: Count) -> float:
+    """Return how many places of one size are claimed in all sizes of a label."""
+    return sum(wanted.claims(free(key)) * places_of(key[1], size) for key, wanted in sizes.items() if key[0] == label)
+
+
+def places_of(size: Resources, other: Resources) -> float:
+    """Return how many places of another size one place of a size takes."""
+    memory = size.memory_mb / other.memory_mb if other.memory_mb else 0.0
+    vcores = size.vcores / other.vcores if other.vcores else 0.0
+    return max(memory, vcores)
