@@ -66,7 +66,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "order": {"policy": "srpt"},
             "preempt": {"policy": "las", "settings": {**_BY_JOB, "overcommit": "measured"}},
             "headroom": {"policy": "by_framework"},
-            "quota": {"policy": "queue_share"},
+            "quota": {"policy": "queue_share", "settings": {"user_ratio": 1}},
         },
     ),
     "mercury": Preset(
