@@ -46,7 +46,8 @@ class World:
     ) -> None:
         """Prepare. jobs: by arrival; corrected: whether estimates learn from tasks that ended."""
         self.setup, self.start_s, self.clock = setup, setup.start_s, Clock(EPOCH_S)
-        self.launch_s, self.reuse_s, self.slivers = setup.launch_s, setup.reuse_s, setup.slow_start_ratio < 1
+        self.launch_s, self.reuse_s = setup.launch_s, setup.reuse_s
+        self.slivers = setup.slow_start_ratio < 1 or bool(setup.master.vcores)
         self.coordinator = Coordinator(
             policies,
             Random(f"coordinator {seed}"),

@@ -1,8 +1,8 @@
 """A node under the virtual clock: the sidecar's machine as it is, before a NodeManager that needs a moment for all.
 
 Where containers share the cores they are resized at once; a task goes on in proportion to the cores that it has. With
-the sliver that a shrunk container keeps it does nothing, else there would be more work than cores; unless reduces may
-wait in containers of their own, which leave their cores unused, and would stop the maps that they wait for.
+the sliver that a shrunk container keeps it does nothing, else there would be more work than cores; unless masters or
+waiting reduces hold containers, which leave their cores unused, and would stop for ever what gave way to them.
 """
 
 from __future__ import annotations
@@ -351,8 +351,8 @@ class Site:
         return self.busy_s + sum(p.done_s * p.size.vcores for p in self.running.values())
 
     def busy_vcores(self) -> float:
-        """Return the cores that tasks have now."""
-        return sum(p.speed * p.size.vcores for p in self.running.values())
+        """Return the cores that tasks have now; slivers are no more cores than there are."""
+        return min(self.capacity.vcores, sum(p.speed * p.size.vcores for p in self.running.values()))
 
 
 def _higher(peak: Resources, running: Iterable[Process], shares: bool) -> Resources:

@@ -1,6 +1,7 @@
 """The production machines as systems: nothing lost, seeds, limits on jobs, and whatever quicksilver.yaml chooses."""
 
 from dataclasses import replace
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -97,6 +98,20 @@ def test_masters_never_leave_tasks_without_room(drawn: list[tuple[float, list[fl
     result = run("quicksilver", jobs, cluster=cluster, sample_s=5.0, master_cores=1)
     assert wrong(result, jobs, cluster) == []
     assert result.counts["faults"] == 0 and result.extra["over_capacity"] == 0
+
+
+def test_a_container_that_gave_way_to_masters_goes_on() -> None:
+    """Three masters take all cores of a node where queueable containers run, which are shrunk and not killed."""
+    rng = Random(0)
+    rng.randint(1, 3)
+    times = [
+        (rng.choice((0.0, rng.uniform(0, 9))), [rng.uniform(0.1, 9) for _ in range(rng.randint(1, 6))])
+        for _ in range(rng.randint(1, 5))
+    ]
+    jobs = [job(number, at_s, *durations_s) for number, (at_s, durations_s) in enumerate(sorted(times), 1)]
+    jobs = [replace(one, cores=float(1 + one.number % 2)) for one in jobs]
+    result = run("quicksilver", jobs, cluster=ClusterModel(2, slots=3), sample_s=5.0, master_cores=1)
+    assert wrong(result, jobs, ClusterModel(2, slots=3)) == [] and result.counts["shrink"] > 0
 
 
 def test_a_master_that_never_finds_room_beside_a_task_is_an_error() -> None:
