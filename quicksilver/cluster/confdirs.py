@@ -11,14 +11,14 @@ from quicksilver.cluster.siteconf import Properties, expand, merge, read_site, w
 from quicksilver.cluster.spec import MASTER, ClusterSpec, NodeAddresses
 from quicksilver.common.hadoop.overlays import overlay_root
 
-_LOG4J = """\
+LOG4J = """\
 log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
 log4j.appender.console.target=System.err
 log4j.appender.console.layout=org.apache.log4j.PatternLayout
 log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
 """
-
+"""Logs to stderr, which is a file of its own for each daemon and client."""
 
 _PAGE = """\
 <!DOCTYPE html><title>{name}</title>
@@ -80,7 +80,7 @@ class ConfDirs:
         }
         for name, properties in files.items():
             write_site(folder / name, expand(properties))
-        (folder / "log4j.properties").write_text(_LOG4J)
+        (folder / "log4j.properties").write_text(LOG4J)
 
 
 def _write_pages(webapps: Path) -> None:

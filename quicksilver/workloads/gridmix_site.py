@@ -12,6 +12,7 @@ from requests.auth import AuthBase
 
 from quicksilver.cluster import Cluster
 from quicksilver.cluster.commands import Launcher
+from quicksilver.cluster.confdirs import LOG4J
 from quicksilver.cluster.jars import hadoop_jars
 from quicksilver.cluster.java import find_java
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf, reachable
@@ -106,7 +107,10 @@ class RunningSite:
         _answers(f"{self.history_rest}/ws/v1/history/info", conf.place("mapreduce.jobhistory.webapp.address"))
         java = find_java()
         self._jars = hadoop_jars(java)
-        self._launcher = Launcher(java, self._jars, None)
+        workdir.mkdir(parents=True, exist_ok=True)
+        logging = workdir.absolute() / "log4j.properties"
+        logging.write_text(LOG4J)  # GridMix names its jobs in its log alone, wherever the cluster's clients log to
+        self._launcher = Launcher(java, self._jars, None, java_opts=(f"-Dlog4j.configuration={logging.as_uri()}",))
 
     def start(self, arguments: Sequence[str]) -> Client:
         """Start GridMix, with its own jars for the tasks."""

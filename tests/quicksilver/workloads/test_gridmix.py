@@ -160,7 +160,8 @@ def test_a_folder_without_site_files_is_one_error(tmp_path: Path) -> None:
 
 
 def test_a_running_cluster_is_found_by_its_configuration(tmp_path: Path, daemon: str) -> None:
-    site = RunningSite(conf_dir(tmp_path, daemon), tmp_path)
+    site = RunningSite(conf_dir(tmp_path, daemon), tmp_path / "work")
+    assert "ConsoleAppender" in (tmp_path / "work" / "log4j.properties").read_text()
     assert (site.rm_rest, site.history_rest) == (f"http://{daemon}", f"http://{daemon}")
     with pytest.raises(WorkloadError, match="GridMix has to write its input itself"):
         site.put_input("/folder")
