@@ -46,6 +46,7 @@ POLICIES: dict[str, Any] = {
     "quota": {"policy": "none"},
 }
 ROLL_S = 40
+PROTECTION = "hadoop.rpc.protection"
 YARN = {
     "yarn.resourcemanager.am-rm-tokens.master-key-rolling-interval-secs": str(ROLL_S),
     "yarn.am.liveness-monitor.expiry-interval-ms": "12000",
@@ -62,7 +63,10 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure(workdir: Path) -> Iterator[Secure]:
-    """One secure cluster with proxy and sidecars, started anew when other settings of core-site.xml are wanted."""
+    """One secure cluster with proxy and sidecars, started anew when other settings of core-site.xml are wanted.
+
+    Of a cluster that encrypts its RPC already only YARN is: to no other daemon does hadoop-conf/secure belong.
+    """
     spec = ClusterSpec(
         workdir=workdir,
         base_port=free_base_port(nodes=2),
@@ -73,18 +77,24 @@ def secure(workdir: Path) -> Iterator[Secure]:
     )
     made = Cluster(spec)
     now: list[tuple[Mapping[str, str], LocalDaemons]] = []
-    with ExitStack() as site:
+    with ExitStack() as site, ExitStack() as ours:
 
         def start(wanted: Callable[[ClusterSpec], Mapping[str, str]]) -> LocalDaemons:
             core = wanted(spec)
             if not now or now[0][0] != core:
-                site.close()
+                ours.close()
+                encrypted = bool(now) and PROTECTION in now[0][0]
+                if not encrypted:
+                    site.close()
                 made.spec = made.spec.model_copy(update={"extra_site": {"yarn": YARN, "core": dict(core)}})
                 made.conf = ConfDirs(made.spec)
-                site.callback(made.stop)
-                made.start()
-                put_text(made, "/whole/input.txt", TEXT)
-                now[:] = [(core, site.enter_context(running(made, policies=POLICIES)))]
+                if encrypted:
+                    made.restart_yarn(overlay=True)
+                else:
+                    site.callback(made.stop)
+                    made.start()
+                    put_text(made, "/whole/input.txt", TEXT)
+                now[:] = [(core, ours.enter_context(running(made, policies=POLICIES)))]
             return now[0][1]
 
         yield start
@@ -238,7 +248,7 @@ def test_a_rolled_token_reaches_the_master_and_logs_it_in(cluster: Cluster, stac
 
 
 def test_encrypted_connections_pass_and_it_is_said(secure: Secure) -> None:
-    stack = secure(lambda _: {"hadoop.rpc.protection": "privacy"})
+    stack = secure(lambda _: {PROTECTION: "privacy"})
     cluster = stack.cluster
     with Watch(cluster) as watch:
         job = wordcount(cluster, "privacy")
