@@ -15,8 +15,8 @@ class ResponseRatio(PolicyConfig):
     """Settings of hrrn."""
 
     since_submission: bool = Field(False, json_schema_extra={"source": "own"})
-    """Whether an application waits since its submission, not only since it asked for what waits now: then a long one
-    keeps its age from stage to stage."""
+    """Whether the wait begins with the application's submission. Otherwise it begins when containers begin
+    to wait for places, anew in each stage."""
 
 
 def key(applicant: WaitingApp, cfg: ResponseRatio, now_s: float) -> tuple[float, ...]:

@@ -185,13 +185,17 @@ class AskEntry:
         self.sums.changed[self.key] = self
 
     def _count_asked(self, more: int) -> None:
-        size = self.resources
-        self.sums.asked_size += Resources(size.memory_mb * more, size.vcores * more)
+        self.sums.asked_size += times(self.resources, more)
 
     @property
     def idle(self) -> bool:
         """Whether nothing is wanted and the ResourceManager holds nothing of it."""
         return not (self.demand or self.g_share or self.q_wanted or self.pending or self.rows.at_rm)
+
+
+def times(size: Resources, count: int) -> Resources:
+    """Return the size of so many containers together."""
+    return Resources(size.memory_mb * count, size.vcores * count)
 
 
 def _append(reasons: deque[Reason], new: Reason) -> None:

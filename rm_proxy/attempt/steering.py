@@ -15,7 +15,7 @@ from policies.errors import PolicyFaultError
 from policies.model import Ask, Placement, QueueView, Resources
 from policies.waiting import WaitingApp
 from rm_proxy.attempt import frameworks
-from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason
+from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason, times
 from rm_proxy.attempt.ask_table import AskTable
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
@@ -127,7 +127,7 @@ class Steering:
         for entry in self._table.entries.values():
             if entry.g_share:
                 asked += entry.g_share
-                asked_g += _times(entry.resources, entry.g_share)
+                asked_g += times(entry.resources, entry.g_share)
         wanted = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
         held = app.live_g + app.live_q - wanted + asked
         first = next(iter(self._table.sums.unplaced.values()))
@@ -308,10 +308,6 @@ def entitled(queue: QueueView, ask: Ask) -> bool:
 def fits_capacity(queue: QueueView, ask: Ask) -> bool:
     """Return whether a queue stays within its guaranteed capacity with one more container."""
     return (queue.used_g + queue.used_q + ask.resources).fits(queue.capacity)
-
-
-def _times(size: Resources, count: int) -> Resources:
-    return Resources(size.memory_mb * count, size.vcores * count)
 
 
 def _stuck(entry: AskEntry, view: RequestView, now_s: float) -> bool:

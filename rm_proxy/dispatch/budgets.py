@@ -15,7 +15,7 @@ EPSILON: Final = 1e-6
 EXACT: Final = 8
 """Up to so many groups the places are divided anew for each question."""
 REFRESH_S: Final = 0.0005
-"""Of more groups, for each one: so long a division serves. One takes some 10 us for each group."""
+"""With more groups: time for each group during which one division serves."""
 
 
 @dataclass(slots=True)

@@ -86,7 +86,7 @@ def test_an_earlier_result_is_read_again(tmp_path: Path) -> None:
         read_before(file)
 
 
-def told(*options: str) -> str:
+def error_of(*options: str) -> str:
     found = CliRunner().invoke(main, list(options))
     assert found.exit_code == 1
     assert "Traceback" not in found.output
@@ -96,12 +96,12 @@ def told(*options: str) -> str:
 def test_options_that_do_not_fit_are_one_error(tmp_path: Path) -> None:
     trace = tmp_path / "trace.json"
     trace.write_bytes(b"\x1f\x8b\xff")
-    assert "a running cluster needs a trace" in told("--conf-dir", str(tmp_path))
-    assert "it is no text" in told("--trace", str(trace))
+    assert "a running cluster needs a trace" in error_of("--conf-dir", str(tmp_path))
+    assert "it is no text" in error_of("--trace", str(trace))
     trace.write_text("")
-    assert "no job is in it" in told("--trace", str(trace))
-    assert "only runs of one cluster compare" in told("--against", str(trace))
-    both = told("--conf-dir", str(tmp_path), "--trace", str(trace), "--plain")
+    assert "no job is in it" in error_of("--trace", str(trace))
+    assert "only runs of one cluster compare" in error_of("--against", str(trace))
+    both = error_of("--conf-dir", str(tmp_path), "--trace", str(trace), "--plain")
     assert "a running cluster is used as it is" in both
 
 
