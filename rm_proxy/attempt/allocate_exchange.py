@@ -135,7 +135,8 @@ class AllocateExchange:
         check_request(request)
         moved = self._registration.resync is not None and self._continue(request)
         self._asked, self._progress, last, first = request.response_id, request.progress, self.last, self._open
-        self.asks_unread = self.asks_unread or bool(request.scheduling_requests)
+        if request.scheduling_requests:
+            self.asks_unread = True
         if self._signs.watches:
             self._watch(request, now_s)
         repeats = last is not None and last.repeats(request.response_id)
@@ -197,8 +198,8 @@ class AllocateExchange:
         return call.rewritten
 
     def _rewrite(self, request: y.AllocateRequestProto, now_s: float) -> bool:
-        if request.HasField("blacklist_request"):
-            listed = request.blacklist_request
+        listed = request.blacklist_request
+        if listed.ByteSize():
             added = self._router.blacklist.union(listed.blacklist_additions)
             self._router.blacklist = added.difference(listed.blacklist_removals)
         changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
@@ -206,9 +207,9 @@ class AllocateExchange:
             changed = self._promotion.rewrite_request(request) or changed
         if self._registration.state is AttemptState.UNTRACKED:
             return changed
+        taking_over = self._registration.resync is not None
         if self._registration.resync is not None:
             request.ask.extend(self._registration.resync.zeros(request.ask))
-        taking_over = self._registration.resync is not None
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
@@ -312,7 +313,8 @@ class AllocateExchange:
         rewritten = answer.SerializeToString() if changed else None
         arrived = self._arrivals
         ends = list(answer.completed_container_statuses)
-        self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
+        if ends or self._reported_ends:
+            self._reported_ends = frozenset(ids.container_id_text(status.container_id) for status in ends)
         asked = id_before(answer.response_id) if self._asked is None else self._asked
         self.last = LastAnswer(answer.response_id, asked, request, rewritten, arrived.delivered, arrived.given, ends)
         if news:

@@ -15,6 +15,8 @@ def check_request(request: y.AllocateRequestProto) -> None:
         _check(row.resource_name, "a resource name")
         _check(row.node_label_expression, "a node label")
     blacklist = request.blacklist_request
+    if not blacklist.ByteSize():  # AMRMClient sends an empty one with each request
+        return
     for name in (*blacklist.blacklist_additions, *blacklist.blacklist_removals):
         _check(name, "a name on the blacklist")
 

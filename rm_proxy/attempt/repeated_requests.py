@@ -41,6 +41,8 @@ class LastAnswer:
 
     def repeats(self, response_id: int) -> bool:
         """Return whether a request of this id, as it came, asks for this answer again."""
+        if response_id == self.response_id:
+            return False
         return response_id in (self.asked, self.id_before)
 
     def late(self, request: y.AllocateRequestProto) -> y.AllocateRequestProto:

@@ -70,7 +70,7 @@ class Signs:
     @property
     def watches(self) -> bool:
         """Whether the next request of the application master may be a sign."""
-        return self.empty or bool(self._fresh)
+        return self.empty or len(self._fresh) > 0
 
     def asked(self, content: bool) -> None:
         """Note the request that follows an empty answer at the bound, and whether it has any content."""

@@ -189,7 +189,8 @@ class Relay:
                 attempt.long_poll.finishing = True
                 self._end_wait(Why.FINISH, now_s, commands)
             return
-        self._end_wait(Why.REPEATED, now_s, commands)
+        if self._waiting is not None:
+            self._end_wait(Why.REPEATED, now_s, commands)
         try:
             body = None if attempt is None else attempt.exchange.on_allocate(call.body, now_s)
         except (DecodeError, EncodeError) as error:  # a message without a required field can be read, but not written
@@ -224,8 +225,10 @@ class Relay:
             commands.append(Noted(attempt.id, note))
 
     def _response(self, response: Response, now_s: float, commands: list[Command]) -> None:
-        call, own = self._answered(response.call_id)
-        attempt, body = self.attempt, None
+        attempt, body, own = self.attempt, None, None
+        call = self._calls.pop(response.call_id, None)
+        if call is None:
+            call, own = self._answered(response.call_id)
         if attempt is None or call is None:
             commands.append(ToAm(response.raw))
             return
@@ -242,7 +245,8 @@ class Relay:
             raise _no_message(f"{method.removesuffix('ApplicationMaster')} answer", error) from error
         self._note(commands)
         effects = tuple(attempt.take_effects())
-        if method == ALLOCATE and self._goes_nowhere(call, own, response, body, now_s, commands):
+        may_wait = method == ALLOCATE and (own is not None or not attempt.exchange.has_news)
+        if may_wait and self._goes_nowhere(call, own, response, body, now_s, commands):
             commands.append(Absorbed(effects))
             return
         if own is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from time import time
 from typing import Final
 
@@ -166,20 +165,20 @@ class AmConnection(PairedSocket):
             return
         if self._rm.dialing is None:
             self._rm.dial()
-        self._handle("am", partial(self.relay.from_am, data))
+        self._handle("am", self.relay.from_am, data)
 
     def from_rm(self, data: bytes) -> None:
         """Handle bytes of the ResourceManager."""
-        self._handle("rm", partial(self.relay.from_rm, data))
+        self._handle("rm", self.relay.from_rm, data)
 
     def poll(self, now_s: float, pace_s: float) -> None:
         """Do what is due for the call that waits."""
-        self._handle("rm", lambda _: self.relay.tick(now_s, pace_s))
+        self._handle("rm", lambda _, __: self.relay.tick(now_s, pace_s))
 
-    def _handle(self, side: str, handle: Callable[[float], list[Command]]) -> None:
+    def _handle(self, side: str, handle: Callable[[bytes, float], list[Command]], data: bytes = b"") -> None:
         """Give bytes or the time to the relay; an exception in it closes this connection alone, and is a fault."""
         try:
-            self._execute(handle(time()))
+            self._execute(handle(data, time()))
             self._count_unread()
         except RemoteProtocolError as error:
             self._parts.metrics.protocol_errors.labels(side).inc()
@@ -223,9 +222,10 @@ class AmConnection(PairedSocket):
                     self._parts.handle_effects(command.effects)
                 if self.transport is not None:
                     self.transport.write(command.data)
-                self._close_if_finished()
-            elif isinstance(command, Called):
-                _count(self._parts.metrics, command)
+                if self._finishing:
+                    self._close_if_finished()
+            elif type(command) is Called:
+                _count(metrics, command)
             elif type(command) is Noted:
                 self._parts.write_note(command.attempt_id, command.note)
             else:
@@ -256,7 +256,7 @@ class AmConnection(PairedSocket):
     def finish(self) -> None:
         """Stop reading calls, and close when the open ones are answered."""
         self._finishing = True
-        self._handle("am", partial(self.relay.end_wait, Why.STOPPED))
+        self._handle("am", lambda _, now_s: self.relay.end_wait(Why.STOPPED, now_s))
         if not self.relay.outstanding:
             self.close()
         else:
@@ -265,7 +265,7 @@ class AmConnection(PairedSocket):
     def connection_lost(self, exc: Exception | None) -> None:
         """Close the upstream with the connection."""
         connections = self._parts.connections
-        self._handle("am", self.relay.lost)
+        self._handle("am", lambda _, now_s: self.relay.lost(now_s))
         if self in connections.open:
             connections.limits.leave(self._host, self._known)
             connections.limits.keeps(self._unread, 0)
