@@ -34,7 +34,6 @@ class RmContainer:
     memory_mb: int
     running: bool = False
     version: int = 0
-    attempt: int = 1
     priority: int = 0
     request_id: int = -1
 
@@ -75,6 +74,8 @@ class App:
         self.attempt = 1
         self.attempt_of: dict[int, int] = {}
         """Of the containers that are not of the first attempt."""
+        self.keys: dict[int, Key] = {}
+        """Priority and request id of each container: its token has them, and NodeManagers report them."""
         self.start_over()
 
     def start_over(self) -> None:
@@ -119,6 +120,19 @@ class ResourceManager:
 
     def app(self, number: int) -> App:
         return self.apps.setdefault(number, App(self.timestamp, number))
+
+    def recover(self, app: App, container: RmContainer) -> None:
+        """Take a container that a NodeManager reports after a restart; it stops one of an attempt before, not kept.
+
+        (AbstractYarnScheduler.recoverContainersOnNode)
+        """
+        number = container.number
+        if number not in app.containers and app.attempt_of.get(number, 1) < app.attempt:
+            self.nodes[container.node].to_clean.append(number)
+            return
+        container.priority, container.request_id = app.keys[number]
+        app.containers[number] = container
+        app.ran.add(number)
 
     def restart(self) -> None:
         """Work-preserving restart: asks are forgotten, and so are containers that never ran."""
@@ -313,7 +327,7 @@ class ResourceManager:
         number, self.next_container = self.next_container, self.next_container + 1
         app.containers[number] = RmContainer(number, node, opportunistic, memory_mb)
         app.containers[number].priority, app.containers[number].request_id = key
-        app.attempt_of[number] = app.attempt
+        app.attempt_of[number], app.keys[number] = app.attempt, key
         proto = y.ContainerProto(allocation_request_id=key[1])
         proto.id.CopyFrom(app.id_proto(number))
         proto.nodeId.host, proto.nodeId.port = node.split(":")[0], int(node.split(":")[1])

@@ -386,8 +386,7 @@ class Run:
                     self.demoted.add(process.id)
                 known = RmContainer(process.number, site.id, process.opportunistic, process.memory_mb, running=True)
                 known.version = process.version
-                app.containers[process.number] = known
-                app.ran.add(process.number)
+                self.rm.recover(app, known)
         self.rm.restart()
         self.calm = dict.fromkeys(self.calm, 0)
 
