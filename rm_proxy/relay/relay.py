@@ -41,26 +41,12 @@ from rm_proxy.relay.commands import (
     ToRm,
     Waits,
 )
+from rm_proxy.relay.refusals import NOT_OURS, NOT_REGISTERED, WRONG_ID
 
 MAX_OUTSTANDING: Final = 64
 """Calls of one connection without an answer; an application master has one, a client that goes beyond is broken."""
-NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
-WRONG_ID: Final = "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException"
 LAST_CALL_ID: Final = 0x7FFFFFFF
 """Calls of ours are numbered from here downwards: application masters count up from 0."""
-
-_NOT_OURS: Final = frozenset(
-    (
-        "org.apache.hadoop.ipc.StandbyException",
-        "org.apache.hadoop.ipc.RetriableException",
-        "org.apache.hadoop.ipc.RpcServerException",
-        "org.apache.hadoop.security.AccessControlException",
-        "org.apache.hadoop.security.token.SecretManager$InvalidToken",
-        "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
-        WRONG_ID,
-    )
-)
-"""Refusals of an allocate call that have nothing to do with what it asks for."""
 
 REGISTER: Final = "registerApplicationMaster"
 ALLOCATE: Final = "allocate"
@@ -272,8 +258,8 @@ class Relay:
         if exception == NOT_REGISTERED:
             attempt.on_not_registered(now_s)
         else:
-            attempt.exchange.on_refused("" if exception in _NOT_OURS else exception)
-            if own is not None and own.poll and exception not in _NOT_OURS:
+            attempt.exchange.on_refused("" if exception in NOT_OURS else exception)
+            if own is not None and own.poll and exception not in NOT_OURS:
                 attempt.long_poll.signs.note(Sign.REFUSED)
         raw = failure.raw
         if own is not None:

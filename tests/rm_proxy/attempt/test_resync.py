@@ -17,7 +17,7 @@ from rm_proxy.attempt.effects import Announce
 from rm_proxy.attempt.snapshot import Snapshot
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.domain import ids
-from rm_proxy.relay.relay import NOT_REGISTERED
+from rm_proxy.relay.refusals import NOT_REGISTERED
 from tests.model.wire import Wire
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,

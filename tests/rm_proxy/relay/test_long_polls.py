@@ -18,7 +18,8 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.long_poll.long_poll import FAST_PACE_S, PACE_S, Why
 from rm_proxy.long_poll.signs import Sign
 from rm_proxy.relay.commands import Answered, ToAm, ToRm, Waits
-from rm_proxy.relay.relay import LAST_CALL_ID, NOT_REGISTERED, WRONG_ID
+from rm_proxy.relay.refusals import NOT_REGISTERED, WRONG_ID
+from rm_proxy.relay.relay import LAST_CALL_ID
 from tests.model.wire import Wire
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,

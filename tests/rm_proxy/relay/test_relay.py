@@ -9,7 +9,8 @@ from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from rm_proxy.attempt.effects import Announce, Granted
 from rm_proxy.relay.commands import Called, Identified, PassedThrough, ToAm, ToRm
-from rm_proxy.relay.relay import MAX_OUTSTANDING, NOT_REGISTERED, Relay
+from rm_proxy.relay.refusals import NOT_REGISTERED
+from rm_proxy.relay.relay import MAX_OUTSTANDING, Relay
 from tests.model.wire import Wire, identifier
 from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, cid, container, coordinator, event, granted_rows, row, shown
 

@@ -12,7 +12,8 @@ from rm_proxy.attempt.repeated_requests import LastAnswer
 from rm_proxy.attempt.snapshot import packed_answer, unpacked_answer
 from rm_proxy.domain.response_ids import expected_id, id_before
 from rm_proxy.relay.commands import TookOver
-from rm_proxy.relay.relay import LAST_CALL_ID, WRONG_ID
+from rm_proxy.relay.refusals import WRONG_ID
+from rm_proxy.relay.relay import LAST_CALL_ID
 from tests.model.wire import Wire
 from tests.rm_proxy.yarn_messages import ALL_Q, ATTEMPT, container, container_proto, coordinator, row, shown
 

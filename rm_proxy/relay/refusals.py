@@ -1,0 +1,22 @@
+"""Exceptions with which the ResourceManager refuses an allocate call, by their Java classes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+NOT_REGISTERED: Final = "org.apache.hadoop.yarn.exceptions.ApplicationMasterNotRegisteredException"
+"""The application master has to register again."""
+WRONG_ID: Final = "org.apache.hadoop.yarn.exceptions.InvalidApplicationMasterRequestException"
+"""The response id is neither that of the last answer nor the one before."""
+NOT_OURS: Final = frozenset(
+    (
+        "org.apache.hadoop.ipc.StandbyException",
+        "org.apache.hadoop.ipc.RetriableException",
+        "org.apache.hadoop.ipc.RpcServerException",
+        "org.apache.hadoop.security.AccessControlException",
+        "org.apache.hadoop.security.token.SecretManager$InvalidToken",
+        "org.apache.hadoop.yarn.exceptions.ApplicationAttemptNotFoundException",
+        WRONG_ID,
+    )
+)
+"""Refusals that have nothing to do with what the call asks for."""
