@@ -31,7 +31,9 @@ class Chosen:
 
     @property
     def limits(self) -> list[str]:
-        """Return the limitations of this node, for reports."""
+        """Return the limitations of this node, for reports; cgroup v1 does all that cgroup v2 does."""
+        if self.resizer is not None and self.why_not.keys() <= {"cgroup2"}:
+            return list(self.warnings)
         lines = [f"resizer {name}: {why}" for name, why in self.why_not.items()]
         return [*lines, *self.warnings]
 

@@ -12,8 +12,9 @@ from sidecar.resizer.base import Leader, ResizeRefusedError
 from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
-from sidecar.resizer.probe import WANTED, choose, nm_groups
+from sidecar.resizer.probe import WANTED, Chosen, choose, nm_groups
 from sidecar.resizer.processes import family, look, scan
+from sidecar.resizer.signals import Signals
 from tests.sidecar.resizer.containers import NAME, PARENT, groups_left, needs_cgroup1
 from tests.sidecar.resizer.trees import ACCOUNT_FILES, CPU_FILES, FREEZER_FILES, MEMORY_FILES, group, mount, proc
 
@@ -43,6 +44,13 @@ def test_without_cgroups_signals_are_taken_and_the_reasons_told(tmp_path: Path) 
     assert list(chosen.why_not) == ["cgroup2", "cgroup1"]
     assert "no cgroup v1 hierarchy has the cpu controller" in chosen.why_not["cgroup1"]
     assert len(chosen.limits) == 2
+
+
+def test_cgroup1_in_place_of_cgroup2_is_no_limitation() -> None:
+    why_not = {"cgroup2": "no cpu controller"}
+    assert Chosen(Signals(), why_not, ("strict",)).limits == ["strict"]
+    assert Chosen(None, why_not).limits == ["resizer cgroup2: no cpu controller"]
+    assert len(Chosen(Signals(), why_not | {"cgroup1": "read-only"}).limits) == 2
 
 
 def test_one_that_is_wanted_is_the_only_one_tried(tmp_path: Path) -> None:
