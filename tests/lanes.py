@@ -30,6 +30,7 @@ LANES: Final = (
     (
         "tests/real/test_node_and_am_failures.py",
         "tests/real/sidecar/test_tracker.py",
+        "tests/real/sidecar/test_full_node.py",
         "tests/real/test_failover.py",
         "tests/real/sidecar/test_nodemanager.py",
         "tests/real/test_rm_restart.py",

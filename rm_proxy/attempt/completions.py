@@ -20,6 +20,9 @@ from rm_proxy.domain.records import CompletionRecord
 REMEMBERED_ENDS: Final = 20_000
 """Ends that are remembered per attempt, so that each container gets exactly one completion."""
 
+REMEMBERED_RELEASES: Final = 1000
+"""Releases of the proxy's own, per attempt, that may have to be sent again."""
+
 REMEMBERED_KILLS: Final = 1000
 """Kills of containers that were not known, per attempt, whose completions are awaited."""
 
@@ -47,6 +50,8 @@ class Completions:
         self._releases: list[y.ContainerIdProto] = []
         self._sent: list[y.ContainerIdProto] = []
         """Releases of ours in the request that is not answered yet."""
+        self._unconfirmed: OrderedDict[str, y.ContainerIdProto] = OrderedDict()
+        """Releases of ours that were sent, until the ResourceManager reports the container's end."""
         self._own_ends: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._stopped: dict[str, tuple[y.ContainerStatusProto, HeldContainer, float]] = {}
@@ -65,6 +70,7 @@ class Completions:
         """Forget everything: the application is over."""
         self._releases.clear()
         self._sent.clear()
+        self._unconfirmed.clear()
         self._own_ends.clear()
         self._ended.clear()
         self._stopped.clear()
@@ -91,6 +97,14 @@ class Completions:
         """Repeat with the next request releases that may not have reached the ResourceManager."""
         self._releases.extend(containers)
 
+    def release_after_restart(self) -> None:
+        """Repeat all releases whose containers' ends were not reported: the ResourceManager was restarted.
+
+        It recovers every container that runs, released or not (AMRMClient does the same with its own releases).
+        """
+        again = self._unconfirmed | {ids.container_id_text(proto): proto for proto in self._releases}
+        self._releases, self._sent = list(again.values()), []
+
     def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
         """Drop releases of containers that ended already for the application, add ours; returns whether it changed."""
         kept = []
@@ -110,6 +124,9 @@ class Completions:
             return False
         kept = [*kept, *self._releases]
         self._sent = [*self._sent, *self._releases]
+        self._unconfirmed |= {ids.container_id_text(proto): proto for proto in self._releases}
+        while len(self._unconfirmed) > REMEMBERED_RELEASES:
+            self._unconfirmed.popitem(last=False)
         self._releases = []
         del request.release[:]
         request.release.extend(kept)
@@ -166,6 +183,7 @@ class Completions:
         changed, doubled = False, []
         for at, status in enumerate(answer.completed_container_statuses):
             container_id = ids.container_id_text(status.container_id)
+            self._unconfirmed.pop(container_id, None)
             if container_id in self._ended:
                 doubled.append(at)
                 continue

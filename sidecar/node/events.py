@@ -163,6 +163,14 @@ class Unlaunched:
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The NodeManager does not take note that these ended: it has not launched them, in its own view."""
+
+    containers: tuple[Adopted, ...]
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Localized:
     """The NodeManager lists a container that is being killed as localized: its stop interrupts no localizer."""
 
@@ -266,6 +274,7 @@ Event = (
     | Unlaunched
     | Localized
     | NodeManagerQueues
+    | Unfinished
     | Physical
     | Targeted
     | Retuned

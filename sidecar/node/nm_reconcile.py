@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from policies.model import Resources
 from sidecar.node.container import Container, app_of
-from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Localized, NodeManagerQueues, Unlaunched
+from sidecar.node.events import Adopted, Doubtful, Dying, Ended, Localized, NodeManagerQueues, Unfinished, Unlaunched
 from sidecar.node.phases import KILLED, Phase
 
 OVER: Final = frozenset(
@@ -80,7 +80,7 @@ def read_queued(answer: Any) -> int:
     return sum(count for count in counts if isinstance(count, int))
 
 
-FromList = Adopted | Doubtful | Ended | Dying | Unlaunched | Localized | NodeManagerQueues
+FromList = Adopted | Doubtful | Ended | Dying | Unlaunched | Unfinished | Localized | NodeManagerQueues
 
 
 def compare(
@@ -115,21 +115,14 @@ def compare(
             queued.append(container.id)
     if queued:
         events.append(NodeManagerQueues(tuple(queued), now_s))
-    events.extend(_unknown(listed.containers, containers, gone, now_s))
+    unknown = [r for r in listed.containers if r.id not in containers and r.state not in OVER and app_of(r.id)]
+    events.extend(_adopted(row, now_s) for row in unknown if row.id not in gone)
+    unfinished = tuple(_adopted(row, now_s) for row in unknown if row.id in gone and row.state == NOT_LAUNCHED)
+    if unfinished:
+        events.append(Unfinished(unfinished, now_s))
     return events
 
 
-def _unknown(
-    rows: Iterable[Listed], containers: Mapping[str, Container], gone: Collection[str], now_s: float
-) -> list[Adopted | Ended]:
-    return [
-        Adopted(
-            row.id,
-            app_of(row.id),
-            Resources(row.totalMemoryNeededMB, row.totalVCoresNeeded),
-            row.executionType == "OPPORTUNISTIC",
-            now_s,
-        )
-        for row in rows
-        if row.id not in containers and row.id not in gone and row.state not in OVER and app_of(row.id)
-    ]
+def _adopted(row: Listed, now_s: float) -> Adopted:
+    needed = Resources(row.totalMemoryNeededMB, row.totalVCoresNeeded)
+    return Adopted(row.id, app_of(row.id), needed, row.executionType == "OPPORTUNISTIC", now_s)

@@ -40,6 +40,7 @@ from sidecar.node.events import (
     StopAsked,
     Targeted,
     Tick,
+    Unfinished,
     Unlaunched,
     Withdrawn,
 )
@@ -94,6 +95,7 @@ class Node:
             Adopted: self.recovery.adopted,
             Doubtful: self.recovery.cleared_up,
             Unlaunched: self.recovery.unlaunched,
+            Unfinished: self.recovery.unfinished,
             Localized: self.nm_queue.localized,
             NodeManagerQueues: self.nm_queue.queues,
             Targeted: self.orders.targeted,

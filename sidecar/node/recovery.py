@@ -7,13 +7,14 @@ whether a start without an answer went through.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
 from quicksilver.common.messages import EventKind
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.endings import Endings
-from sidecar.node.events import Adopted, Answered, Doubtful, Outcome, Start, Unlaunched, Watch
+from sidecar.node.events import Adopted, Answered, Doubtful, Outcome, Start, Unfinished, Unlaunched, Watch
 from sidecar.node.journal_records import SEQ_SKIPPED, Kept, Memory
 from sidecar.node.launches import Launches
 from sidecar.node.node_state import NodeState
@@ -21,6 +22,7 @@ from sidecar.node.phases import STARTS, Phase
 
 RESTARTED: Final = "the sidecar restarted"
 UNLAUNCHED: Final = "its NodeManager was restarted before its launch, and does not launch it any more"
+UNFINISHED: Final = "its NodeManager was restarted before its end, and does not take note of it"
 UNLAUNCHED_S: Final = 10.0
 """How long a restarted NodeManager may take for the launch of a container that it recovered."""
 
@@ -38,6 +40,8 @@ class Recovery:
 
     def __init__(self, state: NodeState, endings: Endings, launches: Launches) -> None:
         self.state, self._endings, self._launches = state, endings, launches
+        self._unfinished: dict[str, float] = {}
+        """Since when the NodeManager does not take note of ends; infinite for containers that were reported."""
 
     def restored(self, event: Restored) -> None:
         """Restore the state of the previous process from its journal."""
@@ -96,6 +100,25 @@ class Recovery:
             start = container.start
             self._endings.finish(container, EventKind.LOST, UNLAUNCHED, event.now_s)
             self.adopted(Adopted(start.container_id, start.app_id, start.resources, start.opportunistic, event.now_s))
+
+    def unfinished(self, event: Unfinished) -> None:
+        """Report a container as lost that ended, if its restarted NodeManager does not take note of that.
+
+        A NodeManager (3.4) with a queue recovers a running container as one to be launched, and wants room for it
+        beside the room that it counts for it already (ContainerScheduler, recoverActiveContainer, scheduleContainer).
+        On a full node all of them stand in its queue, so that no end is seen and none gives room. As soon as the
+        ResourceManager has one of them ended, the others follow: one in UNLAUNCHED_S is reported.
+        """
+        now_s, before = event.now_s, self._unfinished
+        since = {one.container_id: before.get(one.container_id, now_s) for one in event.containers}
+        due = next((one for one in event.containers if now_s - since[one.container_id] >= UNLAUNCHED_S), None)
+        if due is not None:
+            since = {container_id: max(since_s, now_s) for container_id, since_s in since.items()}
+            since[due.container_id] = math.inf
+            start = Start(due.container_id, due.app_id, "", due.resources, due.opportunistic)
+            container = Container(start, GUARANTEED, Phase.RUNNING, now_s, now_s)
+            self.state.report(container, EventKind.LOST, UNFINISHED, now_s)
+        self._unfinished = since
 
     def adopted(self, event: Adopted) -> None:
         """Adopt a container that the NodeManager lists and the sidecar does not know; an announced one is a Q."""

@@ -82,6 +82,32 @@ def test_release_of_ours_is_repeated_too() -> None:
     assert sent(am.attempt, request(1, row("*", 0))) == first
 
 
+def test_a_restarted_resourcemanager_gets_releases_again_until_it_reports_the_end() -> None:
+    """It recovers every container that runs, also one whose release was under way, or not executed yet."""
+    am = Am(coordinator())
+    am.asks(row("*", 2))
+    am.gets(*queueable(am.sent))
+    for number in (1, 2):
+        am.attempt.containers.on_event(event(number, EventKind.STARTED), 0.0)
+    am.attempt.containers.on_event(event(1, EventKind.LOST), 0.0)
+    am.asks()
+    assert [c.id for c in am.sent.release] == [1]
+    am.gets()  # the ResourceManager dies before it has the node stop the container
+    am.attempt.containers.on_event(event(2, EventKind.LOST), 0.0)
+    am.asks()
+    assert [c.id for c in am.sent.release] == [2]
+    for released in ([1, 2], [2]):
+        am.attempt.on_not_registered(1.0)
+        am.attempt.on_registered(y.RegisterApplicationMasterResponseProto().SerializeToString(), 1.0)
+        am.response_id = 0
+        am.asks()
+        assert [c.id for c in am.sent.release] == released
+        am.gets(completed=[ended(1, -100)])
+        am.asks()
+        assert not am.sent.release
+        am.gets()
+
+
 def test_a_repetition_with_more_rows_carries_what_the_first_one_held() -> None:
     attempt = coordinator(ALL_G).attempt(ATTEMPT)
     sent(attempt, request(0, row("*", 2, 20), release=(5,)))

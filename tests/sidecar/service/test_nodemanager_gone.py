@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -33,13 +34,14 @@ from sidecar.node.events import (
     SessionUp,
     Settled,
     Tick,
+    Unfinished,
     Unlaunched,
     Unwatch,
     Watch,
 )
 from sidecar.node.nm_reconcile import Listed, NmList, compare
 from sidecar.node.node import Node
-from sidecar.node.recovery import UNLAUNCHED
+from sidecar.node.recovery import UNFINISHED, UNLAUNCHED
 from sidecar.node.report_view import fill_report
 from sidecar.node.wait_reason import obstacle
 from tests.playbook import play
@@ -153,6 +155,28 @@ def test_what_a_restarted_nodemanager_lists_and_does_not_launch_is_lost() -> Non
     one.handle(Ended("q", 62))
     assert one.handle(arrived("q", 63)) == [Hold("q")]  # its end was told
     assert one.state.used() == Resources(3072, 3)
+
+
+def test_ends_that_a_restarted_nodemanager_does_not_see_are_lost_one_by_one() -> None:
+    one, gone = node(), (cid(2), cid(3))
+    rows = tuple(Listed(id=i, state="SCHEDULED") for i in gone)
+    (seen,) = compare(NmList(rows, 20.0, 10.0), {}, gone, (), 20)
+    assert isinstance(seen, Unfinished)
+    lost = {"reason": UNFINISHED, "waited_s": 0}
+    play(
+        one,
+        (seen, []),  # it may be about to see them
+        (replace(seen, now_s=29.9), []),
+        (replace(seen, now_s=30), [reports(1, cid(2), EventKind.LOST, 30, **lost)]),
+        (replace(seen, now_s=39.9), []),  # the first one gives room to the others
+        (replace(seen, now_s=40), [reports(2, cid(3), EventKind.LOST, 40, **lost)]),
+        (replace(seen, now_s=60), []),  # each once
+        (replace(seen, containers=seen.containers[1:], now_s=61), []),
+        (replace(seen, now_s=62), []),
+        (replace(seen, now_s=72), [reports(3, cid(2), EventKind.LOST, 72, **lost)]),
+    )
+    rows = tuple(Listed(id=i, state="DONE") for i in gone)
+    assert compare(NmList(rows, 80.0, 10.0), {}, gone, (), 80) == []
 
 
 def test_a_victim_that_is_never_launched_is_not_waited_for() -> None:
