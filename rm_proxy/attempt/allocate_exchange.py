@@ -110,7 +110,7 @@ class AllocateExchange:
     @property
     def to_send(self) -> bool:
         """Whether something of ours waits for the next exchange."""
-        return self._ends.to_tell or self._ends.to_release or self._promotion.to_ask
+        return self._ends.to_tell or self._ends.releases.to_send or self._promotion.to_ask
 
     @property
     def unseen(self) -> LastAnswer | None:
@@ -202,7 +202,7 @@ class AllocateExchange:
         if listed.ByteSize():
             added = self._router.blacklist.union(listed.blacklist_additions)
             self._router.blacklist = added.difference(listed.blacklist_removals)
-        changed = self._ends.rewrite_releases(request) if request.release or self._ends.to_release else False
+        changed = self._ends.rewrite_releases(request) if request.release or self._ends.releases.to_send else False
         if request.update_requests or self._promotion.to_ask:
             changed = self._promotion.rewrite_request(request) or changed
         if self._registration.state is AttemptState.UNTRACKED:
@@ -245,7 +245,7 @@ class AllocateExchange:
             return
         if call.rewritten is not None and why:
             self._effect(Refused(self._registration.app_id, why))
-        self._ends.answered()
+        self._ends.releases.answered()
         sent = call.sent
         mixed = [
             row
@@ -253,7 +253,7 @@ class AllocateExchange:
             if (entry := self._table.entries.get(Key.of(row))) is not None and entry.rows.rewritten
         ]
         self.resend = [*(self.resend or ()), *self._table.doubt(mixed)]
-        self._ends.release_again([ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends])
+        self._ends.releases.add(*(ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends))
         self._promotion.ask_again(sent.update_requests)
 
     def on_wrong_id(self, expected: int) -> bytes | None:
@@ -339,12 +339,12 @@ class AllocateExchange:
         self._containers.answers += 1
         self._answer_came = True
         call, self._open = self._open, None
-        self._ends.answered()
+        self._ends.releases.answered()
         if call is not None and call.late is not None:
             self._late = call.late
         if call is not None and (call.doubtful or call.releases):
             self.resend = [*(self.resend or ()), *self._table.doubt(call.doubtful)]
-            self._ends.release_again(call.releases)
+            self._ends.releases.add(*call.releases)
         if call is not None and call.updates:
             self._promotion.ask_again(call.updates)
         return call.body if call is not None else b""

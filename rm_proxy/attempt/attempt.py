@@ -193,7 +193,7 @@ class Attempt:
                 self._ends.preempt(live, reason, now_s)
         if last is not None:
             self._ends.tell_again(last.ends)
-        self._ends.release_after_restart()
+        self._ends.releases.repeat_all()
         self._start_over()
         if not self.finished:
             self.registration.follow(AttemptEvent.NOT_REGISTERED)

@@ -32,6 +32,66 @@ TOLD_WITHIN_S: Final = 3.0
 _LOST: Final = {EventKind.SHED, EventKind.LOST}
 
 
+class OwnReleases:
+    """Containers that the proxy itself releases, until the ResourceManager reports their ends."""
+
+    def __init__(self) -> None:
+        self._to_send: list[y.ContainerIdProto] = []
+        self._sent: list[y.ContainerIdProto] = []
+        """Those of the request that is not answered yet."""
+        self._unconfirmed: OrderedDict[str, y.ContainerIdProto] = OrderedDict()
+        """Those that were sent, until the container's end is reported."""
+
+    @property
+    def to_send(self) -> bool:
+        """Whether the next request has to carry any."""
+        return bool(self._to_send)
+
+    @property
+    def busy(self) -> bool:
+        """Whether any has no answer."""
+        return bool(self._sent or self._to_send)
+
+    @property
+    def open(self) -> list[y.ContainerIdProto]:
+        """All without an answer, for the journal."""
+        return [*self._sent, *self._to_send]
+
+    def add(self, *containers: y.ContainerIdProto) -> None:
+        """Release containers with the next request."""
+        self._to_send.extend(containers)
+
+    def repeat_all(self) -> None:
+        """Repeat all whose ends were not reported: the ResourceManager was restarted.
+
+        It recovers every container that runs, released or not (AMRMClient does the same with its own releases).
+        """
+        again = self._unconfirmed | {ids.container_id_text(proto): proto for proto in self._to_send}
+        self._to_send, self._sent = list(again.values()), []
+
+    def send(self) -> list[y.ContainerIdProto]:
+        """Return those of the request in hand."""
+        sending, self._to_send = self._to_send, []
+        self._sent = [*self._sent, *sending]
+        self._unconfirmed |= {ids.container_id_text(proto): proto for proto in sending}
+        while len(self._unconfirmed) > REMEMBERED_RELEASES:
+            self._unconfirmed.popitem(last=False)
+        return sending
+
+    def answered(self) -> None:
+        """Note that the last request was answered: its releases have arrived."""
+        self._sent = []
+
+    def ended(self, container_id: str) -> None:
+        """Note that the ResourceManager reported an end."""
+        self._unconfirmed.pop(container_id, None)
+
+    def clear(self) -> None:
+        """Forget everything: the application is over."""
+        self._to_send, self._sent = [], []
+        self._unconfirmed.clear()
+
+
 class Completions:
     """The ResourceManager's completions, the proxy's own completions, and the proxy's own releases.
 
@@ -47,11 +107,7 @@ class Completions:
         lost: Callable[[HeldContainer], None],
     ) -> None:
         self._app_id, self._world, self._live, self._emit, self._lost = app_id, world, live, emit, lost
-        self._releases: list[y.ContainerIdProto] = []
-        self._sent: list[y.ContainerIdProto] = []
-        """Releases of ours in the request that is not answered yet."""
-        self._unconfirmed: OrderedDict[str, y.ContainerIdProto] = OrderedDict()
-        """Releases of ours that were sent, until the ResourceManager reports the container's end."""
+        self.releases = OwnReleases()
         self._own_ends: list[y.ContainerStatusProto] = []
         self._ended: OrderedDict[str, None] = OrderedDict()
         self._stopped: dict[str, tuple[y.ContainerStatusProto, HeldContainer, float]] = {}
@@ -68,9 +124,7 @@ class Completions:
 
     def clear(self) -> None:
         """Forget everything: the application is over."""
-        self._releases.clear()
-        self._sent.clear()
-        self._unconfirmed.clear()
+        self.releases.clear()
         self._own_ends.clear()
         self._ended.clear()
         self._stopped.clear()
@@ -88,23 +142,6 @@ class Completions:
         """Whether the next answer has to carry completions that the proxy made."""
         return bool(self._own_ends)
 
-    @property
-    def to_release(self) -> bool:
-        """Whether the next request has to carry releases of the proxy."""
-        return bool(self._releases)
-
-    def release_again(self, containers: list[y.ContainerIdProto]) -> None:
-        """Repeat with the next request releases that may not have reached the ResourceManager."""
-        self._releases.extend(containers)
-
-    def release_after_restart(self) -> None:
-        """Repeat all releases whose containers' ends were not reported: the ResourceManager was restarted.
-
-        It recovers every container that runs, released or not (AMRMClient does the same with its own releases).
-        """
-        again = self._unconfirmed | {ids.container_id_text(proto): proto for proto in self._releases}
-        self._releases, self._sent = list(again.values()), []
-
     def rewrite_releases(self, request: y.AllocateRequestProto) -> bool:
         """Drop releases of containers that ended already for the application, add ours; returns whether it changed."""
         kept = []
@@ -120,14 +157,9 @@ class Completions:
             self._live.touch(container_id)
             if live.kind is Kind.QUEUEABLE:
                 self._emit(DropHeld(live.node_id, live.id, "released by the application master"))
-        if len(kept) == len(request.release) and not self._releases:
+        if len(kept) == len(request.release) and not self.releases.to_send:
             return False
-        kept = [*kept, *self._releases]
-        self._sent = [*self._sent, *self._releases]
-        self._unconfirmed |= {ids.container_id_text(proto): proto for proto in self._releases}
-        while len(self._unconfirmed) > REMEMBERED_RELEASES:
-            self._unconfirmed.popitem(last=False)
-        self._releases = []
+        kept += self.releases.send()
         del request.release[:]
         request.release.extend(kept)
         return True
@@ -135,7 +167,7 @@ class Completions:
     def give_back(self, container: y.ContainerProto, reason: str) -> None:
         """Release a container that the application does not get to see; no completion of it will be seen either."""
         container_id = ids.container_id_text(container.id)
-        self._releases.append(ids.copied(container.id))
+        self.releases.add(ids.copied(container.id))
         self.remember(container_id)
         self._emit(Returned(container_id, reason))
 
@@ -144,13 +176,13 @@ class Completions:
     @property
     def open(self) -> bool:
         """Whether there are completions to report, releases to send, or stops of unknown origin."""
-        return bool(self._own_ends or self._releases or self._sent or self._stopped)
+        return bool(self._own_ends or self.releases.busy or self._stopped)
 
     def note(self) -> dict[str, Any]:
         """Return open completions, releases and stops for the journal."""
         return {
             "made": [packed(status) for status in self._own_ends],
-            "out": [packed(proto) for proto in (*self._sent, *self._releases)],
+            "out": [packed(proto) for proto in self.releases.open],
             "stopped": [
                 {"status": packed(status), "live": packed_container(live), "at_s": at_s}
                 for status, live, at_s in self._stopped.values()
@@ -166,15 +198,11 @@ class Completions:
         """Restore the state that an earlier process journaled."""
         self._ended = OrderedDict.fromkeys(kept.ended)
         self._own_ends = [y.ContainerStatusProto.FromString(unpacked(text)) for text in kept.open.get("made", ())]
-        self._releases = [y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())]
+        self.releases.add(*(y.ContainerIdProto.FromString(unpacked(text)) for text in kept.open.get("out", ())))
         for stopped in kept.open.get("stopped", ()):
             live = unpacked_container(stopped["live"])
             status = y.ContainerStatusProto.FromString(unpacked(stopped["status"]))
             self._stopped[live.id] = status, live, stopped["at_s"]
-
-    def answered(self) -> None:
-        """Note that the last request was answered: its releases have arrived."""
-        self._sent = []
 
     # Answers
 
@@ -183,7 +211,7 @@ class Completions:
         changed, doubled = False, []
         for at, status in enumerate(answer.completed_container_statuses):
             container_id = ids.container_id_text(status.container_id)
-            self._unconfirmed.pop(container_id, None)
+            self.releases.ended(container_id)
             if container_id in self._ended:
                 doubled.append(at)
                 continue
@@ -285,7 +313,7 @@ class Completions:
         live.given_up = True
         self._live.touch(container_id)
         live.killed = live.killed or "room was needed"
-        self._releases.append(live.proto)
+        self.releases.add(live.proto)
 
     def preempt(self, live: HeldContainer, diagnostics: str, now_s: float) -> None:
         """End a container that never started in a way that makes the application ask again."""
@@ -299,7 +327,7 @@ class Completions:
         self._live.pop(live.id)
         self.remember(live.id)
         if not live.released:
-            self._releases.append(live.proto)
+            self.releases.add(live.proto)
         status = y.ContainerStatusProto(
             state=y.C_COMPLETE,
             diagnostics=f"{diagnostics}\n",  # a line of its own, like all diagnostics of the NodeManager
