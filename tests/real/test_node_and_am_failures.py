@@ -328,7 +328,7 @@ def test_a_node_that_yarn_empties_sheds_what_waits_and_takes_queueables_again(
             await asyncio.to_thread(cluster.hadoop, "rmadmin", "-refreshNodes")
 
     async def story(mine: Patient) -> None:
-        tasks = mine.ask(9, 12.0)
+        tasks = mine.ask(9, 12.0, hosts=(host,))
         ran, held = await settled(mine, stack, 1)
         await begin()
         await until(lambda: report(stack, 1)["draining"], 10)
