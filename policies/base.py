@@ -10,12 +10,18 @@ from policies.settings_model import SettingsModel
 
 SLOTS: Final = (
     "route",
+    "classify",
+    "partition",
     "dispatch",
+    "probe",
     "place",
+    "match",
     "order",
+    "fill",
     "preempt",
     "headroom",
     "quota",
+    "admit",
     "shed",
     "steal",
     "correct",
@@ -52,6 +58,8 @@ class Policy:
 
     Of a `shed` policy: its answer depends on the nodes alone, not on the time.
     """
+    by_size: bool = False
+    """Of a `place` policy: it looks at the waits of nodes by size, which these report only then."""
     at_binding: bool = False
     """Of a `quota` policy: it is asked when a container gets a node, and its no lets the container wait.
 

@@ -5,11 +5,14 @@ Units: memory in MB (2**20 bytes), CPU in vcores, times in seconds. Node ids are
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import inf
 from typing import Final
+
+Candidates = Sequence[tuple[str, float]]
+"""Nodes for one container with their scores, best first; the lower the better."""
 
 
 class Kind(StrEnum):
@@ -29,6 +32,15 @@ class Way(StrEnum):
     KILL = "kill"
     NONE = "none"
     """It does not."""
+
+
+class JobClass(StrEnum):
+    """Whether a job's tasks are short or long (Hawk, thesis §2.3.3)."""
+
+    SHORT = "short"
+    LONG = "long"
+    NONE = ""
+    """It is not known, or nobody asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +87,45 @@ class AppView:
     tags: frozenset[str] = frozenset()
     priority: int = 0
     submitted_s: float = 0.0
+    progress: float = 0.0
+    """What its application master reported with its last request, 0..1."""
     live_g: int = 0
     """Guaranteed containers that the application holds now."""
     live_q: int = 0
     """Queueable containers that it holds: waiting or running at a node, asked for, or wanted."""
+    asked_g: int = 0
+    """Guaranteed containers that it asked for and does not hold yet; running ones that are being promoted count too."""
+    asked_g_size: Resources = Resources()
+    """Size of those."""
     used_g: Resources = Resources()
     used_q: Resources = Resources()
     """By those of its queueable containers that have a node: wanted ones do not count."""
     next_q: Resources = Resources()
     """Size of its most urgent ask that may go queueable, while some node has room for it; else zero."""
+    job_class: JobClass = JobClass.NONE
+    kept_off: frozenset[str] = frozenset()
+    """Hosts on which nothing of it is to start, since they are kept for short jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as a `classify` policy sees it."""
+
+    app: AppView
+    task_s: float
+    """Mean expected duration of the tasks that it wants or runs."""
+    known: bool
+    """Whether the duration of any of them is learnt or given; else it is `estimate.default_s`."""
+    earlier_s: Sequence[float] = ()
+    """Mean durations of the tasks of jobs that ended lately, ascending, shape (jobs,); at most 1,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkShares:
+    """Who brought the work of the last hours."""
+
+    short_ratio: float | None = None
+    """The part that short jobs had of all task-seconds of jobs with a class, 0..1; None while too few ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +153,14 @@ class Ask:
     """How often this task's queueable containers were shed or killed before."""
     work_s: float = inf
     """Work of its application, in task-seconds: the larger of what is open and what was done; infinite when unknown."""
+    at_s: float = 0.0
+    """When a place is looked for, Unix seconds."""
     steer: str = ""
     """The node for which a `steal` or `correct` policy had it shed; "" for none."""
+    shunned: frozenset[str] = frozenset()
+    """Ids of nodes that are taken last: a task of its application runs much longer there than expected."""
+    matched: str = ""
+    """The node that a `match` policy chose for it; "" for none."""
 
     def tier(self, node: NodeView) -> int | None:
         """Return 0 for node-local, 1 for rack-local, 2 for off-switch, None where the ask may not go.
@@ -151,6 +199,8 @@ class NodeView:
     used_q: Resources = Resources()
     """Use of queueable containers that have started."""
     queue_length: int = 0
+    ahead: int = 0
+    """How many in the queue were bound ahead and wait for a core of their own; others may start before them."""
     queued_s: float = 0.0
     """Tq: time until the node will have started all that is queued now, by estimates."""
     remaining_s: float = 0.0
@@ -163,6 +213,8 @@ class NodeView:
     """How many of them the node starts at once: its cores, and those that it may hold shrunk (N + Q of Kairos)."""
     attained_sd_s: float = 0.0
     """Standard deviation of the service that they have attained (Kairos §4.3.3)."""
+    attained_sum_s: float = 0.0
+    """What they have attained together."""
     idle_s: float = 0.0
     """How long it has had room with nothing waiting, for a `steal` policy."""
     limit_q: Resources | None = None
@@ -172,16 +224,37 @@ class NodeView:
     yields_level: float = -1.0
     """Level (`service_levels`) of the work of the application whose container would give way to one beyond the cores;
     -1 where none would."""
+    frees_s: float = inf
+    """When the first of its containers is expected to end, from its last report on; it is counted where it is full."""
+    waits: Sequence[tuple[Resources, float]] = ()
+    """Waits by size, in seconds, as last reported: how long a container of each size would wait behind the queue. Nodes
+    report them where a `place` policy looks at them (`by_size`)."""
+    unreported_s: float = 0.0
+    """Expected work of containers on their way that these do not know yet, over the containers that run at a time."""
+    waits_s: float = 0.0
+    """When they were reported, Unix seconds."""
+    success_ratio: float = 1.0
+    """Part of the containers there that were not lost, lately."""
 
     @property
     def wait_s(self) -> float:
         """Return how long one more queueable container would wait here: Tq + Tr (Mercury §4.2)."""
         return self.queued_s + self.remaining_s
 
+    def frees_within(self, resources: Resources, ahead_s: float) -> bool:
+        """Return whether one container of this size could wait here for a core that is expected to be free within
+        `ahead_s`: nothing else waits, nor runs beyond the cores.
+        """
+        used = self.used_g.vcores + self.used_q.vcores
+        within = used <= self.capacity.vcores < used + resources.vcores
+        roomy = not self.slots or self.has_room(resources)
+        return self.usable and self.frees_s <= ahead_s and within and not self.queue_length and roomy
+
     def has_room(self, resources: Resources) -> bool:
         """Return whether one more container of this size could start here now.
 
-        Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores.
+        Where containers share the cores (`slots` is set) slots and memory count, else memory and vcores. Containers
+        that wait for a core take none of it.
         """
         used_g, used_q, capacity = self.used_g, self.used_q, self.capacity
         if used_g.memory_mb + used_q.memory_mb + resources.memory_mb > capacity.memory_mb:
@@ -189,7 +262,7 @@ class NodeView:
         if self.limit_q is not None and not self.within_limit(resources, used_q):
             return False
         if self.slots:
-            return self.containers < self.slots
+            return self.containers - self.ahead < self.slots
         return used_g.vcores + used_q.vcores + resources.vcores <= capacity.vcores
 
     def within_limit(self, resources: Resources, used_q: Resources) -> bool:
@@ -224,7 +297,7 @@ class QueueView:
     used_q: Resources = Resources()
     """By queueable containers that have a node: asked for there, waiting or running."""
     user_used_q: dict[str, Resources] = field(default_factory=dict)
-    user_used_g: dict[str, Resources] = field(default_factory=dict)
+    user_used_g: Mapping[str, Resources] = field(default_factory=dict)
     user_limit: Resources | None = None
     """The scheduler's limit for one user here: capacity times user-limit-factor; None for no limit."""
     parents: tuple[ParentView, ...] = ()
@@ -299,6 +372,8 @@ class ContainerView:
     """For a waiting one: the average wait, past and expected, of its application's containers of its priority."""
     movable: bool = True
     """For a waiting one: whether it may go to the node in question, or to another one at all."""
+    job_class: JobClass = JobClass.NONE
+    """Of its application."""
 
     @property
     def remaining_s(self) -> float:
@@ -330,6 +405,18 @@ class ShedTarget:
     """At most this share of the queue is shed within a second, but always one container."""
     settle_s: float = 0.0
     """Containers that have waited less than this stay: the figures behind the target may be older."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Free room at a node that the first of its queue does not fit into, and what it costs others to use it."""
+
+    head: ContainerView
+    """The first of the queue."""
+    head_starts_s: float
+    """When it is expected to start, in seconds from now, if all start in their order."""
+    delay_s: float
+    """How much later the one that is delayed most is expected to start if another container fills the gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +460,7 @@ class Route:
     kind: Kind
     reason: str
     slot: str = "route"
-    """Whose decision it is: route, or quota (window) for one that a route had made queueable."""
+    """Whose decision it is: route, or quota (admit, window) for one that a route had made queueable."""
     version: str = ""
     """Of the settings that decided."""
 
@@ -391,5 +478,9 @@ class Placement:
     """How long the node's queue was at that time, in seconds; the coordinator fills it in."""
     wait: bool = False
     """Without a node: nodes that may take the ask are full now; it stays wanted until one of them is not."""
+    ahead: bool = False
+    """Whether the container waits at the node for a core that is expected to come free in a moment."""
+    slot: str = "place"
+    """Whose decision it is: place, or admit for one that gets no node by its tokens."""
     version: str = ""
     """Of the settings that decided."""

@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Protocol, TypeVar
 
+from policies.admission import Admission
 from policies.base import PolicyConfig
 from policies.model import (
     AppView,
     Ask,
+    Candidates,
     ContainerView,
+    Gap,
+    JobClass,
+    JobView,
     Limit,
     NodeQueue,
     NodeUse,
@@ -20,7 +25,9 @@ from policies.model import (
     Resources,
     Route,
     ShedTarget,
+    WorkShares,
 )
+from policies.probes import NewTasks, ProbedNode
 from policies.waiting import WaitingApp
 
 C = TypeVar("C", bound=PolicyConfig, contravariant=True)
@@ -30,6 +37,33 @@ class RouteFunction(Protocol[C]):
     """Decide whether one wanted container is guaranteed or queueable."""
 
     def __call__(self, ask: Ask, cfg: C, rng: Random) -> Route: ...  # noqa: D102
+
+
+class ClassifyFunction(Protocol[C]):
+    """Return the class of a job. Called again each second while it has none and when its estimates change."""
+
+    def __call__(self, job: JobView, cfg: C) -> JobClass: ...  # noqa: D102
+
+
+class PartitionFunction(Protocol[C]):
+    """Return the ids of the nodes that are kept for short jobs.
+
+    `nodes` are those of the default partition that the ResourceManager lists. Called every half minute, and when they
+    change.
+    """
+
+    def __call__(self, nodes: Sequence[NodeView], shares: WorkShares, cfg: C) -> Sequence[str]: ...  # noqa: D102
+
+
+class ProbeFunction(Protocol[C]):
+    """Return the ids of the nodes in whose queues an application gets probes, one id for each probe.
+
+    No node: its containers may go anywhere. `nodes` are those where they may go. Called when more tasks of it wait.
+    """
+
+    def __call__(  # noqa: D102
+        self, tasks: NewTasks, nodes: Sequence[ProbedNode], cfg: C, rng: Random
+    ) -> Sequence[str]: ...
 
 
 class DispatchFunction(Protocol[C]):
@@ -49,10 +83,25 @@ class PlaceFunction(Protocol[C]):
     def __call__(self, ask: Ask, nodes: Sequence[NodeView], cfg: C, rng: Random) -> Placement: ...  # noqa: D102
 
 
+class MatchFunction(Protocol[C]):
+    """Return the node of each container of a request, or None for those that choose one after the other.
+
+    Each has the candidates of the `place` policy. A node may stand for one container alone.
+    """
+
+    def __call__(self, tasks: Sequence[Candidates], cfg: C) -> Sequence[str | None]: ...  # noqa: D102
+
+
 class OrderFunction(Protocol[C]):
     """Return the sort key of a waiting container: the lowest starts first."""
 
     def __call__(self, waiting: ContainerView, cfg: C, now_s: float) -> tuple[float, ...]: ...  # noqa: D102
+
+
+class FillFunction(Protocol[C]):
+    """Return whether a waiting container that fits may start now, though the first of the queue does not fit."""
+
+    def __call__(self, waiting: ContainerView, gap: Gap, cfg: C) -> bool: ...  # noqa: D102
 
 
 class PreemptFunction(Protocol[C]):
@@ -74,6 +123,16 @@ class QuotaFunction(Protocol[C]):
     """
 
     def __call__(self, ask: Ask, queue: QueueView, cfg: C) -> str | None: ...  # noqa: D102
+
+
+class AdmitFunction(Protocol[C]):
+    """Return what a container may be that its route made queueable; None leaves it as it is.
+
+    Called when it is routed, then again and again while it has no node: then `ask.app.live_q` counts only containers
+    that have one.
+    """
+
+    def __call__(self, ask: Ask, queue: QueueView, cfg: C) -> Admission | None: ...  # noqa: D102
 
 
 class ShedFunction(Protocol[C]):

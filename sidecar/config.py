@@ -99,6 +99,11 @@ class SidecarSettings(SettingsModel):
     """Control group for the containers of all sidecars of this machine, below the mount of each controller."""
     docker_url: str | None = None
     """Docker's socket for `resizer: docker`; default: unix:///var/run/docker.sock."""
+    shrunk_high_ratio: float = Field(0.0, ge=0, le=1)
+    """Part of the memory that a container uses as it is shrunk, above which the kernel takes pages from it until it is
+    restored (memory.high of cgroup v2); 0: its memory is left alone."""
+    shrunk_reclaim_ratio: float = Field(0.0, ge=0, le=1)
+    """Part of its memory that the kernel is asked for once, as it is shrunk (memory.reclaim); 0: none."""
     measure_s: float = Field(1.0, gt=0, le=10)
     """How often the CPU that running containers were given is read."""
     am_vcores: float | None = Field(None, ge=0)

@@ -39,6 +39,12 @@ LANES: Final = (
         "tests/real/bench/test_las_quicksilver.py",
         "tests/real/bench/test_policies.py",
         "tests/real/test_policies.py",  # three_nodes
+        "tests/real/policies/test_short_jobs.py",
+        "tests/real/policies/test_orders_and_quotas.py",
+        "tests/real/policies/test_probes.py",
+        "tests/real/policies/test_matching.py",
+        "tests/real/policies/test_stragglers.py",
+        "tests/real/policies/test_tokens.py",
         "tests/real/test_long_poll.py",
         "tests/real/test_promotion.py",
         "tests/real/test_sidecar_restart.py",  # one_node

@@ -13,11 +13,17 @@ from policies.config.validation import Path, validate
 from policies.errors import Mistake, PolicyError, SettingsMistakesError, close_to
 
 CHOICES: Final = (
+    "classify",
+    "partition",
     "dispatch",
+    "probe",
     "place",
+    "match",
     "order",
+    "fill",
     "preempt",
     "headroom",
+    "admit",
     "shed",
     "steal",
     "correct",

@@ -1,4 +1,4 @@
-"""Policies that decide on all applications or nodes together: their order, shedding, moves, limits of queueables."""
+"""Policies that decide on all applications or nodes together: classes, order, shedding, moves, limits of queueables."""
 
 from __future__ import annotations
 
@@ -8,18 +8,57 @@ from random import Random
 
 from policies.common.damping import Damping
 from policies.common.move_limits import Moving
+from policies.common.probe_nodes import Probing
 from policies.config.guarded_call import call
 from policies.config.registry import Bound
 from policies.errors import PolicyFaultError
-from policies.model import ContainerView, Limit, NodeQueue, NodeUse, NodeView, ShedTarget
+from policies.model import (
+    Candidates,
+    ContainerView,
+    JobClass,
+    JobView,
+    Limit,
+    NodeQueue,
+    NodeUse,
+    NodeView,
+    ShedTarget,
+    WorkShares,
+)
+from policies.probes import NewTasks, ProbedNode
 from policies.waiting import WaitingApp
 
 
 class ClusterSlots:
-    """The slots `dispatch`, `shed`, `police`, `steal` and `correct`. choices: the policies in force by slot."""
+    """The slots `classify`, `partition`, `dispatch`, `probe`, `match`, `shed`, `police`, `steal` and `correct`.
+
+    choices: the policies in force by slot.
+    """
 
     def __init__(self, choices: Mapping[str, Bound]) -> None:
         self._choices = choices
+
+    def classify(self, job: JobView) -> JobClass:
+        """Return the class of a job."""
+        bound = self._choices["classify"]
+        return call(bound, JobClass, job, bound.cfg)
+
+    @property
+    def classifies(self) -> bool:
+        """Whether any job has a class."""
+        return self._choices["classify"].name != "none"
+
+    def partition(self, nodes: Sequence[NodeView], shares: WorkShares) -> frozenset[str]:
+        """Return the ids of the nodes that are kept for short jobs."""
+        bound = self._choices["partition"]
+        answer = frozenset(call(bound, Sequence, nodes, shares, bound.cfg))  # type: ignore[type-abstract]
+        if not answer <= {node.id for node in nodes}:
+            raise PolicyFaultError(f"{bound}: chose nodes that are not there: {sorted(answer)[:3]}")
+        return answer
+
+    @property
+    def partitions(self) -> bool:
+        """Whether any node is kept for short jobs."""
+        return self._choices["partition"].name != "none"
 
     def dispatch_key(self, applicant: WaitingApp, now_s: float) -> tuple[float, ...]:
         """Return the sort key of an application whose asks wait for places: the lowest gets the next one."""
@@ -28,6 +67,41 @@ class ClusterSlots:
         if any(not isinstance(part, int | float) or isnan(part) for part in key):
             raise PolicyFaultError(f"{bound}: answered {key!r}, which has no order")
         return key
+
+    def probe(self, tasks: NewTasks, nodes: Sequence[ProbedNode], rng: Random) -> Sequence[str]:
+        """Return the ids of the nodes in whose queues an application gets probes; none: it waits for any node."""
+        bound = self._choices["probe"]
+        answer: Sequence[str] = call(bound, Sequence, tasks, nodes, bound.cfg, rng)  # type: ignore[type-abstract]
+        if not {one.node.id for one in nodes}.issuperset(answer):
+            raise PolicyFaultError(f"{bound}: probed nodes that it was not shown: {sorted(set(answer))[:3]}")
+        return answer
+
+    @property
+    def probes(self) -> bool:
+        """Whether applications have places in the queues of nodes."""
+        return self._choices["probe"].name != "none"
+
+    @property
+    def sticky(self) -> bool:
+        """Whether a probe stays in its queue until all tasks that wait have got places."""
+        cfg = self._choices["probe"].cfg
+        return isinstance(cfg, Probing) and cfg.sticky
+
+    def match(self, tasks: Sequence[Candidates]) -> Sequence[str | None]:
+        """Return the node of each container of a request, or None for those that choose one after the other."""
+        bound = self._choices["match"]
+        answer: Sequence[str | None] = call(bound, Sequence, tasks, bound.cfg)  # type: ignore[type-abstract]
+        fits = len(answer) == len(tasks) and all(
+            node is None or node in {known for known, _ in one} for node, one in zip(answer, tasks, strict=True)
+        )
+        if not fits:
+            raise PolicyFaultError(f"{bound}: did not answer with a candidate, or None, for each container")
+        return answer
+
+    @property
+    def matches(self) -> bool:
+        """Whether nodes are chosen for the containers of a request together."""
+        return self._choices["match"].name != "none"
 
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""

@@ -1,4 +1,4 @@
-"""Policies that decide at one node: the order of its queue, and how guaranteed containers get room."""
+"""Policies that decide at one node: the order of its queue, what fills gaps, how guaranteed containers get room."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from policies.common.victims import Killing
 from policies.config.guarded_call import call
 from policies.config.registry import Bound
 from policies.errors import PolicyFaultError
-from policies.model import ContainerView, Kind, Resources
+from policies.model import ContainerView, Gap, Kind, Resources
 
 
 class NodeSlots:
-    """The slots `order` and `preempt`. choices: the policies in force by slot."""
+    """The slots `order`, `fill` and `preempt`. choices: the policies in force by slot."""
 
     def __init__(self, choices: Mapping[str, Bound]) -> None:
         self._choices = choices
@@ -33,6 +33,22 @@ class NodeSlots:
         """Return how much expected work (s) may overtake a waiting container; None where the order alone counts."""
         cfg = self._choices["order"].cfg
         return cfg.limit_s(waiting) if isinstance(cfg, Bypassing) else None
+
+    @property
+    def waits_by_size(self) -> bool:
+        """Whether the `place` policy looks at waits by size."""
+        return self._choices["place"].by_size
+
+    @property
+    def fills(self) -> bool:
+        """Whether any container may start before the first of the queue where that one does not fit."""
+        return self._choices["fill"].name != "none"
+
+    def fill(self, waiting: ContainerView, gap: Gap) -> bool:
+        """Return whether a waiting container that fits may start though the first of the queue does not fit."""
+        bound = self._choices["fill"]
+        answer: bool = call(bound, bool, waiting, gap, bound.cfg)
+        return answer
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Choose running queueable containers that make room for `need`; empty when they cannot, or need not."""

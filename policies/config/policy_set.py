@@ -235,6 +235,11 @@ class Policies:
             raise PolicyFaultError(f"{bound}: chose node {answer.node}, where the ask may not go")
         return answer
 
+    def ahead_s(self) -> float:
+        """Return how soon a container of a full node has to end so that another one may be bound there and wait."""
+        ahead_s = getattr(self.choices["place"].cfg, "ahead_s", 0.0)
+        return float(ahead_s) if isinstance(ahead_s, int | float) else 0.0
+
     def headroom(self, limit: Resources, app: AppView) -> Resources:
         """Return the headroom to report to the application, never negative."""
         bound = self.for_app(app).choices["headroom"]

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-PresetName = Literal["default", "mixed", "mercury", "kairos", "opportunistic", "stock"]
+PresetName = Literal["default", "mixed", "mercury", "kairos", "hawk", "eagle", "apollo", "opportunistic", "stock"]
 DEFAULT: Final = "default"
 """The preset of a settings file whose section `policies:` is empty or missing."""
 _CHOICES: Final = ("settings", "policy")
+_LATE: Final = {"policy": "late", "settings": {"ahead_s": 1.5}}
 _BY_JOB: Final = {"extra": 1, "quantum_s": 10, "by_job": True}
+_CLASSES: Final = {"classify": {"policy": "task_time"}, "partition": {"policy": "short_only"}}
 _ALL_Q: Final = {"policy": "only_q"}
 _NONE: Final = {"policy": "none"}
 
@@ -38,7 +40,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
                 _ALL_Q,
             ],
             "dispatch": {"policy": "levels"},
-            "place": {"policy": "late"},
+            "place": _LATE,
             "order": {"policy": "srpt"},
             "preempt": {"policy": "las", "settings": _BY_JOB},
             "headroom": {"policy": "by_framework"},
@@ -62,7 +64,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
                 {"policy": "hybrid_gq"},
             ],
             "dispatch": {"policy": "levels"},
-            "place": {"policy": "late"},
+            "place": _LATE,
             "order": {"policy": "srpt"},
             "preempt": {"policy": "las", "settings": {**_BY_JOB, "overcommit": "measured"}},
             "headroom": {"policy": "by_framework"},
@@ -98,6 +100,58 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "preempt": {"policy": "las", "settings": {"quantum_s": 50, "extra": 4, "starve_quanta": 3}},
         },
     ),
+    "hawk": Preset(
+        doc="Hawk (ATC '15; thesis §2.3): long jobs where they wait least, short ones by probes, idle nodes steal.",
+        good_for="few long jobs that bring most of the work beside many short ones, of known durations",
+        bad_for="nodes that nobody probed stay idle until they steal; unknown durations; there is no quota",
+        section={
+            "queues": "*",
+            "routes": [_ALL_Q],
+            **_CLASSES,
+            "probe": {"policy": "batch"},
+            "place": _LATE,
+            "order": {"policy": "fifo"},
+            "steal": {"policy": "hawk", "settings": {"idle_s": 0.0}},
+            "shed": _NONE,
+            "quota": _NONE,
+            "preempt": {"policy": "kill_newest"},
+        },
+    ),
+    "eagle": Preset(
+        doc="Eagle (SoCC '16; thesis §3): as hawk, but no short task waits behind long ones; least work first.",
+        good_for="few long jobs that bring most of the work beside many short ones, of known durations",
+        bad_for="unknown durations; there is no quota",
+        section={
+            "queues": "*",
+            "routes": [_ALL_Q],
+            **_CLASSES,
+            "probe": {"policy": "succinct"},
+            "place": _LATE,
+            "order": {"policy": "srpt"},
+            "steal": {"policy": "hawk", "settings": {"idle_s": 0.0, "behind_long": False}},
+            "shed": _NONE,
+            "quota": _NONE,
+            "preempt": {"policy": "kill_newest"},
+        },
+    ),
+    "apollo": Preset(
+        doc="Apollo (OSDI '14, §3): tasks queue where they should end first, and move when that was wrong.",
+        good_for="nodes of different speed, tasks of different sizes and known durations",
+        bad_for="unknown or uneven durations: tasks bound early wait behind long ones; there is no quota",
+        section={
+            "queues": "*",
+            "routes": [_ALL_Q],
+            "place": {"policy": "completion_time"},
+            "match": {"policy": "stable"},
+            "order": {"policy": "fifo"},
+            "fill": {"policy": "backfill"},
+            "correct": {"policy": "apollo"},
+            "straggler_ratio": 2,
+            "shed": _NONE,
+            "quota": _NONE,
+            "preempt": {"policy": "kill_newest"},
+        },
+    ),
     "opportunistic": Preset(
         doc="Hadoop 3's own opportunistic containers: one of the ten shortest queues, first come first served.",
         good_for="comparing with what stock YARN does when all containers are opportunistic",
@@ -120,8 +174,10 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         section={"queues": []},
     ),
 }
-"""By name; those after a paper or Hadoop have the settings of their source, but for the central queue of `kairos`: it
-gives places by least attained service, and Algorithm 3 of the thesis in the order of arrival."""
+"""By name; those after a paper or Hadoop have the settings of their source, but for the central queue of `kairos` (it
+gives places by least attained service, and Algorithm 3 of the thesis in the order of arrival) and the idle nodes of
+`eagle`, which take over short tasks from any queue: where few nodes are kept, the probes of a time when long tasks were
+everywhere wait there for long."""
 NAMES: Final[tuple[str, ...]] = get_args(PresetName)
 
 

@@ -27,12 +27,18 @@ from policies.errors import (
 
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "route": signatures.RouteFunction.__call__,
+    "classify": signatures.ClassifyFunction.__call__,
+    "partition": signatures.PartitionFunction.__call__,
     "dispatch": signatures.DispatchFunction.__call__,
+    "probe": signatures.ProbeFunction.__call__,
     "place": signatures.PlaceFunction.__call__,
+    "match": signatures.MatchFunction.__call__,
     "order": signatures.OrderFunction.__call__,
+    "fill": signatures.FillFunction.__call__,
     "preempt": signatures.PreemptFunction.__call__,
     "headroom": signatures.HeadroomFunction.__call__,
     "quota": signatures.QuotaFunction.__call__,
+    "admit": signatures.AdmitFunction.__call__,
     "shed": signatures.ShedFunction.__call__,
     "steal": signatures.StealFunction.__call__,
     "correct": signatures.CorrectFunction.__call__,
@@ -54,6 +60,7 @@ class Bound:
     decide: Callable[..., Any]
     steady: bool = False
     at_binding: bool = False
+    by_size: bool = False
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -147,7 +154,7 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsMistakesError(mistakes)
-        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady, policy.at_binding)
+        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady, policy.at_binding, policy.by_size)
 
 
 def load_offer(offer: Offer) -> Policy:

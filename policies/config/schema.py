@@ -10,7 +10,7 @@ from fnmatch import translate
 from hashlib import blake2b
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, StrictInt, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, ValidationError
 
 from policies.config.presets import PresetName
 from policies.model import AppView
@@ -76,6 +76,18 @@ def _priorities(value: object) -> Priorities:
         raise ValueError("must be a whole number, a list of them, or {min: .., max: ..}") from None
 
 
+class Progress(Section):
+    """A part of a job, as its application master reports it: 0 at its begin, 1 at its end."""
+
+    min: float = Field(0.0, ge=0, le=1)
+    """The least that fits."""
+    max: float = Field(1.0, ge=0, le=1)
+    """The greatest that fits."""
+
+    def __contains__(self, progress: float) -> bool:
+        return self.min <= progress <= self.max
+
+
 Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
@@ -94,6 +106,8 @@ class Match(Section):
     """Application tags, as globs; one of the application's tags must fit."""
     priority: Annotated[Priorities, BeforeValidator(_priorities)] = Priorities()
     """Request priorities as YARN has them (MapReduce: 5 failed maps, 10 reduces, 20 maps)."""
+    progress: Progress = Progress()
+    """How far the job is, from 0 to 1, as its application master reported it when it asked."""
 
     def __str__(self) -> str:
         parts = [f"{name} {'|'.join(globs)}" for name in _NAMES if (globs := getattr(self, name))]
@@ -102,6 +116,8 @@ class Match(Section):
         elif self.priority != Priorities():
             low, high = self.priority.min, self.priority.max
             parts.append(f"priority {'' if low is None else low}..{'' if high is None else high}")
+        if self.progress != Progress():
+            parts.append(f"progress {self.progress.min:g}..{self.progress.max:g}")
         return ", ".join(parts) or "everything"
 
 
@@ -133,6 +149,8 @@ def match_test(match: Match) -> Test:
         tests.append(lambda app, _: any(tagged(tag) for tag in app.tags))
     if match.priority != Priorities():
         tests.append(lambda _, priority: priority in match.priority)
+    if match.progress != Progress():
+        tests.append(lambda app, _: app.progress in match.progress)
     return lambda app, priority: all(test(app, priority) for test in tests)
 
 
@@ -183,11 +201,17 @@ def _drawn(key: str) -> float:
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2**64 * 100
 
 
+def _at_any_time(match: Match) -> Match:
+    if match.progress != Progress():
+        raise ValueError("cannot have progress here: a hint is for the whole job; progress is for routes")
+    return match
+
+
 class Hint(Section):
     """Expected run time of matching tasks, from the admin's knowledge."""
 
-    match: Match = Match()
-    """The requests that the hint applies to."""
+    match: Annotated[Match, AfterValidator(_at_any_time)] = Match()
+    """The requests that the hint applies to; without `progress`."""
     expected_s: float = Field(gt=0, allow_inf_nan=False)
     """Expected duration of a task."""
 
@@ -201,6 +225,8 @@ class Estimate(Section):
     """Hints; the first that matches counts."""
     tags: bool = True
     """Whether applications may name durations in their tags (`expected_s:12`), which count before the rules."""
+    doubt_tags: bool = True
+    """Whether tags of users whose tags were wrong before are corrected, and weigh less (own; Mercury §4.1)."""
     prior_weight: float = Field(3.0, ge=0, le=1000, json_schema_extra={"unit": "tasks"})
     """Completed siblings that a hint, or the durations of earlier jobs of the name, counts as (own)."""
     history_tasks: int = Field(1000, ge=2, le=1_000_000, json_schema_extra={"unit": "tasks"})
@@ -223,18 +249,30 @@ class PolicySet(Section):
     """Modes by queue and percent of applications; the first that takes an application counts."""
     routes: tuple[RouteRule, ...] = ()
     """Route policies; the first matching rule counts, and a request without a match is guaranteed."""
+    classify: Choice = Choice(policy="none")
+    """Which class a job is of: short, long or none."""
+    partition: Choice = Choice(policy="none")
+    """Which nodes are kept for short jobs."""
     dispatch: Choice = Choice(policy="none")
     """Which application gets the next free place, of those whose containers wait at the proxy."""
+    probe: Choice = Choice(policy="none")
+    """Nodes in whose queues an application has places: there its containers start, when their turn comes."""
     place: Choice = Choice(policy="topk_wait")
     """Where a queueable container waits."""
+    match: Choice = Choice(policy="none")
+    """Which of the containers of one request goes to which of the nodes that `place` finds best."""
     order: Choice = Choice(policy="job_submission")
     """Which waiting container starts first."""
+    fill: Choice = Choice(policy="none")
+    """Which waiting containers start in room that the first of the queue does not fit into."""
     preempt: Choice = Choice(policy="kill_newest")
     """Which queueable containers make room for a guaranteed one."""
     headroom: Choice = Choice(policy="by_framework")
     """The headroom that is reported to applications."""
     quota: Annotated[tuple[Choice, ...], BeforeValidator(_choices)] = (Choice(policy="queue_share"),)
     """How many queueable containers there may be: one policy or a list of them, of which each has to allow it."""
+    admit: Choice = Choice(policy="none")
+    """Whether a container that its route made queueable has a token and goes guaranteed, or waits for its allowance."""
     shed: Choice = Choice(policy="none")
     """How much may wait at a node; containers beyond it are shed and asked for again."""
     steal: Choice = Choice(policy="none")
@@ -250,6 +288,9 @@ class PolicySet(Section):
     long_poll: LongPollSetting = "off"
     """How long the proxy holds the answer to an application master that waits for containers, until there is something
     to say: not at all, or for up to 5 (short) or 8 s (long) for MapReduce, 1 to 5 s for others (own)."""
+    straggler_ratio: float = Field(0.0, ge=0)
+    """A node where a container of an application has run this many times as long as expected gets the next ones of
+    it last, such as a second copy of that task; 0: off (Apollo, OSDI '14, §3.4; figure own)."""
     retries_to_g: int = Field(3, ge=0)
     """A task whose queueable containers were shed or killed more often than this is asked for as guaranteed."""
 

@@ -26,6 +26,9 @@ class Late(PolicyConfig):
     front_gap: float = Field(3.0, ge=0, json_schema_extra={"unit": "levels", "source": "own"})
     """An application may take a place beyond the cores of a node that shares them where a container of an application
     gives way whose work is this many levels higher; .inf for none."""
+    ahead_s: float = Field(0.0, ge=0, allow_inf_nan=False, json_schema_extra={"source": "own"})
+    """One container may be bound to a full node on which another is expected to end within this time, and wait there:
+    the time from one heartbeat of a master to the next, and a start. 0 for none."""
 
 
 def count(node: NodeView) -> float:
@@ -45,11 +48,16 @@ def front(node: NodeView, ask: Ask, least: float) -> bool:
 
     least: the lowest level of such a job.
     """
-    if node.yields_level < least or node.queue_length:
+    if node.yields_level < least or node.queue_length > node.ahead:
         return False
     used = node.used_g.vcores + node.used_q.vcores
     within = used <= node.capacity.vcores < used + ask.resources.vcores
     return within and node.used_q.vcores >= ask.resources.vcores and node.has_room(ask.resources)
+
+
+def soonest(node: NodeView) -> float:
+    """Return when a container is expected to end at the node: until then another one of it stays shrunk."""
+    return node.frees_s
 
 
 def narrowest(node: NodeView) -> float:
@@ -60,21 +68,30 @@ def narrowest(node: NodeView) -> float:
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: Late, rng: Random) -> Placement:
     """Choose the least loaded node of the nearest tier on which `ask` starts at once, or let it wait.
 
-    Scores are the larger used share of memory and vcores.
+    Where a container gives way for it, that is the node on which one is expected to end first. Scores are the larger
+    used share of memory and vcores, or that time.
     """
-    kind, candidates, tier = "room", *nearest(by_tier(ask, [n for n in nodes if starts(n, ask)], load, count), inf)
+    kind, unit = "room", "share"
+    candidates, tier = nearest(by_tier(ask, [n for n in nodes if starts(n, ask)], load, count), inf)
     if not candidates:
         least = max(0.0, level(ask.work_s) + cfg.front_gap)
         fronts = [node for node in nodes if front(node, ask, least)]
-        kind, candidates, tier = "a front place", *nearest(by_tier(ask, fronts, load, narrowest), inf)
+        kind, unit = "a front place", "s"
+        candidates, tier = nearest(by_tier(ask, fronts, soonest, narrowest), inf)
+    ahead = not candidates and cfg.ahead_s > 0
+    if ahead:
+        kind = "a core that comes free"
+        soon = [node for node in nodes if node.frees_within(ask.resources, cfg.ahead_s)]
+        candidates, tier = nearest(by_tier(ask, soon, soonest, count), inf)
     if not candidates:
         full = sum(ask.tier(node) is not None for node in nodes)
         reason = f"late: all {full} nodes that may take it are full"
         return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
     best = nsmallest(SHOWN, candidates)
-    used, _, chosen = best[0]
-    reason = f"late: {tier}, {len(candidates)} nodes with {kind}, {used:.0%} used"
-    return Placement(chosen, tuple((node, score) for score, _, node in best), "share", reason)
+    score, _, chosen = best[0]
+    shown = f"{score:.0%} used" if unit == "share" else f"one ends in {score:.1f} s"
+    reason = f"late: {tier}, {len(candidates)} nodes with {kind}, {shown}"
+    return Placement(chosen, tuple((node, score) for score, _, node in best), unit, reason, ahead=ahead)
 
 
 POLICY = Policy("late", Late, place)

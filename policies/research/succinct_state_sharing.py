@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-from policies.research.probing import draw
+from policies.common.probing import draw
 
 
 class Marks:

@@ -1,8 +1,8 @@
 """How many tasks of a job run by right, and how many more while there is room (Apollo, OSDI '14, §3.5).
 
-A job has tokens: so many of its tasks are regular at a time. Beyond them it may send opportunistic ones, which a server
-runs at random while nothing regular waits there, and which give way to regular ones; with a token that becomes free one
-of them is upgraded.
+A job has tokens: so many of its tasks are regular at a time. Beyond them it may send opportunistic ones, up to its
+allowance (`policies.common.tokens`). A server runs them at random while nothing regular waits there, and they give way
+to regular ones; with a token that becomes free one of them is upgraded.
 """
 
 from __future__ import annotations
@@ -11,17 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from pydantic import Field
-
-from policies.base import PolicyConfig
 from policies.model import Resources
-
-
-class Tokens(PolicyConfig):
-    """Settings of opportunistic tasks."""
-
-    allowance_ratio: float = Field(1.0, ge=0, json_schema_extra={"source": "Apollo §3.5, c; figure own"})
-    """Opportunistic tasks that a job may have out for each of its tokens; 0 for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +33,6 @@ class Wish:
     """The higher goes first: by stage on the critical path, then by input size (§3.3)."""
     out: bool = False
     """It waits at a server already."""
-
-
-def allowance(tokens: int, cfg: Tokens) -> int:
-    """Return how many opportunistic tasks a job with so many tokens may have out."""
-    return int(cfg.allowance_ratio * tokens)
-
-
-def weight(tokens: int, out: int, cfg: Tokens) -> float:
-    """Return the weight of each of a job's `out` opportunistic tasks, which together come to its allowance.
-
-    So a job with few tasks left gets no smaller share than one with many. Never below 1: a job has no more out than it
-    is allowed. Raises ValueError when it has more, or none.
-    """
-    allowed = allowance(tokens, cfg)
-    if not 0 < out <= allowed:
-        raise ValueError(f"{out} opportunistic tasks are out, of 1 to {allowed}")
-    return allowed / out
 
 
 def pick(waiting: Sequence[Extra], free: Resources, rng: Random) -> list[str]:

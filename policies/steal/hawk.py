@@ -9,7 +9,7 @@ from pydantic import Field
 
 from policies.base import Policy
 from policies.common.move_limits import Moving
-from policies.model import ContainerView, NodeQueue, NodeView
+from policies.model import ContainerView, JobClass, NodeQueue, NodeView
 
 
 class Hawk(Moving):
@@ -20,7 +20,7 @@ class Hawk(Moving):
     short_s: float = Field(
         30.0, gt=0, json_schema_extra={"source": "own; in Hawk by the workload, not critical (§2.4.7)"}
     )
-    """A task that is expected to run less is short; only short ones are taken."""
+    """A task that is expected to run less is short, where its job has no class; only short ones are taken."""
     behind_long: bool = Field(True, json_schema_extra={"source": "Hawk, thesis §2.3.6"})
     """Take only containers behind a long task; off: the first short ones of any queue."""
     max_taken: int = Field(10, ge=1, json_schema_extra={"unit": "containers", "source": "own; no limit in Hawk"})
@@ -52,12 +52,16 @@ def first_group(queue: NodeQueue, cfg: Hawk) -> list[ContainerView]:
     A long task that runs counts when no short one runs beside it: with one slot this is Hawk's rule, with several
     whoever waits first is held up only then. So it is where guaranteed containers alone keep the queue waiting.
     """
-    held_up = not cfg.behind_long or all(task.expected_s >= cfg.short_s for task in queue.running)
-    for begin, end in short_runs(bytes(task.expected_s >= cfg.short_s for task in queue.waiting), held_up):
+    held_up = not cfg.behind_long or all(_is_long(task, cfg) for task in queue.running)
+    for begin, end in short_runs(bytes(_is_long(task, cfg) for task in queue.waiting), held_up):
         group = [task for task in queue.waiting[begin:end] if _may_go(task, cfg)]
         if group:
             return group
     return []
+
+
+def _is_long(task: ContainerView, cfg: Hawk) -> bool:
+    return task.job_class is JobClass.LONG if task.job_class else task.expected_s >= cfg.short_s
 
 
 def _may_go(task: ContainerView, cfg: Hawk) -> bool:

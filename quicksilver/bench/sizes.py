@@ -41,7 +41,7 @@ def latencies(jobs: Sequence[JobRecord]) -> dict[str, float]:
         return {}
     took = [latency_s(job) for job in jobs]
     return {"latency_mean_s": round(fmean(took), 3)} | {
-        f"latency_p{q}_s": round(percentile(took, q), 3) for q in (50, 95, 99)
+        f"latency_p{q}_s": round(percentile(took, q), 3) for q in (50, 90, 95, 99)
     }
 
 

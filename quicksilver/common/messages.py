@@ -44,6 +44,8 @@ class Grant(Message):
     vcores: float = Field(ge=0)
     max_hold_s: float = Field(gt=0)
     """How long the sidecar may hold the start; the token's expiry may be sooner."""
+    core_wait_s: float = Field(0.0, ge=0)
+    """So long its start waits for a core of its own; after that it may run beyond the cores, as others give way."""
 
 
 class Grants(Message):
@@ -152,6 +154,14 @@ class Draining(Message, extra="forbid"):
     reason: str = Field("draining", max_length=500)
 
 
+class WaitBySize(Message):
+    """How long a container of a size would wait behind a node's queue (Apollo §3.2, one cell of the matrix)."""
+
+    memory_mb: int = Field(ge=0)
+    vcores: float = Field(ge=0)
+    wait_s: float = Field(ge=0)
+
+
 class Report(Message):
     """State of a node at the sidecar."""
 
@@ -169,6 +179,8 @@ class Report(Message):
     used_q_vcores: float = 0
     free_physical_mb: int = 0
     queue_length: int = 0
+    ahead: int = 0
+    """How many in the queue were bound ahead and still wait for a core of their own."""
     queued_s: float = 0.0
     remaining_s: float = 0.0
     since_queueable_s: float = 0.0
@@ -176,6 +188,10 @@ class Report(Message):
     """Containers that the node starts at once (N + Q of Kairos)."""
     attained_sd_s: float = 0.0
     """Standard deviation of the service that its containers have attained."""
+    waits: list[WaitBySize] = Field([], max_length=64)
+    """Waits by size, where the `place` policy looks at them."""
+    attained_sum_s: float = 0.0
+    """What they have attained together."""
     draining: bool = False
     drain_reason: str = ""
     nm_down: str = ""

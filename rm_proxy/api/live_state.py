@@ -87,7 +87,7 @@ class LiveState:
             attempt_id=attempt.id,
             wanted_g=sum(entry.g_share for entry in attempt.entries),
             wanted_q=sum(entry.q_wanted + len(entry.pending) for entry in attempt.entries),
-            waits=coordinator.central.why(attempt.id, time.time()),
+            waits=coordinator.why_waits(attempt.id, time.time()),
             live_g=len(live) - live.count_q,
             live_q=live.count_q,
             used_g=live.used_g,
@@ -139,7 +139,7 @@ class LiveState:
                 differ_percent=100 * t.differ / max(1, t.decisions),
                 wait_less_s=t.wait_less_s / t.compared if t.compared else None,
                 faults=t.faults,
-                left_out=shadow.left_out.get("route" if t.slot == "quota" else t.slot, 0),
+                left_out=shadow.left_out.get("route" if t.slot in ("quota", "admit") else t.slot, 0),
                 examples=[Difference(**asdict(example)) for example in reversed(t.examples)],
             )
             for _, t in sorted(shadow.tallies.items())

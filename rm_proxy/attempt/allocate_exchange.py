@@ -29,6 +29,7 @@ from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
+from rm_proxy.job_classes.exclusions import Exclusions
 from rm_proxy.long_poll.answer_news import Told, carries
 from rm_proxy.long_poll.signs import Signs
 
@@ -60,6 +61,7 @@ class AllocateExchange:
         self._table, self._live, self._router, self._steering = parts.table, parts.live, parts.router, parts.steering
         self._ends, self._arrivals, self._promotion = parts.ends, parts.arrivals, parts.promotion
         self._notebook, self._containers, self._signs = parts.notebook, parts.containers, parts.signs
+        self.exclusions = Exclusions()
         self.allocates = 0
         self.answers = 0
         """Answers since the last registration; a repeated one is not counted."""
@@ -68,7 +70,6 @@ class AllocateExchange:
         self.asks_unread = False
         """Whether it ever asked in a way that the proxy does not read, and whose answers therefore may not wait."""
         self._told = Told()
-        self._progress = 0.0
         self.last: LastAnswer | None = None
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
@@ -89,6 +90,7 @@ class AllocateExchange:
     def at_rest(self) -> bool:
         """Whether an exchange that is empty in both directions would change nothing."""
         asks = self._table.busy or self._router.undecided or self._router.reconsiders or self.resend is not None
+        asks = asks or self.exclusions.due(self._router.kept_off)
         taken_over = self._registration.resync is not None or self._late is not None or self._open is not None
         return not (asks or taken_over or self._reported_ends or self._ends.open or self._promotion.to_ask)
 
@@ -121,6 +123,7 @@ class AllocateExchange:
         """Forget all asks and answers: the application master will register and ask anew."""
         self.last = self._open = self.resend = self._late = self._asked = None
         self.answers, self._told = 0, Told()
+        self.exclusions.start_over()
         self._answer_came = True
         self._reported_ends = frozenset()
 
@@ -134,7 +137,8 @@ class AllocateExchange:
         request = y.AllocateRequestProto.FromString(body)
         check_request(request)
         moved = self._registration.resync is not None and self._continue(request)
-        self._asked, self._progress, last, first = request.response_id, request.progress, self.last, self._open
+        self._asked, self._router.progress = request.response_id, min(max(request.progress, 0.0), 1.0)
+        last, first = self.last, self._open
         if request.scheduling_requests:
             self.asks_unread = True
         if self._signs.watches:
@@ -168,6 +172,7 @@ class AllocateExchange:
         call.rewritten = request.SerializeToString() if changed else None
         if moved:
             doubt(call)
+            self._strip(call)
         self._open = call
         return call.rewritten
 
@@ -188,7 +193,7 @@ class AllocateExchange:
         """
         last = self.last
         assert last is not None
-        request = y.AllocateRequestProto(response_id=last.response_id, progress=self._progress)
+        request = y.AllocateRequestProto(response_id=last.response_id, progress=self._router.progress)
         late, self._late = self._late, None
         if late is not None:
             prepend(late, request)
@@ -213,6 +218,9 @@ class AllocateExchange:
         if request.ask or self._table.busy or self.resend is not None or self._router.reconsiders or taking_over:
             changed = self._rewrite_asks(request, now_s) or changed
             self._router.charge()
+        if self.exclusions.rewrite(request, self._router.kept_off, self._router.blacklist):
+            self._notebook.kept_off(self.exclusions.maybe)
+            changed = True
         self._answer_came = False
         return changed
 
@@ -241,6 +249,7 @@ class AllocateExchange:
         why: the exception, if our rewriting may have caused it.
         """
         call, self._open = self._open, None
+        self.exclusions.refused()
         if call is None:
             return
         if call.rewritten is not None and why:
@@ -265,16 +274,20 @@ class AllocateExchange:
         if self._registration.state is AttemptState.FINISHED:
             return None
         call, last = self._open, self.last
-        if call is not None and self._registration.state is AttemptState.UNTRACKED:
-            send_later(call)
-        elif call is not None:
-            doubt(call)
+        if call is not None:
+            (send_later if self._registration.state is AttemptState.UNTRACKED else doubt)(call)
+            self._strip(call)
         if last is not None and last.response_id == expected:
             self._last_repeated = True
             if self._asked is not None:
                 last.asked = self._asked
             self._close()
         return y.AllocateRequestProto(response_id=id_before(expected)).SerializeToString()
+
+    def _strip(self, call: OpenRequest) -> None:
+        """Have hosts that are kept for others sent again by `exclusions` alone."""
+        if call.late is not None:
+            self.exclusions.strip(call.late, self._router.blacklist)
 
     def _continue(self, request: y.AllocateRequestProto) -> bool:
         """Give a request the id from before the take-over; returns whether that changed it."""
@@ -342,6 +355,9 @@ class AllocateExchange:
         self._ends.releases.answered()
         if call is not None and call.late is not None:
             self._late = call.late
+            self.exclusions.refused()
+        else:
+            self.exclusions.answered()
         if call is not None and (call.doubtful or call.releases):
             self.resend = [*(self.resend or ()), *self._table.doubt(call.doubtful)]
             self._ends.releases.add(*call.releases)
@@ -361,6 +377,7 @@ class AllocateExchange:
         limit = resources_of(answer.limit)
         try:
             headroom = self._world.policies.headroom(limit, app)
+            self._world.compare("headroom", app, headroom, lambda other: other.headroom(limit, app))
         except PolicyFaultError as error:
             self._effect(Faulted(self._registration.app_id, str(error)))
             return False

@@ -227,7 +227,7 @@ class Allocations:
     ) -> None:
         live = self._held(container, kind, now_s, reason.retries, reason.follows)
         if q is not None:
-            live.ask, live.wait_s = q.ask, q.placement.wait_s
+            live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead
         self._live.add(live)
         self.given.append(live.id)
         self._emit(Granted(granted(live, self._router.app_id, self._router.attempt_id, reason, q)))

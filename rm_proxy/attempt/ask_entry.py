@@ -32,7 +32,7 @@ class Reason:
     version: str = ""
     """Version of the settings that routed it; "" if no policy did."""
     slot: str = "route"
-    """Slot whose decision made it guaranteed: quota (or window) if its route had made it queueable."""
+    """Slot whose decision made it guaranteed: quota (or admit, window) if its route had made it queueable."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,6 +67,10 @@ class AskSums:
     """Queueable containers wanted: to be placed, or asked for."""
     asked_size: Resources = field(default_factory=Resources)
     """Size of those that are asked for at a node."""
+    asked_g: int = 0
+    """Containers of the guaranteed shares: asked for, and not delivered yet."""
+    asked_g_size: Resources = field(default_factory=Resources)
+    """Size of those."""
     in_flight: list[AskRows] = field(default_factory=list)
     """Keys of which rows stand in the request that is not answered yet."""
 
@@ -105,7 +109,7 @@ class AskEntry:
 
     def add_g(self, reason: Reason) -> None:
         """Put `reason.count` wanted containers into the guaranteed share."""
-        self.rows.set_guaranteed(self.g_share + reason.count)
+        self._set_g(self.g_share + reason.count)
         _append(self.g_reasons, reason)
 
     def add_q(self, reason: Reason) -> None:
@@ -118,14 +122,14 @@ class AskEntry:
         """Take one container out of the guaranteed share; None when it is empty."""
         if self.g_share <= 0:
             return None
-        self.rows.set_guaranteed(self.g_share - 1)
+        self._set_g(self.g_share - 1)
         return _pop(self.g_reasons)
 
     def drop_g(self, count: int) -> None:
         """Take up to `count` containers, which may be millions, out of the guaranteed share."""
         dropped = min(count, self.g_share)
         if dropped > 0:
-            self.rows.set_guaranteed(self.g_share - dropped)
+            self._set_g(self.g_share - dropped)
             _cut(self.g_reasons, dropped)
 
     def drop_q(self, count: int) -> int:
@@ -135,7 +139,7 @@ class AskEntry:
     def set_g(self, reasons: Iterable[Reason]) -> None:
         """Replace the guaranteed share."""
         self.g_reasons = deque(reasons)
-        self.rows.set_guaranteed(sum(reason.count for reason in self.g_reasons))
+        self._set_g(sum(reason.count for reason in self.g_reasons))
 
     def take_q(self) -> Reason | None:
         """Take one container out of those still to be placed; None when there is none."""
@@ -171,6 +175,12 @@ class AskEntry:
         self.rows.point(q.host, q.rack, -1)
         q.host, q.rack = host, rack
         self.rows.point(host, rack, 1)
+
+    def _set_g(self, count: int) -> None:
+        more = count - self.g_share
+        self.sums.asked_g += more
+        self.sums.asked_g_size += times(self.resources, more)
+        self.rows.set_guaranteed(count)
 
     def _set_q(self, count: int) -> None:
         self._count_open(count - self.q_wanted)

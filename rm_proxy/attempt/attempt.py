@@ -45,13 +45,13 @@ class Attempt:
         self._world = world
         self._effects: list[Effect] = []
         emit = self._effect
-        self._router = Router(attempt_id, world, self.table, self.live, emit)
+        self.promotion = Promotions(self.app_id, world, self.live, emit)
+        self._router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
         self._steering = Steering(world, self.table, self._router, emit)
         self._ends = Completions(self.app_id, world, self.live, emit, self._router.remember_loss)
         self._arrivals = Allocations(
             world, self.registration, self._router, self._steering, self.table, self.live, self._ends, emit
         )
-        self.promotion = Promotions(self.app_id, world, self.live, emit)
         self.notebook = SnapshotChanges(self.live, self._ends)
         self.containers = ContainerEvents(self.registration, world, self.live, self._router, self._ends, emit)
         self.exchange = AllocateExchange(
@@ -244,6 +244,7 @@ class Attempt:
             self.live.add(unpacked_container(note))
         self.live.ended_s = kept.ended_s
         self._ends.restore(kept)
+        self.exchange.exclusions.restore(kept.kept_off)
         self.table.serial = kept.serial
         self.registration.follow(AttemptEvent.RESTORED if kept.registered else AttemptEvent.NOT_REGISTERED)
         self.registration.resync = Resync(kept) if kept.registered else None
@@ -287,7 +288,8 @@ class Attempt:
             return None
         registered = b"" if self.registration.state is AttemptState.FORGOTTEN else self.registration.answer
         exchange, resync = self.exchange, self.registration.resync
-        return self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or ())
+        kept_off = exchange.exclusions.maybe
+        return self.notebook.whole(registered, exchange.last, self.table, resync, exchange.resend or (), kept_off)
 
 
 def _must_preempt(app_type: str, live: HeldContainers, entries: Iterable[AskEntry]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Set
+from collections.abc import Callable, Collection, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +14,7 @@ from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
+from rm_proxy.domain.comparison import Compare
 from rm_proxy.estimates.estimator import Expectation
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ class ClusterView(Protocol):
 
     policies: Policies
     rng: Random
+    compare: Compare
+    match: Callable[[Sequence[Ask]], Sequence[str | None]]
+    """Chooses nodes for the containers of a request together; None for those that choose one after the other."""
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""

@@ -18,10 +18,10 @@ class DecisionRecorder:
         self._app_id, self._world, self._emit = app_id, world, emit
 
     def refused(self, app: AppView, refusals: Mapping[Route, int], now_s: float) -> None:
-        """Record containers that a route made queueable and a quota or window guaranteed; counts by refusal."""
+        """Record containers that a route made queueable and a token, quota or window guaranteed; counts by refusal."""
         policies = self._world.policies.for_app(app)
         for route, count in refusals.items():
-            policy = policies.chosen("quota") if route.slot == "quota" else ""
+            policy = policies.chosen(route.slot) if route.slot in ("quota", "admit") else ""
             self._decided(now_s, route.slot, policy, "", "G", route.reason, weight=count)
 
     def steered(self, app: AppView, q: QPlacement, placement: Placement, now_s: float) -> None:

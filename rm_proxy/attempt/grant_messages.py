@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from policies.model import AppView
 from quicksilver.common.messages import Grant
@@ -11,6 +12,9 @@ from rm_proxy.attempt.ask_entry import QPlacement, Reason
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.domain.records import GrantRecord
+
+CORE_WAIT_S: Final = 3.0
+"""How long a container that was bound ahead waits for a core; after that others give way for it (own)."""
 
 
 def granted(live: HeldContainer, app_id: str, attempt_id: str, reason: Reason, q: QPlacement | None) -> GrantRecord:
@@ -92,4 +96,5 @@ def announcement(live: HeldContainer, attempt_id: str, terms: GrantTerms) -> Gra
         memory_mb=live.resources.memory_mb,
         vcores=live.resources.vcores,
         max_hold_s=terms.max_hold_s,
+        core_wait_s=CORE_WAIT_S if live.ahead else 0.0,
     )

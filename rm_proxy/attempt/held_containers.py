@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -84,6 +84,8 @@ class HeldContainer:
     """Placement of a queueable one; None if it was not placed."""
     wait_s: float | None = None
     """Estimated wait of the queue behind which it was placed, at that time."""
+    ahead: bool = False
+    """Whether it was placed to wait for a core that comes free in a moment."""
 
     def hold(self, now_s: float) -> None:
         """Note that its sidecar holds its start; a repeated report changes no stage."""
@@ -218,6 +220,18 @@ class HeldContainers:
                 total_s += max(0.0, now_s - live.started_s)
         return total_s
 
+    def late_nodes(self, now_s: float, ratio: float, expected_s: Callable[[int], float]) -> frozenset[str]:
+        """Return the nodes of containers that run `ratio` times as long as those of their priority are expected to."""
+        means: dict[int, float] = {}
+        late = set()
+        for live in self._by_id.values():
+            if live.started_s is not None and live.worked_s is None:
+                if live.priority not in means:
+                    means[live.priority] = expected_s(live.priority)
+                if now_s - live.started_s > ratio * means[live.priority]:
+                    late.add(live.node_id)
+        return frozenset(late)
+
     def precedences(self, app_type: str) -> frozenset[int]:
         """Return the precedences (`rm_proxy.attempt.frameworks`) of containers that occupy a node: guaranteed or
         started.
@@ -246,10 +260,10 @@ class HeldContainers:
                 worst[c.node_id] = max(worst.get(c.node_id, precedence), precedence)
         return [c for c in waiting if worst.get(c.node_id, -1) > frameworks.precedence(app_type, c.priority)]
 
-    def count_in(self, app: AppView, wanted_q: int, asked: Resources) -> AppView:
+    def count_in(self, app: AppView, wanted_q: int, asked: Resources, progress: float = 0.0) -> AppView:
         """Return the application's view with what it holds, and `wanted_q` queueables that it wants, counted.
 
-        asked: size of those of them that are asked for at nodes.
+        asked: size of those of them that are asked for at nodes; progress: of the job.
         """
         return replace(
             app,
@@ -257,4 +271,5 @@ class HeldContainers:
             live_q=self.count_q + wanted_q,
             used_g=self.used_g,
             used_q=self.used_q + asked,
+            progress=progress,
         )

@@ -1,8 +1,8 @@
 """Decides on each container that an application attempt wants: guaranteed (G) or queueable (Q).
 
-The choice is the `route` policy's (policies/route) of the first rule in `policies.routes` that matches. Quotas and
-upcoming windows then turn a Q into a G (policies/config/quota_check.py). `Router._always_guaranteed` has the cases
-without a choice.
+The choice is the `route` policy's (policies/route) of the first rule in `policies.routes` that matches. Tokens,
+quotas and upcoming windows then turn a Q into a G (policies/config/quota_check.py). `Router._always_guaranteed` has the
+cases without a choice.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Final
 
-from policies.config.quota_check import within_quota
+from policies.config.quota_check import admits, within_quota
 from policies.errors import PolicyFaultError
-from policies.model import AppView, Ask, Kind, QueueView, Resources, Route
+from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import AskEntry, Reason
 from rm_proxy.attempt.ask_table import AskTable
@@ -22,6 +23,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
+from rm_proxy.attempt.promotion_requests import Promotions
 from rm_proxy.attempt.request_view import RequestView
 from rm_proxy.attempt.reroute import Reroute
 from rm_proxy.domain import ids
@@ -44,6 +46,7 @@ class Credit:
 
 
 _NO_CREDIT: Final = Credit()
+_NO_NODES: Final[frozenset[str]] = frozenset()
 
 
 class Router:
@@ -55,16 +58,20 @@ class Router:
         cluster: ClusterView,
         table: AskTable,
         held: HeldContainers,
+        promotions: Promotions,
         emit: Callable[[Effect], None],
     ) -> None:
         self.attempt_id, self.app_id = attempt_id, ids.app_of_attempt(attempt_id)
         self.blacklist: frozenset[str] = frozenset()
         """Hosts that the application wants nothing on."""
+        self.progress = 0.0
+        """Of the job, as its last request said, 0..1."""
         self.maximum: Resources | None = None
         """The largest capability that the ResourceManager grants; None while it is not known."""
         self.undecided: dict[int, AskEntry] = {}
         """Keys that want more than MAX_ROUTED at once, by identity."""
         self._cluster, self._table, self._held, self._emit = cluster, table, held, emit
+        self._promotions = promotions
         self._credits: dict[Resources, deque[Credit]] = {}
         self._records = DecisionRecorder(self.app_id, cluster, emit)
         self._reroute: Reroute | None = None
@@ -81,7 +88,24 @@ class Router:
         if app is None:
             return None
         sums = self._table.sums
-        return self._held.count_in(app, sums.open_q, sums.asked_size)
+        counted = self._held.count_in(app, sums.open_q, sums.asked_size, self.progress)
+        rising = list(self._promotions.outstanding())
+        if not (sums.asked_g or rising):
+            return counted
+        size = sums.asked_g_size + total(live.resources for live in rising)
+        return replace(counted, asked_g=sums.asked_g + len(rising), asked_g_size=size)
+
+    @property
+    def kept_off(self) -> frozenset[str]:
+        """Hosts that are kept for short jobs, where this one is long."""
+        app = self._cluster.app(self.app_id)
+        return app.kept_off if app is not None else frozenset()
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Hosts on which nothing may start: on the application's own blacklist, or kept for others."""
+        kept_off = self.kept_off
+        return self.blacklist | kept_off if kept_off else self.blacklist
 
     def begin(self) -> None:
         """Begin with a new message: the application and its queue are read anew."""
@@ -105,7 +129,10 @@ class Router:
         queue = known or QueueView(app.queue)
         mode = view.mode if view is not None else self._cluster.mode(app)
         precedences = view.precedences if view is not None else self._held.precedences(app.type)
-        self._view = RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size)
+        counted = sums if admits(self._cluster.policies) else None
+        self._view = RequestView(
+            app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted
+        )
         return self._view
 
     def next_queueable(self) -> Resources:
@@ -123,6 +150,19 @@ class Router:
         if before is None or before[0] is not app or before[1:] != (used_q, used_g, held.over_q):
             self._charged = app, used_q, used_g, held.over_q
             self._cluster.charge(self.attempt_id, used_q, used_g, held.over_q)
+
+    def late_nodes(self, now_s: float) -> frozenset[str]:
+        """Return the nodes where a container runs much longer than expected, as `straggler_ratio` has it."""
+        app = self.app
+        ratio = self._cluster.policies.for_app(app).section.straggler_ratio if app is not None else 0.0
+        if app is None or not ratio:
+            return _NO_NODES
+
+        def expected_s(priority: int) -> float:
+            expects = self._cluster.expected(app, priority)
+            return expects.mean_s if expects.known else inf
+
+        return self._held.late_nodes(now_s, ratio, expected_s)
 
     def attained_s(self, now_s: float) -> float:
         """Return the service of all containers that this attempt has and had, in seconds of run time."""
@@ -258,11 +298,12 @@ class Router:
             return f"request id {request_id} is outside {ids.REQUEST_IDS}"
         if self.maximum is not None and not entry.resources.fits(self.maximum):
             return "asks for more than the maximum allocation, which only the ResourceManager may judge"
-        if entry.key.opportunistic:
-            return None
         label = label_of(entry, view.queue)
         if label and not (view.queue_known and view.queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
+        if entry.key.opportunistic:
+            listed = self._cluster.policies.for_app(app).listed(app.queue)
+            return None if listed else f"queue {app.queue} is not listed: it goes to the ResourceManager as it came"
         if frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
             return "deadlock guard: containers of the application that wait for it run already"
         return None
@@ -280,7 +321,7 @@ class Router:
             racks=racks,
             anywhere=entry.rows.anywhere,
             label=label_of(entry, view.queue),
-            blacklist=self.blacklist,
+            blacklist=self.excluded,
             expected_s=expects.mean_s,
             known=expects.known,
             spread_s=expects.spread_s,

@@ -76,6 +76,7 @@ _WHERE_SET: Final = (
     "version",
     "promoted_s",
     "wait_s",
+    "ahead",
     "given_up",
 )
 
@@ -149,6 +150,8 @@ class Snapshot:
     """Service of the containers that ended."""
     app: Note | None = None
     """The application's record."""
+    kept_off: list[str] = field(default_factory=list)
+    """Hosts that the ResourceManager may have on its blacklist for us."""
     over: bool = False
 
     def take(self, note: Mapping[str, Any]) -> None:
@@ -163,6 +166,7 @@ class Snapshot:
         self.resync = note.get("resync", self.resync)
         self.last = note.get("last", self.last)
         self.app = note.get("app", self.app)
+        self.kept_off = list(note.get("kept_off", self.kept_off))
         self.open = note.get("open", self.open)
         for container_id, live in note.get("live", {}).items():
             if live is None:

@@ -53,6 +53,10 @@ class SnapshotChanges:
         """Note that the application master was asked to register again, with its last id; None: that is done."""
         self._note["resync"] = response_id
 
+    def kept_off(self, hosts: Iterable[str]) -> None:
+        """Note the hosts that the ResourceManager may have on the blacklist for us."""
+        self._note["kept_off"] = sorted(hosts)
+
     def asked(self, rows: Iterable[y.ResourceRequestProto]) -> None:
         """Note rows that are sent to the ResourceManager."""
         self._rows.extend(rows)
@@ -97,8 +101,9 @@ class SnapshotChanges:
         table: AskTable,
         resync: Resync | None,
         doubted: Iterable[y.ResourceRequestProto],
+        kept_off: Iterable[str],
     ) -> Note:
-        """Return the whole state as one note; doubted: rows that may or may not be zero."""
+        """Return the whole state as one note; doubted: rows that may or may not be zero; kept_off: as above."""
         rows = [*table.rows_at_rm(), *(resync.pending_rows() if resync is not None else ())]
         rows += [row_of(Key.of(row), row.resource_name, 1) for row in doubted]
         return {
@@ -112,4 +117,5 @@ class SnapshotChanges:
             "rows": [packed(row) for row in rows],
             "serial": table.serial,
             "app": self._app,
+            "kept_off": sorted(kept_off),
         }

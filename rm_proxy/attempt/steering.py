@@ -5,14 +5,14 @@ Which node it is: rm_proxy/coordinator/placement.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Final
 
-from policies.config.quota_check import over_at_binding
+from policies.config.quota_check import exceeded_quota, not_admitted, over_at_binding
 from policies.errors import PolicyFaultError
-from policies.model import Ask, Placement, QueueView, Resources
+from policies.model import Ask, Kind, Placement, QueueView, Resources, Route
 from policies.waiting import WaitingApp
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.ask_entry import AskEntry, QPlacement, Reason, times
@@ -50,6 +50,8 @@ class Steering:
         """When a container of this attempt last got a node."""
         self._queued = False
         """Whether the central queue knows this attempt."""
+        self._shunned: frozenset[str] = frozenset()
+        """Nodes where tasks of the application run much longer than expected."""
         self._work_s = inf
         """Work of the application, as in `Ask.work_s`."""
         self._owed: dict[LabelledSize, int] = {}
@@ -75,9 +77,13 @@ class Steering:
             view = self._router.view()
         self._queue_up(now_s)
         self._owed.clear()
+        self._shunned = self._router.late_nodes(now_s)
         full: set[LabelledSize] = set()
         before = len(table.by_private)
-        for entry in self._unplaced(view):
+        unplaced = self._unplaced(view)
+        if view is not None and len(unplaced) > 1 and self._cluster.policies.for_app(view.app).cluster.matches:
+            left -= self._place_matched([entry for entry in unplaced if _active(entry, view)], view, left, now_s)
+        for entry in unplaced:
             if left <= 0:
                 break
             if view is None or not _active(entry, view):
@@ -153,12 +159,46 @@ class Steering:
         while effort < limit and entry.q_wanted and (size not in full or self._owed.get(size, 0) > 0):
             effort += 1
             if ask is None or hints is not entry.rows.hints():
-                hints, ask = entry.rows.hints(), replace(self._router.ask(entry, view), work_s=self._work_s)
+                hints, ask = entry.rows.hints(), self._ask(entry, view, now_s)
             claimed = len(entry.pending) - first >= allowed
             drained = self._drained(entry, ask, view, now_s)
             if not drained and not self._place(entry, ask, view, None if claimed else full, now_s):
                 break
         return effort
+
+    def _place_matched(self, entries: Sequence[AskEntry], view: RequestView, limit: int, now_s: float) -> int:
+        """Place containers of several keys on nodes that are chosen for them together; returns the effort."""
+        effort, placed = 0, True
+        while placed and effort < limit:
+            placed, batch = False, self._batch(entries, view, limit - effort, now_s)
+            for (entry, ask), node_id in zip(batch, self._match(batch), strict=True):
+                if node_id is not None and entry.q_wanted:
+                    effort += 1
+                    placed = self._place(entry, replace(ask, matched=node_id), view, set(), now_s) or placed
+        return effort
+
+    def _batch(
+        self, entries: Sequence[AskEntry], view: RequestView, limit: int, now_s: float
+    ) -> list[tuple[AskEntry, Ask]]:
+        """Return up to `limit` containers that may get a node now; those of a key have the same ask."""
+        batch: list[tuple[AskEntry, Ask]] = []
+        for entry in entries:
+            allowed = self._allowance(entry, (label_of(entry, view.queue), entry.resources), now_s)
+            count = min(entry.q_wanted, allowed, limit - len(batch))
+            if count > 0:
+                ask = self._ask(entry, view, now_s)
+                batch += [(entry, ask)] * count
+        return batch
+
+    def _ask(self, entry: AskEntry, view: RequestView, now_s: float) -> Ask:
+        ask = self._router.ask(entry, view)
+        return replace(ask, work_s=self._work_s, at_s=now_s, shunned=self._shunned)
+
+    def _match(self, batch: Sequence[tuple[AskEntry, Ask]]) -> Sequence[str | None]:
+        """Return the node of each; None for all where containers of one key alone are left."""
+        if len({entry.key for entry, _ in batch}) < 2:
+            return [None] * len(batch)
+        return self._cluster.match([ask for _, ask in batch])
 
     def _allowance(self, entry: AskEntry, size: LabelledSize, now_s: float) -> int:
         """Return how many containers of a key may be placed: the application's own OPPORTUNISTIC ones wait for none."""
@@ -176,7 +216,7 @@ class Steering:
         follows, opportunistic = entry.q_reasons[0].follows, entry.key.opportunistic
         if follows:
             ask = replace(ask, steer=self._cluster.move_target(follows))
-        over = None if opportunistic else self._over_quota(ask, view)
+        over = self._over_quota(ask, view, opportunistic)
         placement = over or (_CLAIMED if full is None else self._cluster.place(ask, frozenset(), follows))
         if full is not None and placement.wait and ask.anywhere:
             full.add((ask.label, entry.resources))
@@ -185,6 +225,9 @@ class Steering:
             return False
         reason = entry.take_q()
         assert reason is not None
+        if placement.slot == "admit" and not placement.wait:
+            self._guarantee(entry, reason, placement.reason, now_s)
+            return True
         if placement.node is None:
             self._fall_back(entry, reason, why or "no node may take it", now_s)
             return True
@@ -199,14 +242,34 @@ class Steering:
         view.bind(entry.resources)
         return True
 
-    def _over_quota(self, ask: Ask, view: RequestView) -> Placement | None:
-        """Return why a container may not get a node now, as a placement that waits; None when it may."""
+    def _over_quota(self, ask: Ask, view: RequestView, opportunistic: bool) -> Placement | None:
+        """Return why a container may not get a node now, as a placement that waits; None when it may.
+
+        opportunistic: whether the application asked for it as OPPORTUNISTIC. It cannot go guaranteed, so it waits for
+        all quotas. Containers that have no node yet do not count in them.
+        """
+        policies = self._cluster.policies
         try:
-            why = over_at_binding(self._cluster.policies, ask, view.queue)
+            if opportunistic:
+                unplaced = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
+                app = replace(view.app, live_q=view.app.live_q - unplaced)
+                why = exceeded_quota(policies, replace(ask, app=app), view.queue)
+            else:
+                aside = self._not_admitted(ask, view)
+                if aside is not None:
+                    return aside
+                why = over_at_binding(policies, ask, view.queue)
         except PolicyFaultError as error:
             self._emit(Faulted(self._router.app_id, str(error)))
             return Placement(None, reason=f"a policy failed: {error}")
         return Placement(None, reason=why, wait=True) if why is not None else None
+
+    def _not_admitted(self, ask: Ask, view: RequestView) -> Placement | None:
+        """Return why a container gets no node now by its tokens: it has one, or waits; None when it may get one."""
+        if view.sums is None:
+            return None
+        app = view.with_nodes(len(self._table.by_private))
+        return not_admitted(self._cluster.policies, replace(ask, app=app), view.queue)
 
     def _why_guaranteed(self, entry: AskEntry, ask: Ask, view: RequestView, over: bool, now_s: float) -> str | None:
         """Return why a container that would have to wait goes guaranteed instead; None when it waits.
@@ -216,6 +279,8 @@ class Steering:
         """
         if _stuck(entry, view, now_s):
             return STUCK
+        if self._cluster.policies.for_app(ask.app).chosen("admit") != "none":
+            return None  # its tokens say what is guaranteed to it
         asked_s = entry.q_reasons[0].asked_s
         waits = over and now_s - max(self._placed_s, asked_s) > ENTITLED_S and not self._asks_guaranteed()
         if waits and entitled(view.queue, ask) and self._cluster.has_room(ask.resources):
@@ -258,7 +323,7 @@ class Steering:
             self._fall_back(q.entry, q.reason, NOT_ACTIVE, now_s)
             return
         if q.tries < MAX_TRIES:
-            q.ask = replace(q.ask, blacklist=self._router.blacklist)
+            q.ask = replace(q.ask, blacklist=self._router.excluded, at_s=now_s)
             placement = self._cluster.place(q.ask, q.tried)
             if placement.node is not None:
                 node = self._cluster.node(placement.node)
@@ -280,6 +345,15 @@ class Steering:
             entry.add_q(replace(reason, tries=0))
         else:
             self._fall_back(entry, reason, why, now_s)
+
+    def _guarantee(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
+        """Let a container that waited go guaranteed by a token."""
+        route = Route(Kind.GUARANTEED, why, "admit", self._cluster.policies.version)
+        entry.add_g(replace(reason, text=route.reason, slot=route.slot, version=route.version, tries=0))
+        app = self._router.app
+        if app is not None:
+            self._records.refused(app, {route: 1}, now_s)
+        self._cluster.cancel_move(reason.follows)
 
     def _fall_back(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
         entry.add_g(replace(reason, text=f"fell back to guaranteed: {why} (routed Q: {reason.text})", tries=0))

@@ -57,6 +57,10 @@ class ClusterState:
     def __post_init__(self) -> None:
         self.free = FreePlaces(self._view_of)
 
+    def bind_ahead(self) -> None:
+        """Count the free places by the settings in force."""
+        self.free.bind_ahead(self.policies.for_nodes.ahead_s())
+
     def node(self, node_id: str) -> Node:
         """Return a node, which is known from now on."""
         node = self.nodes.get(node_id)

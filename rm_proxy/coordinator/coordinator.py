@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from random import Random
+from typing import TypeVar
 
 from policies.config.policy_set import Policies
+from policies.model import AppView, Ask
 from rm_proxy.attempt.attempt import Attempt
-from rm_proxy.attempt.effects import Effect
+from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
@@ -26,9 +29,32 @@ from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.usage_history import LocalTime, utc
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
+from rm_proxy.domain.comparison import Compare
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
+from rm_proxy.job_classes.short_and_long import ShortAndLong
+from rm_proxy.probes.probed_cluster import ProbedCluster
+from rm_proxy.probes.prober import Prober
+from rm_proxy.probes.thief import Thief
 from rm_proxy.yarn.models import YarnNode, YarnQueue
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparing:
+    """Compares a decision with what alternatives would have decided."""
+
+    state: ClusterState
+    shadow: Shadow
+
+    def __call__(
+        self, slot: str, app: AppView | None, chosen: T, decide: Callable[[Policies], T], show: Callable[[T], str] = str
+    ) -> None:
+        """Note it."""
+        state = self.state
+        if state.policies.shadow:
+            state.effects += self.shadow.compared(state.policies, slot, app, chosen, decide, state.round_s, show)
 
 
 class Coordinator:
@@ -50,27 +76,62 @@ class Coordinator:
         """
         state = self._state = ClusterState(policies, rng, limits or Limits())
         self.limits, self.rng, self.nodes, self.wakeups = state.limits, rng, state.nodes, state.wakeups
-        self.attempts = AttemptIndex()
+        self.attempts, self.shadow = AttemptIndex(), Shadow()
+        self.compare: Compare = _Comparing(state, self.shadow)
         self.inventory = YarnInventory(state, self.attempts)
         self._modes = AppModes(state, self.attempts)
         self._durations = TaskDurations(state, self.inventory.apps, self.attempts, estimator or Estimator())
-        self.mover, self.shadow = Mover(self), Shadow()
+        self.short_and_long = self._short_and_long()
+        self.mover = Mover(self, self.compare)
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
-        self.wakeups.order = self.central.to_wake
+        self.prober = self._prober()
+        self.wakeups.order = self.prober.to_wake
+        self.thief = Thief(
+            self.prober, lambda: state.policies, rng, lambda effect: state.effects.append(effect), self.compare
+        )
         self.placer = placer(state, self.mover, self.shadow)
+        self.placer.prober, self.placer.compare = self.prober, self.compare
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
-        self.targets = TargetSetter(local)
+        self.targets = TargetSetter(local, self.compare)
         self.promoter = Promoter(self.limits.no_promotion)
         self._adopted = AdoptedContainers(lambda cid: self.attempts.get(attempt_of_container(cid)), self.mover.shed)
         self._sidecars = self._sidecar_reports()
         self._rounds = self._all_rounds()
         self._bind()
 
+    def _short_and_long(self) -> ShortAndLong:
+        state, modes = self._state, self._modes
+        made = ShortAndLong(
+            lambda: state.policies,
+            self.inventory.apps,
+            lambda app: modes.mode(app) == "active",
+            self._durations.outlook.task_time,
+            lambda app_id, why: state.effects.append(Faulted(app_id, why)),
+            self.compare,
+        )
+        self._durations.worked = made.worked
+        return made
+
+    def _prober(self) -> Prober:
+        state, app = self._state, self.short_and_long.app
+        made = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
+        return Prober(
+            made,
+            self.central,
+            state.free,
+            state.rng,
+            policies=lambda: state.policies,
+            held=lambda attempt_id: attempt_id in state.wakeups.waiting,
+            left_s=self._durations.outlook.job_remaining_s,
+            failed=lambda app_id, why: state.effects.append(Faulted(app_id, why)),
+            compare=self.compare,
+        )
+
     def _sidecar_reports(self) -> SidecarReports:
         state, adopted, durations = self._state, self._adopted, self._durations
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
-        return SidecarReports(*parts, self.targets, self.mover)
+        return SidecarReports(*parts, self.targets, self.mover, self.thief)
 
     def _all_rounds(self) -> Rounds:
         return Rounds(
@@ -80,6 +141,10 @@ class Coordinator:
             inventory=self.inventory,
             modes=self._modes,
             durations=self._durations,
+            short_and_long=self.short_and_long,
+            prober=self.prober,
+            central=self.central,
+            compare=self.compare,
             settings_change=SettingsChange(self, self.attempts, self.mover.shed),
             targets=self.targets,
             promoter=self.promoter,
@@ -92,15 +157,17 @@ class Coordinator:
         inventory, placer, durations = self.inventory, self.placer, self._durations
         modes, sidecars, rounds = self._modes, self._sidecars, self._rounds
         # ClusterView
-        self.app, self.hold_limit_s = inventory.app, inventory.hold_limit_s
+        self.app, self.hold_limit_s = self.short_and_long.app, inventory.hold_limit_s
         self.queue, self.charge = inventory.queue, inventory.charge
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
         self.expected = durations.expected
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
+        self.match: Callable[[Sequence[Ask]], Sequence[str | None]] = placer.match
         self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
-        self.waits, self.waits_no_more = self.central.update, self.central.forget
-        self.allowance, self.starved = self.central.allowance, self.central.starved
+        self.waits, self.waits_no_more = self.prober.waits, self.prober.waits_no_more
+        self.allowance, self.starved = self.prober.allowance, self.central.starved
+        self.why_waits = self.prober.why
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
         self.promoted = sidecars.promoted
@@ -154,6 +221,7 @@ class Coordinator:
         for node_id in forgotten:
             self._durations.forget_node(node_id)
             self._sidecars.forget_node(node_id)
+            self.thief.forget_node(node_id)
         if changed:
             self.placer.sampling.changed()
 
@@ -217,6 +285,7 @@ class Coordinator:
             self.attempts.touched[attempt.id] = attempt
             self.inventory.discharge(attempt.id)
         self.attempts.clear()
+        self.prober.clear()
         self._sidecars.clear()
         self.takeover.forget()
 

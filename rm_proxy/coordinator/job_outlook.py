@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from math import inf
 from typing import Final
 
 from policies.common.remaining_time import left_s
@@ -10,6 +11,7 @@ from policies.common.service_levels import level
 from quicksilver.common.messages import ContainerState, Expected, Report, Targets
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.estimates.estimator import Expectation
+from rm_proxy.job_classes.classes import TaskTime
 
 TELL_RATIO: Final = 0.1
 """An estimate is sent only if it differs by more than this part from the one that the sidecar has."""
@@ -44,6 +46,17 @@ class JobOutlook:
             known = self._left_s[app_id] = sum(self._remaining_s(attempt, now_s) for attempt in attempts)
         return known
 
+    def task_time(self, app_id: str) -> TaskTime | None:
+        """Return the mean expected duration of the tasks that an application wants or runs; None without any."""
+        tasks, total_s, learnt = 0, 0.0, False
+        for attempt in self._attempts_of(app_id):
+            stages = [(entry.key.priority, entry.demand) for entry in attempt.table.entries.values()]
+            for priority, count in [*stages, *((live.priority, 1) for live in attempt.live)]:
+                known = self._of(app_id, priority) if count else None
+                if known is not None:
+                    tasks, total_s, learnt = tasks + count, total_s + count * known.mean_s, learnt or known.known
+        return TaskTime(total_s / tasks, learnt) if tasks else None
+
     def job_attained_s(self, app_id: str, now_s: float) -> float:
         """Return the service of an application over all nodes, in seconds of run time."""
         known = self._attained_s.get(app_id)
@@ -55,6 +68,19 @@ class JobOutlook:
     def work_s(self, app_id: str, now_s: float) -> float:
         """Return the larger of what an application attained and has left."""
         return max(self.job_attained_s(app_id, now_s), self.job_remaining_s(app_id, now_s))
+
+    def frees_s(self, report: Report) -> float:
+        """Return when the first container of a node is expected to end, from now; .inf where none runs.
+
+        A task that has run longer than expected is taken to run on as long as it is late, and one of unknown duration
+        as long again as it ran: most that are old by then are long (the tails of Kairos, thesis §4.1).
+        """
+        rest_s = [
+            _rest_s(known, c.since_s)
+            for c in report.containers
+            if c.state is ContainerState.RUNNING and not c.am and (known := self._of(c.app_id, c.priority))
+        ]
+        return min(rest_s, default=inf)
 
     def news(
         self,
@@ -123,3 +149,10 @@ class JobOutlook:
             else:
                 total_s += left_s(known.mean_s, known.spread_s, now_s - live.started_s)
         return total_s
+
+
+def _rest_s(known: Expectation, ran_s: float) -> float:
+    """Return how much longer a task runs that has run for a while."""
+    if not known.known:
+        return max(known.mean_s - ran_s, ran_s)
+    return max(left_s(known.mean_s, known.spread_s, ran_s), ran_s - known.mean_s)

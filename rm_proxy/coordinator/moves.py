@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -21,6 +22,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind, Shed
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.node_queues import Cluster, NodeQueues, StageWaits
+from rm_proxy.domain.comparison import Compare, not_compared
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.domain.records import DecisionRecord
 
@@ -64,11 +66,11 @@ class Turn:
 class Mover:
     """A machine: nodes in, containers to shed out, once a round; it remembers where each of them is to go."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, compare: Compare = not_compared) -> None:
         self.moves: OrderedDict[str, Move] = OrderedDict()
         """By the container that is shed; as many as the bounds allow."""
         self.waits = StageWaits()
-        self._cluster = cluster
+        self._cluster, self._compare = cluster, compare
         self._sheds: dict[str, list[Shed]] = {}
         self._ways: Counter[str] = Counter()
         """Containers on their way from or to each node."""
@@ -182,6 +184,8 @@ class Mover:
                 return
             offers = turn.queues.seen_by(thief)
             chosen = set(turn.policies.cluster.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
+            if offers:
+                self._compare("steal", None, sorted(chosen), partial(_steals, thief, offers, turn), _taken)
             if not chosen:
                 continue
             queue = next(queue for queue in offers if any(view.id in chosen for view in queue.waiting))
@@ -226,6 +230,7 @@ class Mover:
                     continue
                 here = replace(queue, waiting=tuple(other for other in queue.waiting if other is not view))
                 why = turn.policies.cluster.correct(view, here, best, turn.now_s)
+                self._compare("correct", None, why, partial(_corrects, view, here, best, turn), _moves)
                 if why is None:
                     continue
                 scores = ((best.id, best.wait_s), (queue.node.id, view.starts_in_s or 0.0))
@@ -292,3 +297,19 @@ class Mover:
         )
         self._effects.append(Decided(record))
         return True
+
+
+def _steals(thief: NodeView, offers: Sequence[NodeQueue], turn: Turn, other: Policies) -> list[str]:
+    return sorted(other.cluster.steal(thief, offers, Random(0), turn.now_s))
+
+
+def _taken(chosen: Sequence[str]) -> str:
+    return f"takes {', '.join(chosen) or 'none'}"
+
+
+def _corrects(view: ContainerView, here: NodeQueue, best: NodeView, turn: Turn, other: Policies) -> str | None:
+    return other.cluster.correct(view, here, best, turn.now_s)
+
+
+def _moves(why: str | None) -> str:
+    return "stays" if why is None else "moves"

@@ -175,6 +175,7 @@ class NodeQueues:
             placed_wait_s=live.wait_s if live is not None else None,
             stage_wait_s=self._stage_wait_s(container.app_id, container.priority) if waits else None,
             movable=waits and live is not None and self._movable(live, app),
+            job_class=app.job_class,
         )
 
     def _begun_s(self, container: ContainerReport, since_s: float) -> float | None:

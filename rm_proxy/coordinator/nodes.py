@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Final
 
 from policies.model import NodeView, Resources
@@ -16,6 +17,8 @@ from rm_proxy.yarn.models import YarnNode
 
 MAX_OWN: Final = 10_000
 """Own containers that are counted at one node; of more the oldest are forgotten."""
+MEMORY: Final = 50
+"""Containers of a node after which one that was lost is nearly forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Own:
     expected_s: float
     reserved: bool = False
     """Room kept for a container that moves here; the part that reserved it gives it up."""
+    ahead: bool = False
+    """Whether it waits for a core here."""
 
 
 @dataclass(slots=True)
@@ -51,6 +56,10 @@ class Node:
     """How many times as long tasks take here as elsewhere."""
     yields_level: float = -1.0
     """Level of the work of the application whose container would give way here."""
+    frees_s: float = inf
+    """When the first container is expected to end here, seconds from the last report."""
+    lost_ratio: float = 0.0
+    """Part of its containers that were lost, of about the last MEMORY of them."""
     changed: dict[str, None] = field(default_factory=dict)
     """Nodes whose views changed since their free places were last counted: of all nodes together."""
 
@@ -122,22 +131,28 @@ class Node:
             used_g=Resources(report.used_g_mb, report.used_g_vcores),
             used_q=Resources(report.used_q_mb, report.used_q_vcores),
             queue_length=report.queue_length,
+            ahead=report.ahead,
             queued_s=report.queued_s,
             remaining_s=report.remaining_s,
             since_queueable_s=report.since_queueable_s,
             containers=sum(not c.am for c in report.containers),
             slots=report.slots,
             attained_sd_s=report.attained_sd_s,
+            attained_sum_s=report.attained_sum_s,
             limit_q=self.limit_q,
             slow_ratio=self.slow_ratio,
             yields_level=self.yields_level,
+            frees_s=self.frees_s,
+            waits=[(Resources(cell.memory_mb, cell.vcores), cell.wait_s) for cell in report.waits],
+            waits_s=self.reported_s if report.waits else 0.0,
+            success_ratio=1 - self.lost_ratio,
         )
         self._recount()
 
     def _recount(self) -> None:
         view = self.bare
         for own in self.own.values():
-            view = _with(view, own.resources, own.expected_s)
+            view = _with(view, own)
         self.view = view
         self.changed[self.id] = None
 
@@ -163,6 +178,10 @@ class Node:
             self.view = replace(self.view, slow_ratio=ratio)
             self.bare = replace(self.bare, slow_ratio=ratio)
 
+    def ended(self, lost: bool) -> None:
+        """Note that a container there ended, or was lost."""
+        self.lost_ratio += (lost - self.lost_ratio) / MEMORY
+
     def yields(self, level: float) -> None:
         """Set the level of the work of the application whose container would give way here; -1 for none."""
         if level != self.yields_level:
@@ -172,7 +191,7 @@ class Node:
 
     @property
     def beyond(self) -> float:
-        """Vcores in use beyond the node's, those on their way included."""
+        """Vcores in use beyond the node's, those on their way included, but none that wait for a core."""
         view = self.view
         return view.used_g.vcores + view.used_q.vcores - view.capacity.vcores
 
@@ -181,12 +200,12 @@ class Node:
 
     def count_asked(self, q: QPlacement) -> None:
         """Count a container that is being asked for here."""
-        self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio))
+        self._count(q, Own(q.ask.resources, q.ask.expected_s * self.slow_ratio, ahead=q.placement.ahead))
 
     def count_granted(self, live: HeldContainer, q: QPlacement | None) -> None:
         """Count a container that was granted here, once: as itself, no longer as what it was asked for as."""
         asked = self.own.pop(q, None) if q is not None else None
-        own = Own(live.resources, live.expected_s)
+        own = Own(live.resources, live.expected_s, ahead=live.ahead)
         if asked is None:
             self._count(live.id, own)
         else:
@@ -205,7 +224,7 @@ class Node:
         self.own[key] = own
         if len(self.own) > MAX_OWN:
             self.own.popitem(last=False)
-        self.view = _with(self.view, own.resources, own.expected_s)
+        self.view = _with(self.view, own)
         self.changed[self.id] = None
 
     def confirm(self, report: Report, now_s: float) -> None:
@@ -222,15 +241,23 @@ def _seen_of(yarn: YarnNode) -> tuple[str, str, str, str]:
     return yarn.host, yarn.rack, yarn.label, yarn.state
 
 
-def _with(view: NodeView, resources: Resources, expected_s: float) -> NodeView:
+def _with(view: NodeView, own: Own) -> NodeView:
     """Return the view with one more queueable container: started where there is room, else behind the queue.
 
     The queue moves as fast as the cores work, whether containers share them or not.
     """
-    if view.queue_length == 0 and view.has_room(resources):
+    resources = own.resources
+    if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
         used_q = view.used_q + resources
         return replace(view, used_q=used_q, containers=view.containers + 1, since_queueable_s=0.0)
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
-    queued_s = view.queued_s + expected_s / max(1.0, min(by_memory, by_cpu))
-    return replace(view, queue_length=view.queue_length + 1, queued_s=queued_s, containers=view.containers + 1)
+    more_s = own.expected_s / max(1.0, min(by_memory, by_cpu))
+    return replace(
+        view,
+        queue_length=view.queue_length + 1,
+        ahead=view.ahead + own.ahead,
+        queued_s=view.queued_s + more_s,
+        unreported_s=view.unreported_s + more_s,
+        containers=view.containers + 1,
+    )

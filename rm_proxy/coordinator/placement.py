@@ -6,18 +6,25 @@ The choice is the `place` policy's (policies/place), among all usable nodes, or 
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
+from typing import Final
 
 from policies.errors import PolicyFaultError
 from policies.model import Ask, NodeView, Placement, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
+from rm_proxy.attempt.effects import Faulted
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import NodeSampling
 from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
+from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.probes.prober import Prober
+
+_SHOWN: Final = 5
+"""Nodes of a decision that are named."""
 
 
 class Placer:
@@ -26,6 +33,8 @@ class Placer:
     def __init__(self, state: ClusterState, mover: Mover, shadow: Shadow) -> None:
         self.state, self._mover, self._shadow = state, mover, shadow
         self.sampling = NodeSampling(state.nodes)
+        self.prober: Prober | None = None
+        self.compare: Compare = not_compared
 
     def has_room(self, resources: Resources) -> bool:
         """Return whether a queueable container of this size could start on some node now."""
@@ -45,10 +54,14 @@ class Placer:
         moved = self._mover.arrive(ask, follows) if ask.steer and ask.steer not in avoid else None
         if moved is not None:
             return replace(moved, version=policies.version)
-        views = self.sampling.candidates(ask, avoid, state.rng)
+        turns = self.prober.turns(ask) if self.prober is not None else None
+        views = self._views(ask, avoid, turns)
+        if turns is not None and not any(ask.tier(view) is not None for view in views):
+            return Placement(None, reason="in no queue it is the turn of a place of its application", wait=True)
         try:
-            placement = policies.place(ask, views, state.rng)
-            roomy = self._with_room(ask, avoid) if placement.wait and ask.anywhere and self.sampling.partial else []
+            placement = self._choose(ask, views)
+            sampled = turns is None and not ask.matched and self.sampling.partial
+            roomy = self._with_room(ask, avoid) if placement.wait and ask.anywhere and sampled else []
             if roomy:
                 views, placement = roomy, policies.place(ask, roomy, state.rng)
         except PolicyFaultError as error:
@@ -58,6 +71,44 @@ class Placer:
             return placement
         self._mover.placed_elsewhere(follows)
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
+
+    def _choose(self, ask: Ask, views: list[NodeView]) -> Placement:
+        """Have a node chosen; those that the ask shuns are tried last."""
+        policies, rng = self.state.policies, self.state.rng
+        others = [view for view in views if view.id not in ask.shunned] if ask.shunned else []
+        if others and len(others) < len(views):
+            placement = policies.place(ask, others, rng)
+            if placement.node is not None:
+                return placement
+        return policies.place(ask, views, rng)
+
+    def _views(self, ask: Ask, avoid: Set[str], turns: Collection[str] | None) -> list[NodeView]:
+        """Return the nodes to choose from; turns: where it is the turn of its application, None if it has no probes."""
+        nodes = self.state.nodes
+        if ask.matched and ask.matched in nodes and ask.matched not in avoid:
+            return [nodes[ask.matched].view]
+        if turns is None:
+            return self.sampling.candidates(ask, avoid, self.state.rng)
+        return [nodes[node_id].view for node_id in turns if node_id not in avoid]
+
+    def match(self, asks: Sequence[Ask]) -> Sequence[str | None]:
+        """Choose nodes for the containers of a request together; None for those that choose one after the other.
+
+        Containers that are alike may be the same ask, again and again.
+        """
+        state, policies, known = self.state, self.state.policies, {}
+        try:
+            for ask in asks:
+                if id(ask) not in known:
+                    turns = self.prober.turns(ask) if self.prober is not None else None
+                    known[id(ask)] = policies.place(ask, self._views(ask, frozenset(), turns), state.rng).scores
+            tasks, app = [known[id(ask)] for ask in asks], asks[0].app
+            chosen = policies.for_app(app).cluster.match(tasks)
+        except PolicyFaultError as error:
+            state.effects.append(Faulted(asks[0].app.id, str(error)))
+            return [None] * len(asks)
+        self.compare("match", app, chosen, lambda other: other.cluster.match(tasks), _named)
+        return chosen
 
     def _with_room(self, ask: Ask, avoid: Set[str]) -> list[NodeView]:
         """Return nodes where the ask would start at once; in a large cluster a sample may have none of them."""
@@ -69,7 +120,9 @@ class Placer:
         nodes = self.state.nodes
         node = nodes[q.node_id]
         node.count_asked(q)
-        if node.yields_level >= 0 and node.beyond > 0:
+        if self.prober is not None:
+            self.prober.taken(q.ask, q.node_id)
+        if not q.placement.ahead and node.yields_level >= 0 and node.beyond > 0:
             for node_id in self.state.giving_way.taken(node.id):
                 nodes[node_id].yields(NOTHING_YIELDS)
 
@@ -78,3 +131,7 @@ class Placer:
         node = self.state.nodes.get(live.node_id)
         if node is not None:
             node.count_granted(live, q)
+
+
+def _named(nodes: Sequence[str | None]) -> str:
+    return ", ".join(node or "none" for node in nodes[:_SHOWN])

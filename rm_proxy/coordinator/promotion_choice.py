@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
 from policies.config.policy_set import Policies
@@ -18,6 +19,7 @@ from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
+from rm_proxy.domain.comparison import Compare
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
@@ -41,6 +43,7 @@ class Cluster(Protocol):
 
     policies: Policies
     nodes: dict[str, Node]
+    compare: Compare
 
     def app(self, app_id: str) -> AppView | None:
         """Return an application's record; None when it is not known."""
@@ -103,7 +106,7 @@ class Promoter:
         for attempt in _from(alive, self._first):
             if asked >= limit or looked >= MAX_LOOKED:
                 break
-            app = cluster.app(attempt.app_id) if attempt.live.count_q else None
+            app = attempt.app if attempt.live.count_q else None
             if app is None or cluster.mode(app) != "active":
                 continue
             if cluster.policies.for_app(app).chosen("promote") == "none":
@@ -126,17 +129,20 @@ class Promoter:
                 return 0
             self._queues[app.queue] = known
         asked, queue = 0, replace(known, used_g=known.used_g + taken.of(app.queue))
+        app = replace(app, asked_g_size=attempt.table.sums.asked_g_size)  # `taken` has that of promotions
         for live in attempt.promotion.candidates(now_s):
             node, size = cluster.nodes.get(live.node_id), live.resources
             if node is None or not (_node_has_room(node, taken, size) and _queue_has_room(queue, app, taken, size)):
                 continue
             view = container_view(live, app, reports.of(live), now_s)
             reason = cluster.policies.promote(view, app, queue, now_s)
+            cluster.compare("promote", app, reason, partial(_promotes, view, app, queue, now_s), _promoted)
             if reason is None:
                 continue
             attempt.promotion.ask(live, reason, now_s)
             taken.add(live, app)
             queue = replace(queue, used_g=queue.used_g + size, used_q=queue.used_q - size)
+            app = replace(app, asked_g=app.asked_g + 1)
             asked += 1
         return asked
 
@@ -218,3 +224,11 @@ def _fits(used: Resources, size: Resources, whole: Resources) -> bool:
     after = used + size
     by_memory = after.memory_mb <= whole.memory_mb
     return by_memory and (after.vcores <= whole.vcores or used.vcores > whole.vcores)
+
+
+def _promotes(view: ContainerView, app: AppView, queue: QueueView, now_s: float, other: Policies) -> str | None:
+    return other.promote(view, app, queue, now_s)
+
+
+def _promoted(why: str | None) -> str:
+    return "Q" if why is None else "G"

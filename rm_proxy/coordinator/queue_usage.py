@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from policies.model import Resources
 from rm_proxy.dispatch.shares import QueueRight
@@ -69,34 +70,83 @@ class QueueUsage:
             del self._sums[name]
 
 
-class AllUsage:
-    """Use by containers of both kinds (`rm_proxy.dispatch.shares.Usage`).
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """Guaranteed use that no attempt here holds, by a report of the ResourceManager."""
 
-    Guaranteed ones count as the ResourceManager last reported them, or as attempts hold them now, if these are more. A
-    queueable one whose end was reported by its node uses no place any more, though its application holds it still.
+    used: Resources = _NOTHING
+    by_user: Mapping[str, Resources] = field(default_factory=dict)
+
+    def least(self, other: _Others) -> _Others:
+        """Return what both have."""
+        both = {user: _least(used, other.by_user.get(user, _NOTHING)) for user, used in self.by_user.items()}
+        return _Others(_least(self.used, other.used), both)
+
+
+class _Sums(Mapping[str, Resources]):
+    """Two amounts by user, added up when they are looked at."""
+
+    __slots__ = ("_one", "_other")
+
+    def __init__(self, one: Mapping[str, Resources], other: Mapping[str, Resources]) -> None:
+        self._one, self._other = one, other
+
+    def __getitem__(self, user: str) -> Resources:
+        if user not in self._one and user not in self._other:
+            raise KeyError(user)
+        return self._one.get(user, _NOTHING) + self._other.get(user, _NOTHING)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**self._one, **self._other})
+
+    def __len__(self) -> int:
+        return len({**self._one, **self._other})
+
+
+class AllUsage:
+    """Use by containers of both kinds (`rm_proxy.dispatch.shares.Usage`), those left out whose end a node reported.
+
+    Guaranteed ones count as attempts hold them now. To these comes what the ResourceManager reports beyond what they
+    held then: application masters, applications that go around the proxy. It counts if two reports in a row have it,
+    since a report may find containers that were granted a moment ago, or that ended, and the next one is seconds away.
     """
 
     def __init__(self) -> None:
-        self.queues: dict[str, YarnQueue] = {}
-        """The ResourceManager's queues by path."""
-        self.queueable, self.guaranteed, self._over = QueueUsage(), QueueUsage(), QueueUsage()
+        self.queueable, self.guaranteed = QueueUsage(), QueueUsage()
+        self._reported: dict[str, _Others] = {}
+        self._others: dict[str, _Others] = {}
+
+    def report(self, queues: Iterable[YarnQueue]) -> None:
+        """Handle the ResourceManager's report of all queues."""
+        before, self._reported = self._reported, {queue.path: self._beside(queue) for queue in queues}
+        self._others = {path: one.least(before.get(path, one)) for path, one in self._reported.items()}
+
+    def _beside(self, queue: YarnQueue) -> _Others:
+        """Return what a report has beyond what attempts hold now."""
+        held, by_user = self.guaranteed.of(queue.path)
+        users = {user: _beyond(used, by_user.get(user, _NOTHING)) for user, used in queue.user_used.items()}
+        return _Others(_beyond(queue.used, held), users)
 
     def used(self, queue: str) -> Resources:
         """Return the use of a queue (full path) with all below it."""
-        yarn = self.queues.get(queue)
-        return _larger(yarn.used if yarn is not None else _NOTHING, self.guaranteed.of(queue)[0]) + self.used_q(queue)
+        return self.used_g(queue) + self.used_q(queue)
+
+    def used_g(self, queue: str) -> Resources:
+        """Return the part of it that guaranteed containers use."""
+        return self._others.get(queue, _NO_OTHERS).used + self.guaranteed.of(queue)[0]
+
+    def used_g_by(self, queue: str) -> Mapping[str, Resources]:
+        """Return what guaranteed containers use in a leaf queue, by user."""
+        return _Sums(self._others.get(queue, _NO_OTHERS).by_user, self.guaranteed.of(queue)[1])
 
     def used_q(self, queue: str) -> Resources:
-        """Return the part of it that queueable containers use."""
-        return self.queueable.of(queue)[0] - self._over.of(queue)[0]
+        """Return the part of the use that queueable containers have."""
+        return self.queueable.of(queue)[0]
 
     def used_by(self, queue: str, user: str) -> Resources:
         """Return the use of a user in a leaf queue."""
-        yarn = self.queues.get(queue)
-        reported = yarn.user_used.get(user, _NOTHING) if yarn is not None else _NOTHING
-        held = self.guaranteed.of(queue)[1].get(user, _NOTHING)
-        used_q = self.queueable.of(queue)[1].get(user, _NOTHING) - self._over.of(queue)[1].get(user, _NOTHING)
-        return _larger(reported, held) + used_q
+        used_g = self.used_g_by(queue).get(user, _NOTHING)
+        return used_g + self.queueable.of(queue)[1].get(user, _NOTHING)
 
     def users_q(self, queue: str) -> Collection[str]:
         """Return the users of a leaf queue who have queueable containers."""
@@ -116,9 +166,11 @@ class AllUsage:
         over_q: Resources = _NOTHING,
     ) -> None:
         """Replace what an attempt was charged with; over_q: the part of used_q by containers that ended."""
-        self.queueable.charge(attempt_id, queue, user, used_q)
+        self.queueable.charge(attempt_id, queue, user, used_q - over_q)
         self.guaranteed.charge(attempt_id, queue, user, used_g)
-        self._over.charge(attempt_id, queue, user, over_q)
+
+
+_NO_OTHERS: Final = _Others()
 
 
 def right_of(queue: YarnQueue) -> QueueRight:
@@ -135,8 +187,12 @@ def right_of(queue: YarnQueue) -> QueueRight:
     )
 
 
-def _larger(one: Resources, other: Resources) -> Resources:
-    return Resources(max(one.memory_mb, other.memory_mb), max(one.vcores, other.vcores))
+def _least(one: Resources, other: Resources) -> Resources:
+    return Resources(min(one.memory_mb, other.memory_mb), min(one.vcores, other.vcores))
+
+
+def _beyond(used: Resources, held: Resources) -> Resources:
+    return Resources(max(0, used.memory_mb - held.memory_mb), max(0.0, used.vcores - held.vcores))
 
 
 def parents(queue: str) -> Iterator[str]:

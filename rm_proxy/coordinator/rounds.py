@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.waiting import WaitingApp
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
@@ -17,8 +21,14 @@ from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
+from rm_proxy.dispatch.central_queue import CentralQueue
+from rm_proxy.domain.comparison import Compare
+from rm_proxy.job_classes.short_and_long import ShortAndLong
+from rm_proxy.probes.prober import Prober
 
 T = TypeVar("T")
+MAX_COMPARED: Final = 500
+"""Waiting applications of which alternatives choose the first one."""
 BREAK_EVERY: Final = 50
 """Nodes or attempts that a round handles without a break; each takes some 10 us."""
 
@@ -33,6 +43,10 @@ class Rounds:
     inventory: YarnInventory
     modes: AppModes
     durations: TaskDurations
+    short_and_long: ShortAndLong
+    prober: Prober
+    central: CentralQueue
+    compare: Compare
     settings_change: SettingsChange
     targets: TargetSetter
     promoter: Promoter
@@ -47,8 +61,11 @@ class Rounds:
     def in_parts(self, now_s: float) -> Iterator[None]:
         """Do a round with breaks after a fraction of a millisecond, in which reports and requests are handled."""
         self.state.round_s = now_s
+        self.state.bind_ahead()
         self.modes.round(now_s)
         self.durations.round(now_s)
+        yield
+        self._classify(now_s)
         yield
         unsettled = self._unsettled(now_s)
         away = any(node.away(now_s, self.state.limits.report_fresh_s) is not None for node in unsettled)
@@ -64,6 +81,12 @@ class Rounds:
         yield
         if self.state.serving:
             self._decide(now_s)
+
+    def _classify(self, now_s: float) -> None:
+        """Forget the classes of applications that ended, and choose the nodes that long ones are kept off."""
+        living = {attempt.app_id for attempt in self.attempts.living()}
+        self.short_and_long.round((node.view for node in self.state.nodes.values() if node.yarn), living, now_s)
+        self.prober.round(self.short_and_long.partition.hosts, now_s)
 
     def _unsettled(self, now_s: float) -> list[Node]:
         """Return the nodes whose views may change without a report."""
@@ -89,7 +112,18 @@ class Rounds:
         if state.policies.shadow:
             usable = [node.view for node in state.nodes.values() if node.view.usable]
             state.effects += self.shadow.shed(state.policies, usable, now_s)
+            self._compare_order(now_s)
         self.mover.round(state.policies, state.rng, now_s)
+
+    def _compare_order(self, now_s: float) -> None:
+        """Compare which application would get the next place."""
+        first = partial(_first, self.central.applicants(MAX_COMPARED), now_s)
+        try:
+            chosen = first(self.state.policies.for_nodes)
+        except PolicyFaultError:  # reported where the application waits
+            return
+        if chosen:
+            self.compare("dispatch", None, chosen, first)
 
 
 def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
@@ -98,3 +132,10 @@ def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
         yield item
         if number % BREAK_EVERY == 0:
             yield None
+
+
+def _first(waiting: Sequence[WaitingApp], now_s: float, policies: Policies) -> str:
+    """Return the application that would get the next place; "" where the first heartbeat decides."""
+    keys = ((policies.cluster.dispatch_key(one, now_s), one.app) for one in waiting)
+    ranked = [((-app.priority, *key), app.id) for key, app in keys if key]
+    return min(ranked)[1] if ranked else ""

@@ -57,7 +57,7 @@ class SettingsChange:
             old, new = before.for_app(app), after.for_app(app)
             routes = old.differs(new, "route") or before.mode(app) != after.mode(app)
             quotas = old.differs(new, "quota")
-            if routes or quotas:
+            if routes or quotas or old.differs(new, "admit"):
                 attempt.reconsider(routes)
             if quotas:
                 self._watched[attempt.app_id] = now_s + WATCH_S

@@ -71,7 +71,7 @@ class Shadow:
     def routed(self, policies: Policies, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> list[Effect]:
         """Compare whether a container is guaranteed or queueable."""
         effects: list[Effect] = []
-        for slot, own, other in self._questions(policies, ("route", "quota"), ask.app, now_s):
+        for slot, own, other in self._questions(policies, ("route", "quota", "admit"), ask.app, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
             answer = self._answer(tally, partial(other.choose, ask, queue, self._rng, now_s), effects)
             if answer is not None:
@@ -95,6 +95,26 @@ class Shadow:
                 tally.wait_less_s += waits_s[chosen.node] - waits_s[answer.node]
             named = chosen.node or _NO_NODE, answer.node or _NO_NODE
             effects.append(self._note(tally, ask.app.id, *named, answer.reason, now_s, answer))
+        return effects
+
+    def compared(
+        self,
+        policies: Policies,
+        slot: str,
+        app: AppView | None,
+        chosen: T,
+        decide: Callable[[Policies], T],
+        now_s: float,
+        show: Callable[[T], str] = str,
+    ) -> list[Effect]:
+        """Compare a decision of any other slot. Arguments as of `rm_proxy.domain.comparison.Compare`."""
+        effects: list[Effect] = []
+        for _, own, other in self._questions(policies, (slot,), app, now_s):
+            tally = self._tally(policies, own, other, slot, now_s)
+            answer = self._answer(tally, partial(_boxed, decide, other), effects)
+            if answer is not None:
+                texts, app_id = (show(chosen), show(answer[0])), app.id if app is not None else ""
+                effects.append(self._note(tally, app_id, *texts, "", now_s))
         return effects
 
     def shed(self, policies: Policies, nodes: Sequence[NodeView], now_s: float) -> list[Effect]:
@@ -210,3 +230,8 @@ def _target(target: ShedTarget | None) -> str:
     wait = "" if target.max_wait_s is None else f"{target.max_wait_s:.1f} s"
     length = "" if target.max_queue is None else f"{target.max_queue} containers"
     return ", ".join(part for part in (wait, length) if part)
+
+
+def _boxed(decide: Callable[[Policies], T], other: Policies) -> tuple[T]:
+    """Return a decision that may be None in a tuple."""
+    return (decide(other),)

@@ -76,6 +76,8 @@ class SidecarEvents:
             self._adopted.event(own, event, node_id, now_s)
         if event.kind in ENDS and not self._settled(event.container_id):
             self._acks.keep(node_id, boot, event.seq, event.container_id, now_s)
+        if event.kind in (EventKind.ENDED, EventKind.LOST):
+            self._state.nodes[node_id].ended(event.kind is EventKind.LOST)
         attempt = attempts.holder(event.container_id)
         if attempt is None:
             return

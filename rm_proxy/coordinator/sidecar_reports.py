@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final
 
 from policies.model import Kind, NodeView
@@ -15,6 +16,7 @@ from rm_proxy.coordinator.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
+from rm_proxy.probes.thief import Thief
 
 MAX_UNLISTED: Final = 1_000
 """Nodes that report and that the ResourceManager does not list (yet)."""
@@ -33,10 +35,11 @@ class SidecarReports:
         durations: TaskDurations,
         targets: TargetSetter,
         mover: Mover,
+        thief: Thief,
     ) -> None:
         self._state, self._inventory, self._events = state, inventory, events
         self._adopted, self._restore, self._durations = adopted, restore, durations
-        self._targets, self._mover = targets, mover
+        self._targets, self._mover, self._thief = targets, mover, thief
         self.new_events = events.new
         self._drops: dict[str, dict[str, str]] = {}
         """By node: drops that could not be sent, with their reasons."""
@@ -60,9 +63,13 @@ class SidecarReports:
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
         before = node.view
+        outlook = self._durations.outlook
+        full = report.used_g_vcores + report.used_q_vcores >= report.vcores
+        node.frees_s = outlook.frees_s(report) if full else inf
         self._inventory.refresh(node, now_s)
-        node.yields(state.giving_way.report(report, node.beyond, self._durations.outlook.work_s, now_s))
-        if state.wakeups.waiting and _more_room(before, node.view):
+        node.yields(state.giving_way.report(report, node.beyond, outlook.work_s, now_s))
+        took_over = self._thief.look(node_id, now_s)
+        if state.wakeups.waiting and (took_over or _more_room(before, node.view)):
             state.wakeups.places_free(now_s)
         drops = self._restore.forgotten(report) | self._drops.pop(node_id, {})
         return Ack(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from policies.common.damping import Damped, Damping
@@ -14,6 +15,7 @@ from quicksilver.common.messages import Report, Targets
 from rm_proxy.attempt.effects import Decided, Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.usage_history import LocalTime, UsageHistory, utc
+from rm_proxy.domain.comparison import Compare, not_compared
 from rm_proxy.domain.records import DecisionRecord
 
 SCORES: Final = 10
@@ -39,7 +41,8 @@ class Summary:
 class TargetSetter:
     """A machine: nodes in, targets out, once a round. `history` learns from the reports."""
 
-    def __init__(self, local: Callable[[float], LocalTime] = utc) -> None:
+    def __init__(self, local: Callable[[float], LocalTime] = utc, compare: Compare = not_compared) -> None:
+        self._compare = compare
         self.history = UsageHistory(local)
         self._nodes: dict[str, _InForce] = {}
         self._policies: dict[str, str] = {}
@@ -187,7 +190,9 @@ class TargetSetter:
             limit = None
             try:
                 if name != "none" and node.view.capacity.memory_mb > 0 and not fault:
-                    limit = policies.cluster.police(self._use(node), now_s)
+                    use = self._use(node)
+                    limit = policies.cluster.police(use, now_s)
+                    self._compare("police", None, limit, partial(_polices, use, now_s), _limited)
                 change = self._take_limit(node, limit, damping, now_s)
             except _FAULTS as error:
                 fault, limit = str(error), None
@@ -342,3 +347,11 @@ def _record(
         scores=scores,
         unit="s" if scores else "",
     )
+
+
+def _polices(use: NodeUse, now_s: float, other: Policies) -> Limit | None:
+    return other.cluster.police(use, now_s)
+
+
+def _limited(limit: Limit | None) -> str:
+    return "no limit" if limit is None else f"{limit.resources.memory_mb} MB, {limit.resources.vcores:g} vcores"

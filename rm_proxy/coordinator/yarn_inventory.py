@@ -23,6 +23,7 @@ from rm_proxy.estimates.duration_tags import bad_tags
 from rm_proxy.yarn.models import YarnNode, YarnQueue
 
 _NOTHING: Final = Resources()
+_NEW: Final = AppView("")
 MAX_APPS: Final = 20_000
 """Applications that are remembered; ended ones are forgotten first, the oldest of them before others."""
 
@@ -38,7 +39,6 @@ class YarnInventory:
         self._usage = AllUsage()
         self.shares = Shares(self._usage)
         self._capacity: Resources | None = None
-        self._places_ratio = 1.0
 
     # YARN's records
 
@@ -65,8 +65,15 @@ class YarnInventory:
 
     def update_queues(self, queues: Iterable[YarnQueue]) -> None:
         """Replace the ResourceManager's queues."""
-        self.queues = self._usage.queues = {queue.path: queue for queue in queues}
+        self.queues = {queue.path: queue for queue in queues}
+        self._usage.report(self.queues.values())
         self.shares.update(right_of(queue) for queue in self.queues.values())
+
+    @property
+    def lacks_capacity(self) -> bool:
+        """Whether nodes are there, and no queue's capacity is known: it was read before they registered."""
+        known = any(queue.max_capacity.memory_mb for queue in self.queues.values())
+        return not known and any(node.report is not None for node in self._state.nodes.values())
 
     def update_app(self, record: AppRecord) -> AppRecord | None:
         """Handle an application's record; returns it with its queue's full path, or None when nothing is new."""
@@ -77,6 +84,7 @@ class YarnInventory:
         if bad:
             self._state.effects.append(BadTags(record.id, bad))
         self.records[record.id] = record
+        before = self.apps.get(record.id, _NEW)
         self.apps[record.id] = AppView(
             id=record.id,
             queue=record.queue,
@@ -86,6 +94,8 @@ class YarnInventory:
             tags=frozenset(record.tags),
             priority=record.priority,
             submitted_s=record.submitted_s,
+            job_class=before.job_class,
+            kept_off=before.kept_off,
         )
         for attempt in self._attempts.by_app.get(record.id, ()):
             attempt.notebook.app(record)
@@ -157,10 +167,10 @@ class YarnInventory:
         return QueueView(
             name=yarn.path,
             max_capacity=yarn.max_capacity,
-            used_g=yarn.used,
+            used_g=self._usage.used_g(yarn.path),
             used_q=used,
             user_used_q=by_user,
-            user_used_g=yarn.user_used,
+            user_used_g=self._usage.used_g_by(yarn.path),
             user_limit=yarn.user_limit,
             parents=self._parents(yarn.path),
             priority=yarn.priority,
@@ -169,7 +179,7 @@ class YarnInventory:
             labels=yarn.labels,
             default_label=yarn.default_label,
             capacity=yarn.capacity,
-            places_ratio=self._places_ratio,
+            places_ratio=self.shares.places_ratio,
         )
 
     def charge(
@@ -189,8 +199,8 @@ class YarnInventory:
         self._capacity = None
 
     def _parents(self, path: str) -> tuple[ParentView, ...]:
-        known = [self.queues[above] for above in parents(path) if above in self.queues]
-        return tuple(ParentView(q.path, q.max_capacity, q.used, self._usage.queueable.of(q.path)[0]) for q in known)
+        known, usage = [self.queues[above] for above in parents(path) if above in self.queues], self._usage
+        return tuple(ParentView(q.path, q.max_capacity, usage.used_g(q.path), usage.used_q(q.path)) for q in known)
 
     def _cluster_capacity(self) -> Resources:
         """Return what the usable nodes have together; added up once a round, with the ratio of places to cores."""
@@ -199,5 +209,6 @@ class YarnInventory:
             self._capacity = sum((node.view.capacity for node in usable), Resources())
             listed = [(node.view.slots, node.yarn.capacity.vcores) for node in usable if node.yarn is not None]
             cores = sum(vcores for _, vcores in listed)
-            self._places_ratio = sum(max(slots, vcores) for slots, vcores in listed) / cores if cores else 1.0
+            ratio = sum(max(slots, vcores) for slots, vcores in listed) / cores if cores else 1.0
+            self.shares.places_ratio = ratio
         return self._capacity

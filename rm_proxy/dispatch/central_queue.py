@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from heapq import heappop, heappush, merge
+from itertools import islice
 from math import ceil, inf
 from typing import Final
 
@@ -269,6 +270,11 @@ class CentralQueue:
         names = [str(key) for _, key in others[:_NAMED]]
         more = len(others) - _NAMED
         return "; ".join([*names, *([f"{more} more"] if more > 0 else [])])
+
+    def applicants(self, limit: int) -> list[WaitingApp]:
+        """Return up to `limit` applications that wait, with since when."""
+        entries = islice(self._waiting.values(), limit)
+        return [replace(one.demand.waiting, waits_since_s=one.since_s, asked_s=one.asked_s) for one in entries]
 
     def claimed_idle(self, now_s: float) -> int:
         """Return how many places are free though applications wait that will get them at their next heartbeat."""

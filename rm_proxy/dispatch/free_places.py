@@ -5,7 +5,7 @@ The counts are kept for the sizes in use; a change of a node's view costs nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
@@ -21,8 +21,15 @@ MAX_NODES: Final = 64
 LabelledSize = tuple[str, Resources]
 
 
-def places(view: NodeView, size: Resources) -> int:
-    """Return how many containers of this size would start at once on a node, all at their full size."""
+def places(view: NodeView, size: Resources, ahead_s: float = 0.0) -> int:
+    """Return how many containers of this size would start at once on a node, all at their full size.
+
+    On a full node one may be bound ahead, if a container is expected to end within `ahead_s`.
+    """
+    return _at_once(view, size) or int(ahead_s > 0 and view.frees_within(size, ahead_s))
+
+
+def _at_once(view: NodeView, size: Resources) -> int:
     if not view.usable or view.queue_length or not view.has_room(size):
         return 0
     used, capacity = view.used_g + view.used_q, view.capacity
@@ -59,6 +66,7 @@ class FreePlaces:
 
     def __init__(self, view_of: Callable[[str], NodeView | None]) -> None:
         self._view_of = view_of
+        self._ahead_s = 0.0
         self.changed: dict[str, None] = {}
         self._known: dict[str, None] = {}
         self._counted: dict[LabelledSize, _Counted] = {}
@@ -69,9 +77,19 @@ class FreePlaces:
         self._follow()
         return len(self._known)
 
+    def bind_ahead(self, ahead_s: float) -> None:
+        """Count full nodes, too, on which a container is expected to end within this time; 0: none."""
+        if ahead_s != self._ahead_s:
+            self._ahead_s = ahead_s
+            self._counted.clear()
+
     def count(self, label: str, size: Resources) -> int:
         """Return how many containers of this size could start at once on the nodes of a label."""
         return self._of(label, size).total
+
+    def by_node(self, label: str, size: Resources) -> Mapping[str, int]:
+        """Return the nodes of a label with places of this size, and how many each has."""
+        return self._of(label, size).by_node
 
     def nodes(self, label: str, size: Resources) -> list[str]:
         """Return up to MAX_NODES nodes of a label with a place of this size; those that got it last come last."""
@@ -107,4 +125,4 @@ class FreePlaces:
     def _count(self, counted: _Counted, key: LabelledSize, node_id: str) -> None:
         view = self._view_of(node_id)
         fits = view is not None and view.label == key[0]
-        counted.set(node_id, places(view, key[1]) if view is not None and fits else 0)
+        counted.set(node_id, places(view, key[1], self._ahead_s) if view is not None and fits else 0)

@@ -144,6 +144,8 @@ class Shares:
         self._usage = usage
         self._rights: dict[str, QueueRight] = {}
         self._total = _NOTHING
+        self.places_ratio = 1.0
+        """Places of the nodes / their vcores, at least 1: limits grow by the places that nodes have beyond these."""
 
     def update(self, rights: Iterable[QueueRight]) -> None:
         """Replace the rights by those that the ResourceManager reports now."""
@@ -203,7 +205,7 @@ class Shares:
         claimants = []
         for queue, user in groups:
             right = self._rights[queue]
-            limit = self._part(right.user_limit) / one if right.user_limit is not None else inf
+            limit = self._part(right.user_limit) / one * self.places_ratio if right.user_limit is not None else inf
             used, weight = self._part(self._usage.used_by(queue, user)) / one, _weight(right, user)
             claimants.append(Claimant(user, used, weight, wanted[Group(queue, user)], limit=limit))
         fill(places, claimants)
@@ -215,7 +217,7 @@ class Shares:
         if right is None:
             return Claimant(path, used, _LEAST_WEIGHT, wanted)
         share = self._memory_part(right.capacity)
-        limit = self._memory_part(right.maximum) / one if right.maximum.memory_mb else inf
+        limit = self._memory_part(right.maximum) / one * self.places_ratio if right.maximum.memory_mb else inf
         return Claimant(path, used, max(_LEAST_WEIGHT, share), wanted, share / one, limit, right.priority)
 
     def _parent(self, path: str) -> str:

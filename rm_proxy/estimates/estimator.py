@@ -24,6 +24,7 @@ from policies.model import AppView
 from quicksilver.common.messages import ContainerEvent, ContainerReport, ContainerState
 from rm_proxy.domain.records import DurationRecord
 from rm_proxy.estimates.duration_tags import tag_hints
+from rm_proxy.estimates.user_honesty import LEARN_TASKS, Doubt, UserHonesty
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -50,6 +51,8 @@ class Source(StrEnum):
     NAME = "name"
     """Earlier jobs of that name."""
     TAG = "tag"
+    DOUBTED_TAG = "doubted tag"
+    """A tag of a user whose tags were wrong before, corrected."""
     RULE = "rule"
     DEFAULT = "default"
 
@@ -162,6 +165,7 @@ class Estimator:
         self._changed: dict[Name, None] = {}
         self._running: dict[str, tuple[Sequence[Stage], Sequence[tuple[Stage, int]]]] = {}
         """By node: stages of running containers that are young, and of those that outlived it with ages (ms)."""
+        self.honesty = UserHonesty()
         self._known: dict[tuple[str, int], _Known] = {}
         """Estimates without running tasks, computed once a round where nothing new came."""
         self._policies: Policies | None = None
@@ -175,6 +179,8 @@ class Estimator:
             raise ValueError(f"a container cannot have run for {ran_s} s")
         stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
         stage.done.add(ran_s)
+        if stage.done.count == LEARN_TASKS and (named_s := _tagged_s(app, priority, estimate)) is not None:
+            self.honesty.observe(app.user, named_s, stage.done.mean_s)
         self._known.pop((app.id, priority), None)
         name = _name(app, priority)
         _entry(self._names, name, Durations()).add(ran_s, estimate.history_tasks)
@@ -274,13 +280,25 @@ class Estimator:
         stage = self._stages.get((app.id, priority))
         earlier = stage.earlier if stage is not None else self._names.get(_name(app, priority))
         estimate = policies.estimate(app)
-        prior, weight = _guess(app, priority, policies, estimate)
+        prior, weight = self._guess(app, priority, policies, estimate)
         if earlier is not None and earlier.count:
             prior, weight = _blend(earlier, prior, weight, Source.NAME)
             weight = min(weight, estimate.prior_weight)
         if stage is not None and stage.done.count:
             prior, weight = _blend(stage.done, prior, weight, Source.STAGE)
         return _Known(stage, prior, weight)
+
+    def _guess(self, app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
+        """Return the estimate of tags, rules or the default, and its weight in tasks."""
+        named_s = _tagged_s(app, priority, estimate)
+        if named_s is not None:
+            doubt = self.honesty.of(app.user) if estimate.doubt_tags else Doubt()
+            source = Source.TAG if doubt.times == 1.0 else Source.DOUBTED_TAG
+            return Expectation(named_s * doubt.times, source=source), estimate.prior_weight * doubt.trust_ratio
+        ruled_s = policies.ruled_s(app, priority)
+        if ruled_s is not None:
+            return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
+        return Expectation(estimate.default_s), 0.0
 
     # What is kept
 
@@ -322,16 +340,9 @@ class Estimator:
         return _entry(self._stages, key, Stage(earlier))
 
 
-def _guess(app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
-    """Return the estimate of tags, rules or the default, and its weight in tasks."""
-    if estimate.tags and app.tags:
-        tagged_s = tag_hints(app.tags).of(priority)
-        if tagged_s is not None:
-            return Expectation(tagged_s, source=Source.TAG), estimate.prior_weight
-    ruled_s = policies.ruled_s(app, priority)
-    if ruled_s is not None:
-        return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
-    return Expectation(estimate.default_s), 0.0
+def _tagged_s(app: AppView, priority: int, estimate: Estimate) -> float | None:
+    """Return the duration that an application names in its tags; None without one."""
+    return tag_hints(app.tags).of(priority) if estimate.tags and app.tags else None
 
 
 def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:

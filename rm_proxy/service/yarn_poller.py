@@ -24,6 +24,8 @@ from rm_proxy.yarn.client import AUTO_UPDATE, YarnRest
 
 T = TypeVar("T")
 log = get_logger(__name__)
+FIRST_CAPACITY_S: Final = 1.0
+"""Seconds between two readings of the queues while no capacity is known though nodes report."""
 SEEN_EVERY_S: Final = 60.0
 """Seconds between two records of a node that did not change."""
 UNKNOWN_S: Final = 180.0
@@ -65,6 +67,7 @@ class YarnPoller:
             (self.nodes, self._settings.nodes_refresh_s),
             (self.apps, self._settings.apps_refresh_s),
             (self.queues, self._settings.queues_refresh_s),
+            (self.first_capacity, min(FIRST_CAPACITY_S, self._settings.queues_refresh_s)),
         )
         for job, seconds in jobs:
             self._scheduler.add_job(
@@ -161,6 +164,11 @@ class YarnPoller:
             self._coordinator.yarn_queues(queues)
         if wanted(self._coordinator.policies):
             await self._ask_promotion()
+
+    async def first_capacity(self) -> None:
+        """Read the queues while their capacities are not known: no container is queueable without them."""
+        if self._coordinator.inventory.lacks_capacity:
+            await self.queues()
 
     async def _ask_promotion(self) -> None:
         """Find out whether promotion works there; what the proxy's own Hadoop configuration says holds until then."""

@@ -55,6 +55,10 @@ class Las:
         times = (at_s for share in self.shares.values() for at_s in self._times(share) if at_s > self._now_s)
         return min(times, default=None)
 
+    def attained_s(self) -> float:
+        """Return the attained service of the resizable containers together."""
+        return fsum(share.attained_s for share in self._in_hand())
+
     def spread_s(self) -> float:
         """Return the standard deviation of the resizable containers' attained service (Algorithm 2, line 48)."""
         attained = [share.attained_s for share in self._in_hand()]

@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from policies.model import Gap
 from quicksilver.common.messages import EventKind, Grant
 from sidecar.node.container import Container
 from sidecar.node.endings import Endings
 from sidecar.node.events import Forced, Hold
+from sidecar.node.forecast import Forecast
 from sidecar.node.launches import Launches
+from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import NodeRoom
 from sidecar.node.phases import Phase
 from sidecar.node.wait_reason import obstacle
 from sidecar.node.waiting_queue import Waiting
 
+FILL_LOOKED_AT: Final = 100
+"""How many of a queue are looked at for a gap: its first ones, each at the cost of a forecast if it fits."""
+
 
 class HeldStarts:
     """Holds and releases the starts of queueable containers."""
 
-    def __init__(self, room: NodeRoom, endings: Endings, launches: Launches) -> None:
+    def __init__(self, room: NodeRoom, endings: Endings, launches: Launches, policies: NodePolicies) -> None:
         self.state, self._room, self._endings, self._launches = room.state, room, endings, launches
+        self._policies = policies
+        self._patient: dict[str, float] = {}
+        """Held starts that wait for a core of their own, each with the time until which they do."""
 
     def hold(self, container: Container, grant: Grant, now_s: float) -> None:
         """Hold an announced start; shed it at once if it cannot wait here at all."""
@@ -30,6 +41,8 @@ class HeldStarts:
             return
         container.until_s = min(start.expires_s - state.rules.expiry_margin_s, container.arrived_s + grant.max_hold_s)
         state.move(container, Phase.WAITING, now_s)
+        if grant.core_wait_s > 0:
+            self._patient[container.id] = now_s + grant.core_wait_s
         state.queue.add(Waiting(container.view(), start.attempt_id, container.until_s, len(container.payload)))
         state.report(container, EventKind.HELD, "", now_s)
 
@@ -45,12 +58,61 @@ class HeldStarts:
         return state.queue.refusal(len(container.payload))
 
     def release_fitting(self, now_s: float) -> None:
-        """Release the held starts at the head of the queue while they fit; no other start overtakes them."""
+        """Release the held starts at the head of the queue while they fit.
+
+        Others overtake only those that wait for a core, since a container that may start beyond the cores starts at
+        once, and those that do not fit where the `fill` policy says so.
+        """
         state = self.state
-        while (head := state.queue.head(now_s)) is not None:
-            if obstacle(self._room, head.view.resources, now_s):
+        self._patient = {container_id: at_s for container_id, at_s in self._patient.items() if at_s > now_s}
+        while (first := self._next(now_s)) is not None:
+            if obstacle(self._room, first.view.resources, now_s) and (first := self._filling(first, now_s)) is None:
                 return
-            self._launches.release(state.containers[head.view.id], now_s)
+            self._launches.release(state.containers[first.view.id], now_s)
+
+    def _filling(self, head: Waiting, now_s: float) -> Waiting | None:
+        """Return the next start that fits and may use the room that the first of the queue leaves idle."""
+        policies = self._policies
+        if len(self.state.queue) == 1 or not policies.fills():
+            return None
+        forecast = Forecast(self._room, now_s)
+        starts_in_s = {one.view.id: at_s for one, at_s in zip(forecast.waiting, forecast.starts_s, strict=True)}
+        for number, one in enumerate(forecast.waiting[:FILL_LOOKED_AT]):
+            small = one.view.resources != head.view.resources and not self._for_core(one)
+            if small and not obstacle(self._room, one.view.resources, now_s):
+                gap = Gap(head.view, starts_in_s[head.view.id], forecast.delay_s(number))
+                if policies.fill(one.view, gap):
+                    return one
+        return None
+
+    def _next(self, now_s: float) -> Waiting | None:
+        """Return the first in the queue that does not wait for a core."""
+        queue = self.state.queue
+        head = queue.head(now_s)
+        if head is None or not self._for_core(head):
+            return head
+        return next((one for one in queue.in_order(now_s) if not self._for_core(one)), None)
+
+    def _for_core(self, one: Waiting) -> bool:
+        """Return whether a start waits for a core, and the node has not so many vcores that nobody runs on."""
+        state = self.state
+        lacks = state.rules.count_vcores and one.view.resources.vcores > state.free().vcores
+        return lacks and one.view.id in self._patient
+
+    @property
+    def ahead(self) -> int:
+        """How many held starts wait for a core of their own."""
+        self._forget_gone()
+        return len(self._patient)
+
+    def deadline_s(self) -> float | None:
+        """Return when the first of the starts that wait for a core does so no longer, None when there is none."""
+        self._forget_gone()
+        return min(self._patient.values(), default=None)
+
+    def _forget_gone(self) -> None:
+        queue = self.state.queue
+        self._patient = {container_id: at_s for container_id, at_s in self._patient.items() if container_id in queue}
 
     def forced(self, event: Forced) -> None:
         """Release a held start at once, because only the NodeManager can answer a call about it."""

@@ -68,7 +68,7 @@ class Node:
         self.endings = Endings(state)
         self.launches = Launches(state, self.endings)
         self.guaranteed = GuaranteedStarts(self.room, self.endings, self.launches, policies)
-        self.held_starts = HeldStarts(self.room, self.endings, self.launches)
+        self.held_starts = HeldStarts(self.room, self.endings, self.launches, policies)
         self.admission = Admission(self.endings, self.launches, self.guaranteed, self.held_starts)
         self.orders = ProxyOrders(self.room, self.endings)
         self.nm_queue = NmQueue(state, self.endings, self.orders)
@@ -124,7 +124,13 @@ class Node:
     def deadline_s(self) -> float | None:
         """Return the latest time of the next Tick."""
         state = self.state
-        wanted = (state.deadline_s(), state.sharing.deadline_s(), state.targets_until_s(), self.nm_queue.deadline_s())
+        wanted = (
+            state.deadline_s(),
+            state.sharing.deadline_s(),
+            state.targets_until_s(),
+            self.nm_queue.deadline_s(),
+            self.held_starts.deadline_s(),
+        )
         return min((at_s for at_s in wanted if at_s is not None), default=None)
 
     # Events of the node itself

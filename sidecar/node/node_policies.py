@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from policies.model import ContainerView, Resources
+from policies.model import ContainerView, Gap, Resources
 from sidecar.node.waiting_queue import BypassLimit, OrderKey, Steady
 
 Victims = Callable[[Resources, Sequence[ContainerView], float], list[str]]
@@ -22,3 +22,9 @@ class NodePolicies:
     steady: Steady = lambda: None
     grace_s: Callable[[], float] = lambda: 0.0
     """Time that a guaranteed start waits for queueable containers that are about to end."""
+    waits_by_size: Callable[[], bool] = lambda: False
+    """Returns whether reports have waits by size."""
+    fills: Callable[[], bool] = lambda: False
+    """Returns whether `fill` has to be asked at all."""
+    fill: Callable[[ContainerView, Gap], bool] = lambda waiting, gap: False
+    """Returns whether a container that fits may start before the first of the queue, which does not."""

@@ -28,6 +28,7 @@ class NodeState:
         self.queue = WaitingQueue(
             policies.order_key, rules.queue_max_length, rules.queue_max_bytes, policies.bypass_limit, policies.steady
         )
+        self.waits_by_size = policies.waits_by_size
         self.containers: dict[str, Container] = {}
         self.announced: dict[str, tuple[Grant, float]] = {}
         self.unwanted: dict[str, tuple[Grant, str, float]] = {}

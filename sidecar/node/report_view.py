@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-from quicksilver.common.messages import ContainerReport, ContainerState, Report
+from policies.model import Resources
+from quicksilver.common.messages import ContainerReport, ContainerState, Report, WaitBySize
 from sidecar.cpu_sharing.share import Share
 from sidecar.node.container import FOREIGN, GUARANTEED, QUEUEABLE, Container
 from sidecar.node.forecast import DEFAULT_S, Forecast
 from sidecar.node.node import Node
 from sidecar.node.node_state import NodeState
 from sidecar.node.wait_reason import WaitReasons
+
+WAIT_SIZES: Final = 6
+"""Sizes in each dimension for which waits are reported; each of all is a forecast of the queue."""
 
 
 def fill_report(report: Report, node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> Report:
@@ -32,8 +36,11 @@ def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> 
         "used_q_vcores": q.vcores,
         "free_physical_mb": state.free_physical_mb or 0,
         "queue_length": len(ahead.waiting),
+        "ahead": node.held_starts.ahead,
         "slots": slots(node),
         "attained_sd_s": round(state.sharing.spread_s(), 3),
+        "waits": waits_by_size(node, ahead) if node.state.waits_by_size() else [],
+        "attained_sum_s": round(state.sharing.attained_s(), 3),
         "queued_s": round(ahead.queued_s, 3),
         "remaining_s": round(ahead.remaining_s, 3),
         "since_queueable_s": round(since_queueable_s(node, now_s), 3),
@@ -43,6 +50,28 @@ def picture(node: Node, now_s: float, default_expected_s: float = DEFAULT_S) -> 
         "containers": containers(node, now_s, ahead),
         "release": state.to_release(),
     }
+
+
+def waits_by_size(node: Node, ahead: Forecast) -> list[WaitBySize]:
+    """Return the waits for sizes of 1, 2, 4, .. GB and vcores up to the node's own: up to WAIT_SIZES each."""
+    capacity = node.state.rules.capacity
+    memories = sizes_up_to(capacity.memory_mb, 1024)
+    sizes = [Resources(int(mb), vcores) for mb in memories for vcores in sizes_up_to(capacity.vcores, 1)]
+    counted = ahead.waits_s([node.room.counted(size) for size in sizes])
+    return [
+        WaitBySize(memory_mb=size.memory_mb, vcores=size.vcores, wait_s=round(wait_s, 3))
+        for size, wait_s in zip(sizes, counted, strict=True)
+    ]
+
+
+def sizes_up_to(most: float, least: float) -> list[float]:
+    """Return `least` and its doubles below `most`, and that: WAIT_SIZES of them, the largest."""
+    sizes, size = [most], least
+    below = []
+    while size < most:
+        below.append(size)
+        size *= 2
+    return [*below[-(WAIT_SIZES - 1) :], *sizes]
 
 
 def slots(node: Node) -> int:

@@ -124,6 +124,10 @@ class Sharing:
         share = self.share(container.id)
         return container.view(share.attained_s if share else None, self.memory_used_mb.get(container.id))
 
+    def attained_s(self) -> float:
+        """Return the attained service of all resizable containers together (Kairos §4.5.3)."""
+        return self.las.attained_s() if self.las is not None else 0.0
+
     def spread_s(self) -> float:
         """Return the standard deviation of attained service (Kairos §4.3.3)."""
         return self.las.spread_s() if self.las is not None else 0.0

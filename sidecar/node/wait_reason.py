@@ -61,12 +61,17 @@ class WaitReasons:
                 return f"is being killed: {container.kill_reason}"
             case Phase.WAITING:
                 head = f"{place} before it; " if place else ""
-                why = self._obstacle(container.start.resources) or "next to start"
+                why = self._obstacle(container.start.resources) or self._for_core(container) or "next to start"
                 return f"{head}{why}; shed in {self._left_s(container):.0f} s"
             case Phase.RUNNING:
                 share = self._state.sharing.share(container.id)
                 return share.last_why if share is not None and share.cores is not None else ""
         return ""
+
+    def _for_core(self, container: Container) -> str:
+        """Return that a container waits for a core of its own, "" if it does not, or one is free."""
+        ahead = container.grant is not None and container.grant.core_wait_s > 0
+        return "waits for a core" if ahead and container.start.resources.vcores > self._state.free().vcores else ""
 
     def _left_s(self, container: Container) -> float:
         return max(0.0, container.until_s - self._now_s)

@@ -38,6 +38,22 @@ class Chosen:
         return [*lines, *self.warnings]
 
 
+@dataclass(frozen=True, slots=True)
+class Squeeze:
+    """What a shrunk container gives back of its memory, as parts of what it uses (see `Cgroup2`); 0 for nothing."""
+
+    high_ratio: float = 0.0
+    reclaim_ratio: float = 0.0
+
+    @property
+    def any(self) -> bool:
+        """Whether it gives anything back."""
+        return bool(self.high_ratio or self.reclaim_ratio)
+
+
+NO_SQUEEZE: Final = Squeeze()
+
+
 def choose(
     wanted: str = "auto",
     *,
@@ -45,12 +61,14 @@ def choose(
     conf: HadoopConf | None = None,
     memory: bool = True,
     docker_url: str | None = None,
+    squeeze: Squeeze = NO_SQUEEZE,
     proc: Path = PROC,
 ) -> Chosen:
     """Return the first mechanism that works: `wanted`, or with "auto" cgroup v2, cgroup v1, signals.
 
     "docker" uses Docker for Docker's containers, and the choice of "auto" for the others. `conf` says whether
-    the NodeManager manages cgroups itself. Raises ValueError when `wanted` is none of WANTED.
+    the NodeManager manages cgroups itself. `squeeze` is for cgroup v2 alone: with others it is a limitation of the
+    node. Raises ValueError when `wanted` is none of WANTED.
     """
     if wanted not in WANTED:
         raise ValueError(f"{wanted!r} is no resizer; take one of {', '.join(WANTED)}")
@@ -58,14 +76,17 @@ def choose(
         return Chosen(None)
     nm_hierarchy, warnings = nm_groups(conf)
     makers: dict[str, Callable[[], Resizer]] = {
-        "cgroup2": lambda: _cgroup2(parent, nm_hierarchy, memory, proc),
+        "cgroup2": lambda: _cgroup2(parent, nm_hierarchy, memory, proc, squeeze),
         "cgroup1": lambda: _cgroup1(parent, nm_hierarchy, memory, proc),
         "signals": lambda: _signals(proc),
     }
     why_not: dict[str, str] = {}
     for name in ORDER if wanted in ("auto", "docker") else (wanted,):
         try:
-            return _with_docker(wanted, Chosen(makers[name](), why_not, warnings), docker_url)
+            resizer = makers[name]()
+            if squeeze.any and name != "cgroup2":
+                warnings = (*warnings, f"memory of shrunk containers is not squeezed: {name} cannot do that")
+            return _with_docker(wanted, Chosen(resizer, why_not, warnings), docker_url)
         except (ResizeRefusedError, OSError) as error:
             why_not[name] = str(error)
     return Chosen(None, why_not, warnings)
@@ -99,10 +120,11 @@ def _signals(proc: Path) -> Resizer:
     return Signals(proc)
 
 
-def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path) -> Resizer:
+def _cgroup2(parent: str, nm_hierarchy: str | None, memory: bool, proc: Path, squeeze: Squeeze) -> Resizer:
     from sidecar.resizer.cgroup.v2 import Cgroup2
 
-    resizer = Cgroup2(parent, nm_hierarchy, memory, proc)
+    ratios = {"high_ratio": squeeze.high_ratio, "reclaim_ratio": squeeze.reclaim_ratio}
+    resizer = Cgroup2(parent, nm_hierarchy, memory, proc, **ratios)
     resizer.attempt()
     return resizer
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
-from policies.model import ContainerView, Resources
+from policies.model import ContainerView, Gap, Resources
 from quicksilver.common.process.logs import get_logger
 from sidecar.metrics import SidecarMetrics
 
@@ -35,6 +35,22 @@ class GuardedPolicies:
         """Return how long a container waits before others may no longer overtake it."""
         return self.current.node.bypass_limit_s(waiting)
 
+    def waits_by_size(self) -> bool:
+        """Return whether the `place` policy looks at waits by size."""
+        return self.current.node.waits_by_size
+
+    def fills(self) -> bool:
+        """Return whether any container may start before the first of the queue where that one does not fit."""
+        return self.current.node.fills
+
+    def fill(self, waiting: ContainerView, gap: Gap) -> bool:
+        """Return whether a container may start before the first of the queue; not when the policy fails."""
+        try:
+            return self.current.node.fill(waiting, gap)
+        except PolicyFaultError as error:
+            self._fault("fill", error)
+            return False
+
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
@@ -50,7 +66,7 @@ class GuardedPolicies:
     def _fault(self, slot: str, error: PolicyFaultError) -> None:
         self._metrics.policy_faults.labels(slot).inc()
         log.error(
-            "a policy failed: until it works, order of arrival applies and nothing is preempted",
+            "a policy failed: until it works, order of arrival applies, no gap is filled and nothing is preempted",
             slot=slot,
             why=str(error),
         )

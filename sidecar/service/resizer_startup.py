@@ -7,7 +7,7 @@ from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.process.logs import get_logger
 from sidecar.config import Place, SidecarSettings
-from sidecar.resizer.probe import Chosen, choose, nm_groups
+from sidecar.resizer.probe import Chosen, Squeeze, choose, nm_groups
 from sidecar.service.stale_limits import await_guardians, clean
 
 log = get_logger(__name__)
@@ -21,7 +21,13 @@ def choose_resizer(settings: SidecarSettings, place: Place, policies: Policies, 
     if policies.node.shrinking() is None:
         return Chosen(None)
     clean_up(settings, place, conf)
-    chosen = choose(settings.resizer, parent=place.group(settings.cgroup), conf=conf, docker_url=settings.docker_url)
+    chosen = choose(
+        settings.resizer,
+        parent=place.group(settings.cgroup),
+        conf=conf,
+        docker_url=settings.docker_url,
+        squeeze=Squeeze(settings.shrunk_high_ratio, settings.shrunk_reclaim_ratio),
+    )
     if chosen.resizer is None and settings.resizer not in ("auto", "none"):
         raise SettingsError(
             f"it does not work here: {'; '.join(chosen.why_not.values())}",

@@ -130,6 +130,9 @@ class Sidecar:
                 policies.bypass_limit_s,
                 policies.order_steady,
                 policies.grace_s,
+                policies.waits_by_size,
+                policies.fills,
+                policies.fill,
             ),
             sharing,
         )

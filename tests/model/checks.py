@@ -26,10 +26,10 @@ def check(run: Run) -> None:
         if run.calm[am.number] >= CALM:
             _tables_agree(run, am, attempt)
             _kinds_agree(run, am, attempt)
-        open_q += attempt.live.used_q + attempt.table.sums.asked_size
+        open_q += attempt.live.used_q - attempt.live.over_q + attempt.table.sums.asked_size
     queue = run.coordinator.queue("root.default")
     assert queue is not None
-    assert queue.used_q == open_q, "each queueable container is charged once"
+    assert queue.used_q == open_q, "each queueable container is charged once, and until its node reports its end"
 
 
 def _shares(attempt: Attempt) -> None:
@@ -51,6 +51,7 @@ def _shares(attempt: Attempt) -> None:
         left = {n for n, r in rows.items() if n != ANY and r.num_containers > pending_at.get(n, 0)}
         assert entry.rows.hints()[0] | entry.rows.hints()[1] == left
     assert ledger.asked_size == size
+    assert ledger.asked_g == sum(entry.g_share for entry in entries)
     assert set(attempt.table.by_private) == {i for e in entries for i in e.pending}
 
 

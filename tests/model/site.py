@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hadoop_rpc.connection import NM_PROTOCOL, Call, ClientConnection, Failure, Response, SaslFrame, ServerConnection
 from hadoop_rpc.login import TokenLogin
@@ -123,7 +123,8 @@ class Site:
         """Start the sidecar for the first time."""
         rules = Rules(capacity=self.size, reserve_mb=0)
         of_node = self.policies.node
-        self.node = Node(rules, NodePolicies(of_node.order_key, self._victims, of_node.bypass_limit_s))
+        asked = NodePolicies(of_node.order_key, self._victims, of_node.bypass_limit_s)
+        self.node = Node(rules, replace(asked, fills=lambda: of_node.fills, fill=of_node.fill))
         self.journal = [journal_records.head_line(self.id, "boot", 0)]
 
     def crash(self) -> None:

@@ -34,8 +34,9 @@ PROMOTES: list[dict[str, Any]] = [
     {"policy": "none"},
     {"policy": "on_start", "settings": {"min_remaining_s": 0.0}},
     {"policy": "when_room", "settings": {"min_remaining_s": 0.0, "min_ran_s": 1.0}},
+    {"policy": "token", "settings": {"min_remaining_s": 0.0, "job_tokens": 1}},
 ]
-ORDERS = ["job_submission", "srpt", "sjf", "hrrn", "fifo"]
+ORDERS = ["job_submission", "srpt", "sjf", "hrrn", "fifo", "random"]
 EAGER = {"settle_s": 0.0, "max_share_ratio": 1.0}
 SHEDS: list[dict[str, Any]] = [
     {"policy": "none"},
@@ -46,6 +47,11 @@ POLICING: list[dict[str, Any]] = [
     {"policy": "none"},
     {"policy": "history", "settings": {"margin_ratio": 0.0, "recent_s": 0.0, "damping": {}}},
     {"policy": "memory_limit", "settings": {"max_ratio": 0.5}},
+]
+ADMITS: list[dict[str, Any]] = [
+    {"policy": "none"},
+    {"policy": "tokens", "settings": {"job_tokens": 1}},
+    {"policy": "tokens", "settings": {"queue_ratio": 0.5, "allowance_ratio": 0.5}},
 ]
 PLACES = ["least_queue", "topk_wait", "random", "variance"]
 FAULTS: list[Fault] = [*[""] * 6, "unseen", "unanswered", "untold", "absorbed", "poll unseen", "poll unanswered"]
@@ -68,6 +74,7 @@ def policies(
         "mode": mode,
         "routes": [ROUTES[route]],
         "quota": QUOTAS[quota],
+        "admit": ADMITS[(route + quota + moves) % 3],
         "place": {"policy": PLACES[place]},
         "order": {"policy": ORDERS[(route + quota + place) % len(ORDERS)]},
         "promote": PROMOTES[promote],
@@ -85,7 +92,7 @@ class Whole(RuleBasedStateMachine):
         route=st.integers(0, 2),
         quota=st.integers(0, 2),
         place=st.integers(0, 3),
-        promote=st.integers(0, 2),
+        promote=st.integers(0, 3),
         moves=st.integers(0, 1),
         nodes=st.integers(1, 4),
         types=st.sampled_from([("MAPREDUCE", "SPARK"), ("MAPREDUCE", "MAPREDUCE"), ("TEZ", "YARN")]),
@@ -251,7 +258,7 @@ class Whole(RuleBasedStateMachine):
         place=st.integers(0, 3),
         moves=st.integers(0, 1),
         mode=st.sampled_from(["active", "active", "shadow"]),
-        promote=st.integers(0, 2),
+        promote=st.integers(0, 3),
     )
     def policies_change(self, route: int, quota: int, place: int, moves: int, mode: str, promote: int) -> None:
         self.run.use(Policies.load(policies(route, quota, place, mode, promote, moves), registry()))

@@ -420,7 +420,10 @@ class Run:
     # alone
 
     def settle(self, rounds: int = 150) -> None:
-        """Leave everything alone, without faults, until nothing moves; AssertionError when that does not come."""
+        """Leave everything alone, without faults, until nothing moves; AssertionError when that does not come.
+
+        rounds: beside one for each container that is wanted, as few may run at a time.
+        """
         self.lose_announcements = self.lose_drops = self.lose_effects = False
         for node in self.rm.nodes.values():
             node.takes_o = True
@@ -428,7 +431,7 @@ class Run:
             site.refuse_next = False
             self.return_nodemanager(node_id, recovers=True)
         quiet = 0
-        for _ in range(rounds):
+        for _ in range(rounds + sum(len(am.wanted) for am in self.ams)):
             self.round()
             quiet = quiet + 1 if self._quiet() else 0
             if quiet == 5:
@@ -461,7 +464,7 @@ class Run:
             attempt = self.coordinator.attempts[am.attempt_id]
             for e in attempt.entries:
                 shares = (e.demand, e.g_share, e.q_wanted, len(e.pending))
-                lines.append(f"  entry {e.key.priority}: demand, g, q, pending {shares}, told {e.told}")
+                lines.append(f"  entry {e.key.priority}: demand, g, q, pending {shares}")
         for site in self.sites.values():
             lines.append(
                 f"{site.id}: {[(c.id, c.phase) for c in site.node.state.containers.values()]}, "

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.completion_time import CompletionTime, Input, Server, estimate_s
+from policies.common.stable_matching import dispatch_order, greedy, match, preference
 from policies.model import Resources
-from policies.research.completion_time import CompletionTime, Input, Server, estimate_s
-from policies.research.stable_matching import dispatch_order, greedy, match, preference
 from quicksilver.bench.sim.matching import compare, soonest
 from sidecar.node.wait_estimate import Job, Room, wait_matrix
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.tokens import Tokens, allowance, weight
 from policies.model import Resources
-from policies.research.tokens import Extra, Tokens, Wish, allowance, pick, regular_next, weight
+from policies.research.tokens import Extra, Wish, pick, regular_next
 
 ONE = Resources(1024, 1)
 CFG = Tokens(allowance_ratio=1.5)

@@ -148,3 +148,13 @@ def test_hrrn_weighs_the_wait_by_the_duration() -> None:
     long, short = q("long", expected_s=45.0, arrived_s=10.0), q("short", expected_s=5.0, arrived_s=80.0)
     assert started_first("hrrn", long, short) == ["short", "long"]
     assert started_first("hrrn", q("long", expected_s=18.0, arrived_s=10.0), short) == ["long", "short"]
+
+
+def test_random_order_is_steady_and_knows_the_id_alone() -> None:
+    waiting = [q(f"container_1_1_01_{n:06}", arrived_s=n, queue_priority=n % 3) for n in range(1, 401)]
+    order = started_first("random", *waiting)
+    assert order == started_first("random", *reversed(waiting)), "the same at each look"
+    shuffled = [q(c.id, arrived_s=-c.arrived_s, app_priority=9, precedence=3) for c in waiting]
+    assert started_first("random", *shuffled) == order
+    late = sum(name > waiting[199].id for name in order[:200])
+    assert 70 < late < 130, "about half of the first half came late"

@@ -25,6 +25,7 @@ def test_list() -> None:
     code, out, _ = run("list", "--slot", "place")
     assert code == 0
     assert [line.split()[1] for line in out.splitlines()[1:]] == [
+        "completion_time",
         "late",
         "least_queue",
         "random",
@@ -66,9 +67,15 @@ def test_show_of_all() -> None:
 
 def test_show_a_name_of_several_slots() -> None:
     assert [shown["slot"] for shown in json.loads(run("show", "none", "--json")[1])] == [
+        "classify",
+        "partition",
         "dispatch",
+        "probe",
+        "match",
+        "fill",
         "preempt",
         "quota",
+        "admit",
         "shed",
         "steal",
         "correct",

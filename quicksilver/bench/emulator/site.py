@@ -216,7 +216,16 @@ class Site:
         steady = policies.node.order_steady
         self.node = Node(
             rules,
-            NodePolicies(policies.node.order_key, self._victims, policies.node.bypass_limit_s, steady, self._grace),
+            NodePolicies(
+                policies.node.order_key,
+                self._victims,
+                policies.node.bypass_limit_s,
+                steady,
+                self._grace,
+                lambda: policies.node.waits_by_size,
+                lambda: policies.node.fills,
+                policies.node.fill,
+            ),
             sharing,
         )
         queue = EventQueue()

@@ -116,18 +116,33 @@ def _mercury(name: str, note: str, extra: int = 0, **changed: Any) -> Competitor
     )
 
 
-def _preset(name: PresetName) -> Competitor:
-    """Return a preset as it is; `default` is what quicksilver does by itself."""
-    preset = PRESETS[name]
+def _on_preset(competitor: str, preset: PresetName, note: str, extra: int, **changed: Any) -> Competitor:
     return Competitor(
-        "quicksilver" if name == DEFAULT else f"quicksilver_{name}",
+        competitor,
         "quicksilver",
-        f"preset {name}: {preset.doc}",
+        note,
         scheduler_site=TUNED,
         nm_queue_length=_QUEUE_LENGTH,
-        policies={"preset": name},
-        extra=preset.section.get("preempt", {}).get("settings", {}).get("extra", 0),
+        policies={"preset": preset} | changed,
+        extra=extra,
     )
+
+
+def _extra(preset: PresetName) -> int:
+    extra: int = PRESETS[preset].section.get("preempt", {}).get("settings", {}).get("extra", 0)
+    return extra
+
+
+def _preset(name: PresetName) -> Competitor:
+    """Return a preset as it is; `default` is what quicksilver does by itself."""
+    competitor = "quicksilver" if name == DEFAULT else f"quicksilver_{name}"
+    return _on_preset(competitor, name, f"preset {name}: {PRESETS[name].doc}", _extra(name))
+
+
+def _default(name: str, note: str, **changed: Any) -> Competitor:
+    """Return the preset `default` with something changed."""
+    extra = 0 if changed.get("preempt") == {"policy": "none"} else _extra(DEFAULT)
+    return _on_preset(f"quicksilver_{name}", DEFAULT, f"preset {DEFAULT}, {note}", extra, **changed)
 
 
 _HYBRID: Final = [{"policy": "hybrid_gq", "settings": {"td_s": 10.0, "pq": 70.0}}]
@@ -136,6 +151,8 @@ _PATIENT: Final = {"policy": "kill_newest", "settings": {"grace_s": 3.0}}
 _EXTRA: Final = 4
 _FAST_S: Final = 0.2
 """yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms as a careful user may set it."""
+
+_PROBING: Final[tuple[PresetName, ...]] = ("hawk", "eagle")
 
 ALL: Final = (
     _stock("only_g_shipped", "Capacity Scheduler as shipped"),
@@ -177,6 +194,44 @@ ALL: Final = (
         most=1000,
     ),
     *(_preset(name) for name in PRESETS),
+    _on_preset(
+        "quicksilver_probes",
+        "hawk",
+        "probes alone, as Sparrow has them: preset hawk without classes, kept nodes and stealing",
+        0,
+        classify={"policy": "none"},
+        partition={"policy": "none"},
+        steal={"policy": "none"},
+    ),
+    *(
+        _on_preset(
+            f"quicksilver_{preset}_shared",
+            preset,
+            f"preset {preset} with no node kept",
+            0,
+            partition={"policy": "none"},
+        )
+        for preset in _PROBING
+    ),
+    _on_preset(
+        "quicksilver_apollo_topk",
+        "apollo",
+        "preset apollo, placed by expected delay alone (`topk_wait`)",
+        0,
+        place={"policy": "topk_wait"},
+    ),
+    _default("held_answers", "answers wait for news (`long_poll: short`)", long_poll="short"),
+    *(
+        _default(f"within_{first}", f"of one level the {what} first", dispatch={"settings": {"within": first}})
+        for first, what in (("age", "earliest submission"), ("shared", "fewest containers"))
+    ),
+    _default("without_late_binding", "tasks queue at nodes by expected delay", place={"policy": "topk_wait"}),
+    _default("without_ahead", "no place ahead of a core that comes free", place={"settings": {"ahead_s": 0.0}}),
+    _default("without_levels", "the central queue is a race of heartbeats", dispatch={"policy": "none"}),
+    _default("without_front_places", "no place beyond the cores, nothing shrinks", preempt={"policy": "none"}),
+    _default("without_front_gap", "a place beyond the cores for any job", place={"settings": {"front_gap": 0.0}}),
+    _default("without_by_job", "attained service by container", preempt={"settings": {"by_job": False}}),
+    _default("without_shares", "no shares of queues and users", quota={"policy": "none"}),
     _mercury("quicksilver_only_g", "through quicksilver, all guaranteed", routes=[{"policy": "only_g"}]),
     _mercury("quicksilver_only_q", "through quicksilver, all queueable, shedding and reordering"),
     _mercury(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from quicksilver.bench import sizes
 from quicksilver.bench.emulator.model import JobRecord, RunResult
 from quicksilver.bench.mercury.figures import Window, tasks_in, used_ratio
+from quicksilver.bench.mixes.behind_long import LONG, behind_long
 from quicksilver.bench.policies.effects import share
 from quicksilver.bench.stats import percentile
 from quicksilver.bench.trace import WARM
@@ -66,6 +67,8 @@ def figures(run: RunResult, is_open: bool) -> dict[str, Any]:
     }
     found |= {f"short_p{q}_s": round(percentile(short, q), 3) for q in (50, 95)}
     found[WIDE] = round(fmean(wide), 3)
+    if LONG in kinds:
+        found["short_behind_long"] = behind_long(run.jobs, run.slots // run.nodes)
     if is_open:
         found["makespan_s"] = round(to_s - from_s, 3)
     used = [sample for sample in run.samples if from_s <= sample.at_s <= to_s]

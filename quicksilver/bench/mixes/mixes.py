@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
 from typing import Any, Final
 
 import quicksilver
 from quicksilver.bench.emulator.jobs import PAPER_JOBS, Scaling, scaled, shape
-from quicksilver.bench.emulator.model import JobSpec
+from quicksilver.bench.emulator.model import JobSpec, TaskSpec
 from quicksilver.bench.emulator.workloads import draw
 from quicksilver.bench.mercury.plan import Size
 from quicksilver.bench.mixes import guarantees
@@ -138,6 +139,56 @@ def _heavy_tailed(name: str) -> Draw:
     return drawn
 
 
+def _told(name: str, cutoff_s: float) -> Draw:
+    """Return the jobs of another mix, each of which tells how long its tasks take on average; its class says whether it
+    is short or long.
+    """
+
+    def drawn(mix: Mix, seed: int) -> list[JobSpec]:
+        other = replace(BY_NAME[name], jobs=mix.jobs, size=mix.size)
+        return [_telling(job, cutoff_s) for job in other.drawn(seed)]
+
+    return drawn
+
+
+def _telling(job: JobSpec, cutoff_s: float) -> JobSpec:
+    task_s = fmean(task.runs_s for task in job.tasks)
+    return replace(job, klass="long" if task_s > cutoff_s else "short", told_s=task_s)
+
+
+def _papers_mix(name: str, cutoff_s: float, kept_ratio: float) -> Mix:
+    """Return a mix whose jobs tell their durations, with the cut-off and the kept nodes of Hawk's table 2.1."""
+    classes = {
+        "classify": {"policy": "task_time", "settings": {"cutoff_s": cutoff_s}},
+        "partition": {"policy": "short_only", "settings": {"ratio": kept_ratio}},
+    }
+    about = f"the jobs of {name}, which tell how long their tasks take; above {cutoff_s:g} s a job is long"
+    other = next(mix for mix in ALL if mix.name == name)
+    return replace(
+        other,
+        name=f"{name}_told",
+        about=about,
+        draw=_told(name, cutoff_s),
+        changed={"quicksilver_hawk": classes, "quicksilver_eagle": classes},
+    )
+
+
+def _saturated(mix: Mix, seed: int) -> list[JobSpec]:
+    """Return long jobs with more work than the cluster has slots for, and short ones of two tasks between them."""
+    rng = Random(f"saturated {seed}")
+    long_tasks = mix.size.slots // 8
+    long = (_LONG_S, long_tasks, mix.jobs // 3)
+    span_s = _LONG_S * long_tasks * long[2] / mix.size.slots / mix.load
+    kinds = {"long": long, "short": (_SHORT_S, 2, mix.jobs - long[2])}
+    jobs = [
+        JobSpec(0, rng.uniform(0.0, span_s), kind, (TaskSpec(task_s),) * tasks, told_s=task_s, memory_mb=_MEMORY_MB)
+        for kind, (task_s, tasks, count) in kinds.items()
+        for _ in range(count)
+    ]
+    ordered = sorted(jobs, key=lambda job: job.arrives_s)
+    return [replace(job, number=number) for number, job in enumerate(ordered, 1)]
+
+
 def _unnamed(job: JobSpec) -> JobSpec:
     """Return a job whose name and tags tell nothing of how long it takes; what kind it is, is its class."""
     return replace(job, klass=job.name, name="", told_s=None)
@@ -206,7 +257,29 @@ KAIROS: Final = (
     _kairos_mix("kairos", "Kairos' 100 jobs of Table 4.1 on 30 nodes"),
     _kairos_mix("kairos_uniform", "100 jobs of its first three classes on 30 nodes, as in Figure 4.5"),
 )
-BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, *KAIROS)}
+_LONG_S: Final = 20.0
+_SHORT_S: Final = 1.0
+_KEPT: Final = {
+    "classify": {"policy": "task_time", "settings": {"cutoff_s": 5.0}},
+    "partition": {"policy": "short_only", "settings": {"ratio": 0.05}},
+}
+TOLD: Final = (
+    Mix(
+        "saturated_told",
+        "long jobs with 1.3 times the work that fits, short ones between them; 0.05 of the nodes kept",
+        _OPEN,
+        _saturated,
+        jobs=120,
+        load=1.3,
+        changed=dict.fromkeys(("quicksilver_hawk", "quicksilver_eagle"), _KEPT)
+        | {f"{name}_shared": {"classify": _KEPT["classify"]} for name in ("quicksilver_hawk", "quicksilver_eagle")},
+    ),
+    _papers_mix("google", cutoff_s=15.0, kept_ratio=0.17),
+    _papers_mix("yahoo", cutoff_s=5.0, kept_ratio=0.02),
+    _papers_mix("facebook_95", cutoff_s=5.0, kept_ratio=0.02),
+)
+"""For systems that know durations. The ratios are the short jobs' part of the work in the traces (Hawk, table 2.1)."""
+BY_NAME: Final = {mix.name: mix for mix in (*ALL, GUARANTEES, *KAIROS, *TOLD)}
 
 
 def smaller(mix: Mix, nodes: int, cores: int) -> Mix:

@@ -8,7 +8,7 @@ from typing import Final
 
 from quicksilver.bench.mercury.competitors import BY_NAME as COMPETITORS
 from quicksilver.bench.mixes.goals import TUNED
-from quicksilver.bench.mixes.mixes import ALL, GUARANTEES
+from quicksilver.bench.mixes.mixes import ALL, GUARANTEES, TOLD
 from quicksilver.bench.mixes.mixes import BY_NAME as MIXES
 from quicksilver.bench.mixes.step import BOUNDS, MixStep
 
@@ -35,7 +35,7 @@ _BESIDE_S: Final = 15.0
 class Plan:
     """What is run, one after the other."""
 
-    mixes: tuple[str, ...] = tuple(MIXES)
+    mixes: tuple[str, ...] = tuple(name for name, mix in MIXES.items() if mix not in TOLD)
     competitors: tuple[str, ...] = (*STOCK, *BESIDE, OURS)
     seeds: int = 3
     nodes: int | None = None

@@ -89,6 +89,9 @@ def summed(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {"runs": len(runs)} | {
         name: sum(run[name] for run in runs if name in run) for name in _TOTALS
     }
+    behind = [run["short_behind_long"] for run in runs if "short_behind_long" in run]
+    if behind:
+        found["short_behind_long"] = sum(behind)
     for name in _MEANS:
         values = [float(run[name]) for run in runs if run.get(name) is not None]
         if len(values) > 1:
@@ -107,7 +110,7 @@ def _classes(runs: Sequence[Mapping[str, Any]], group: str) -> dict[str, dict[st
         own = [run[group][klass] for run in runs if klass in run.get(group, {})]
         found[klass] = {"jobs": sum(one["jobs"] for one in own)} | {
             name: round(fmean(one[name] for one in own), 3)
-            for name in ("latency_mean_s", "latency_p50_s", "latency_p95_s")
+            for name in ("latency_mean_s", *(f"latency_p{q}_s" for q in (50, 90, 95, 99)))
         }
     return found
 

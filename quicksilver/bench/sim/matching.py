@@ -9,7 +9,7 @@ from statistics import fmean
 from networkx import Graph
 from networkx.algorithms.bipartite import hopcroft_karp_matching
 
-from policies.research.stable_matching import Preference, greedy, match, preference
+from policies.common.stable_matching import Preference, greedy, match, preference
 
 SERVERS = 100
 """Of one slot each (§5.5)."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from itertools import count, islice
 
+from policies.common.completion_time import Input, Server, estimate_s, reading_s
+from policies.common.stable_matching import Preference, dispatch_order, match, preference
+from policies.common.tokens import allowance, weight
 from policies.common.wait_matrix import WaitMatrix
-from policies.research.completion_time import Input, Server, estimate_s, reading_s
-from policies.research.stable_matching import Preference, dispatch_order, match, preference
-from policies.research.tokens import Wish, allowance, regular_next, weight
+from policies.research.tokens import Wish, regular_next
 from quicksilver.simulator.apollo.process_node import ProcessNode
 from quicksilver.simulator.apollo.task import SLOT, Task, World
 from quicksilver.simulator.model import Job

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from policies.common.completion_time import CompletionTime
+from policies.common.tokens import Tokens
 from policies.correct.apollo import Apollo
 from policies.model import Resources
-from policies.research.completion_time import CompletionTime
 from policies.research.stragglers import Stragglers
-from policies.research.tokens import Tokens
 from quicksilver.simulator.apollo.figures import Figures
 from quicksilver.simulator.apollo.virtual_cluster import VirtualCluster
 from quicksilver.simulator.clock import Clock

@@ -8,10 +8,10 @@ from typing import Final
 
 from pydantic import Field
 
+from policies.common.completion_time import CompletionTime
+from policies.common.tokens import Tokens
 from policies.correct.apollo import Apollo
-from policies.research.completion_time import CompletionTime
 from policies.research.stragglers import Stragglers
-from policies.research.tokens import Tokens
 from quicksilver.simulator.apollo.job_manager import JobManager
 from quicksilver.simulator.apollo.process_node import ProcessNode
 from quicksilver.simulator.apollo.resource_monitor import ResourceMonitor

@@ -14,8 +14,8 @@ from typing import Final
 
 from pydantic import Field
 
+from policies.common.short_long import is_long
 from policies.research.class_shares import ClassShares, Klass, Use, free_slot_goes_to, may_suspend
-from policies.research.short_long import is_long
 from quicksilver.simulator.clock import Clock
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems import SystemSettings

@@ -12,8 +12,8 @@ from math import inf
 
 from pydantic import Field
 
-from policies.research.least_work import spread
-from policies.research.probing import draw, probes
+from policies.common.least_wait import spread
+from policies.common.probing import draw, probes
 from policies.research.sticky import NONE, first, overtake, shortest
 from policies.research.succinct_state_sharing import Marks, again, freshest
 from quicksilver.simulator.model import ClusterModel, Job, SimResult

@@ -13,8 +13,8 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from policies.research.least_work import spread
-from policies.research.probing import draw, probes
+from policies.common.least_wait import spread
+from policies.common.probing import draw, probes
 from policies.steal.hawk import short_runs
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems.central import Central

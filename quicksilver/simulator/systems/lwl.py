@@ -13,7 +13,8 @@ from math import inf
 
 from pydantic import Field
 
-from policies.research.least_work import jittered, spread
+from policies.common.least_wait import spread
+from policies.research.least_work import jittered
 from policies.research.sticky import overtake, shortest
 from quicksilver.simulator.model import ClusterModel, Job, SimResult
 from quicksilver.simulator.systems.central import Central, Reported

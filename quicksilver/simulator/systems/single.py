@@ -16,7 +16,7 @@ from random import Random
 
 from pydantic import Field
 
-from policies.research.short_long import is_long, kept_for_short
+from policies.common.short_long import is_long, kept_for_short
 from quicksilver.simulator.errors import SimulatorError
 from quicksilver.simulator.model import ClusterModel, Job, JobOutcome, SimResult
 from quicksilver.simulator.systems import SystemSettings

@@ -383,6 +383,9 @@ def _machine(
         slots.bypass_limit_s,
         slots.order_steady,
         lambda: current().node.grace_s,
+        lambda: current().node.waits_by_size,
+        lambda: current().node.fills,
+        lambda waiting, gap: current().node.fill(waiting, gap),
     )
     if current().windows:  # which change the order as well
         node_policies = replace(

@@ -85,10 +85,23 @@ def test_a_task_that_was_shed_too_often_goes_guaranteed() -> None:
         ({"priority": {"min": 10, "max": 19}}, {"priority": 10}, {"priority": 20}),
         ({"priority": [5, 20]}, {"priority": 20}, {"priority": 10}),
         ({"priority": 0}, {"priority": 0}, {"priority": 1}),
+        ({"progress": {"min": 0.8}}, {"progress": 0.8}, {"progress": 0.79}),
+        (
+            {"progress": {"max": 0.5}, "user": "ann"},
+            {"progress": 0.5, "user": "ann"},
+            {"progress": 0.51, "user": "ann"},
+        ),
     ],
 )
 def test_matches(match: dict[str, Any], fits: dict[str, Any], fits_not: dict[str, Any]) -> None:
     assert kinds(rule(**match), ask(**fits), ask(**fits_not)) == "QG"
+
+
+def test_progress_is_for_routes_alone() -> None:
+    (hint,) = mistakes(estimate={"rules": [{"match": {"progress": {"min": 0.5}}, "expected_s": 5}]})
+    assert "estimate.rules[0].match" in hint and "progress is for routes" in hint
+    (range_,) = mistakes(routes=[{"match": {"progress": {"min": 50}}, "policy": "only_q"}])
+    assert "routes[0].match.progress.min: must be <= 1" in range_
 
 
 def test_queue_names() -> None:

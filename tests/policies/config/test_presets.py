@@ -110,7 +110,10 @@ def test_an_alternative_that_names_a_preset_lies_over_that_alone() -> None:
 @pytest.mark.parametrize(
     ("section", "mistake"),
     [
-        ({"preset": "mercurry"}, "policies.preset: must be default, mixed, mercury, kairos, opportunistic or stock"),
+        (
+            {"preset": "mercurry"},
+            "policies.preset: must be default, mixed, mercury, kairos, hawk, eagle, apollo, opportunistic or stock",
+        ),
         ({"preset": 5}, "policies.preset: must be default"),
         (
             {"preset": "mercury", "place": {"settings": {"kk": 1}}},

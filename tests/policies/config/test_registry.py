@@ -61,7 +61,8 @@ def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(UnknownPolicyError) as caught:
         Registry().get("place", "topk")
     assert str(caught.value) == (
-        "unknown place policy 'topk'; did you mean topk_wait? known: late, least_queue, random, topk_wait, variance"
+        "unknown place policy 'topk'; did you mean topk_wait? "
+        "known: completion_time, late, least_queue, random, topk_wait, variance"
     )
 
 

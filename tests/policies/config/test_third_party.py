@@ -3,18 +3,37 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
+from policies.base import SLOTS
 from policies.config.policy_set import Policies
-from policies.config.registry import Registry
-from policies.model import AppView, Ask, Kind, Resources
+from policies.config.registry import PARAMETERS, Registry
+from policies.model import (
+    AppView,
+    Ask,
+    ContainerView,
+    Gap,
+    JobClass,
+    JobView,
+    Kind,
+    NodeQueue,
+    NodeUse,
+    NodeView,
+    QueueView,
+    Resources,
+    WorkShares,
+)
+from policies.probes import NewTasks, ProbedNode
 from policies.waiting import WaitingApp
 from quicksilver.common.settings.settings_file import SettingsFileError, load_settings
 from quicksilver.policy_cli import policy
+from tests.paths import ROOT
 
 FILE = """\
 policies:
@@ -74,6 +93,62 @@ def test_an_order_of_applications_is_found_and_used(installed: Path, monkeypatch
     assert keys == {"owl": (0.0, 7.0), "lark": (1.0, 7.0)}
 
 
+NIGHT: dict[str, Any] = {
+    "queues": "*",
+    "routes": [{"policy": "tagged_q", "settings": {"tag": "late"}}],
+    "classify": {"policy": "night_owls"},
+    "partition": {"policy": "night_first_node"},
+    "dispatch": {"policy": "night_first"},
+    "probe": {"policy": "night_probe"},
+    "place": {"policy": "night_last"},
+    "match": {"policy": "night_match"},
+    "order": {"policy": "night_longest"},
+    "fill": {"policy": "night_short"},
+    "preempt": {"policy": "night_all"},
+    "headroom": {"policy": "night_half"},
+    "quota": {"policy": "night_no_owls"},
+    "admit": {"policy": "night_tokens"},
+    "shed": {"policy": "night_one"},
+    "steal": {"policy": "night_thief"},
+    "correct": {"policy": "night_correct"},
+    "police": {"policy": "night_police"},
+    "promote": {"policy": "night_larks"},
+}
+
+
+def test_each_slot_takes_a_policy_of_theirs(installed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(installed))
+    assert {"route" if slot == "routes" else slot for slot in NIGHT} - {"queues"} == set(SLOTS)
+    policies = Policies.load(NIGHT, Registry())
+    owl, lark = AppView("a", user="owl"), AppView("b", user="lark", tags=frozenset({"late"}))
+    size, four = Resources(1024, 1), Resources(4096, 4)
+    nodes = [NodeView(name, name, capacity=four) for name in ("n1", "n2")]
+    waiting = ContainerView("c1", "a", Kind.QUEUEABLE, size, expected_s=5.0)
+    queue, here = QueueView("root.default"), NodeQueue(nodes[0], waiting=(waiting,))
+    of_node, of_all, rng = policies.node, policies.cluster, Random(1)
+    assert of_all.classify(JobView(owl, 1.0, known=True)) is JobClass.LONG
+    assert of_all.partition(nodes, WorkShares()) == {"n1"}
+    probed = [ProbedNode(node) for node in nodes]
+    assert of_all.probe(NewTasks(lark, 2), probed, rng) == ["n1", "n1"]
+    assert policies.place(Ask(lark, 1, size), nodes, rng).node == "n2"
+    assert of_all.match([[("n1", 1.0), ("n2", 2.0)]]) == ["n2"]
+    assert of_node.order_key(waiting, 0.0) == (-5.0,)
+    assert of_node.fill(waiting, Gap(waiting, 6.0, 0.0)) and not of_node.fill(waiting, Gap(waiting, 4.0, 0.0))
+    assert of_node.victims(size, [waiting], 0.0) == ["c1"]
+    assert policies.headroom(four, owl) == Resources(2048, 2)
+    assert policies.choose(Ask(lark, 1, size), queue, rng, 0.0).kind is Kind.QUEUEABLE
+    late_owl = replace(lark, user="owl")
+    assert policies.choose(Ask(late_owl, 1, size), queue, rng, 0.0).reason == "no owls"
+    bat = policies.choose(Ask(replace(lark, user="bat"), 1, size), queue, rng, 0.0)
+    assert (bat.kind, bat.slot, bat.reason) == (Kind.GUARANTEED, "admit", "bats have tokens")
+    assert {name: target.max_queue for name, target in of_all.shed(nodes, 0.0).items()} == {"n1": 1, "n2": 1}
+    assert of_all.steal(nodes[1], [here], rng, 0.0) == ["c1"]
+    assert of_all.correct(waiting, here, nodes[1], 0.0) == "the night is short"
+    limit = of_all.police(NodeUse("n1", four, size), 0.0)
+    assert limit is not None and limit.resources == Resources(3072, 3)
+    assert (policies.promote(waiting, lark, queue, 0.0), policies.promote(waiting, owl, queue, 0.0)) == ("a lark", None)
+
+
 def test_its_settings_are_checked_too(installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(installed))
     file = tmp_path / "quicksilver.yaml"
@@ -84,3 +159,9 @@ def test_its_settings_are_checked_too(installed: Path, tmp_path: Path, monkeypat
         f"{file}:5:23: policies.routes[0].settings.tag: must be text (quote it), got 7 "
         "(tagged_q: tag of the applications whose tasks are queueable)"
     )
+
+
+def test_the_page_has_the_parameters_of_each_slot() -> None:
+    page = (ROOT / "docs" / "policies.md").read_text(encoding="utf-8")
+    rows = [f"| `{slot}` | `{', '.join(parameters)}` |" for slot, parameters in PARAMETERS.items()]
+    assert [row for row in rows if row not in page] == []

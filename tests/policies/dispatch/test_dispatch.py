@@ -1,5 +1,7 @@
 """The order of applications that wait for places: who comes first, and which of them have claims against others."""
 
+from math import inf
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,22 +51,32 @@ def test_none_has_no_order() -> None:
 
 
 def test_levels_widen_by_a_factor_and_have_their_upper_ends() -> None:
-    levels = [key("levels", waits(wanted=n))[0] for n in (1, 2, 3, 8, 9, 32, 33)]
+    levels = [key("levels", waits(wanted=n), within="shared")[0] for n in (1, 2, 3, 8, 9, 32, 33)]
     assert levels == [0, 0, 1, 1, 2, 2, 3]
-    assert key("levels", waits(wanted=9), base_s=10.0, factor=3.0)[0] == 2
+    assert key("levels", waits(wanted=9), base_s=10.0, factor=3.0, within="shared")[0] == 2
 
 
 def test_within_a_level_the_oldest_has_claims_if_it_goes_first() -> None:
     submitted_s = 1.7e9
     old, new = (waits(name, submitted_s=submitted_s + at_s, wanted=40) for name, at_s in (("o", 0.0), ("n", 0.01)))
     small = waits("s", submitted_s=submitted_s + 1000, wanted=9)
-    assert key("levels", old)[0] == key("levels", new)[0]
-    grades = [key("levels", one, oldest_first=True)[0] for one in (small, old, new)]
+    assert key("levels", old, within="shared")[0] == key("levels", new, within="shared")[0]
+    grades = [key("levels", one, within="age")[0] for one in (small, old, new)]
     assert grades == sorted(set(grades)) and grades[0] < 3 < grades[1]
 
 
+def test_within_a_level_the_least_open_work_has_claims_if_it_goes_first() -> None:
+    less, more, next_level = waits(wanted=10), waits(wanted=30), waits(wanted=33)
+    assert key("levels", less, within="shared")[0] == key("levels", more, within="shared")[0] == 2
+    grades = [key("levels", one)[0] for one in (less, more, next_level)]
+    assert grades == sorted(set(grades)) and 2 < grades[0] < grades[1] < 3 < grades[2]
+    starving = waits(wanted=40, waits_since_s=NOW_S - 31)
+    assert key("levels", starving, within="work")[0] == 0, "it goes before all"
+    assert key("levels", waits(wanted=1, expected_s=inf), within="work")[0] == inf
+
+
 def test_tasks_that_run_count_as_those_that_wait() -> None:
-    assert key("levels", waits(wanted=1, held=8))[0] == key("levels", waits(wanted=9))[0] == 2
+    assert key("levels", waits(wanted=1, held=8))[0] == key("levels", waits(wanted=9))[0] > 2
 
 
 @pytest.mark.parametrize("policy", ["fair", "las", "srpt", "levels"])

@@ -1,5 +1,6 @@
 """Late binding by example: only where a container starts at once; one place beyond the cores where a wide job runs."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -109,3 +110,36 @@ def test_a_chosen_node_starts_the_container_at_once(
         assert chosen in roomy or not roomy
         assert chosen.queue_length == 0 and chosen.has_room(one)
         assert chosen.containers <= (4 if chosen.slots and yields >= level(work_s) + 3 else 3)
+
+
+def test_a_front_place_is_taken_where_a_container_is_expected_to_end_first() -> None:
+    soon, later = (node(name, 4, slots=6, yields_level=4.0, frees_s=s) for name, s in (("a", 2.0), ("b", 30.0)))
+    answer = place(ask(), later, soon)
+    assert (answer.node, answer.scores, answer.unit) == ("a", (("a", 2.0), ("b", 30.0)), "s")
+    wider = node("c", 4, slots=6, yields_level=9.0, frees_s=2.0)
+    assert place(ask(), soon, wider).node == "c", "of two that free a core at once the wider job gives way"
+    assert place(ask(hosts=frozenset({"b"})), later, soon).node == "b", "nearness comes before"
+
+
+def test_one_may_wait_at_a_full_node_for_a_core_that_comes_free_in_a_moment() -> None:
+    soon, later = node("a", 4, frees_s=1.2), node("b", 4, frees_s=9.0)
+    answer = place(ask(), later, soon, ahead_s=1.5)
+    assert (answer.node, answer.ahead, answer.scores) == ("a", True, (("a", 1.2),))
+    assert place(ask(), soon).wait, "none by default"
+    assert place(ask(), later, ahead_s=1.5).wait
+    assert place(ask(), node("c", 5, slots=6, frees_s=0.1), ahead_s=1.5).wait, "one is there already"
+    assert place(ask(), node("c", 4, queue_length=1, frees_s=0.1), ahead_s=1.5).wait
+    assert place(ask(), soon, node("d", 3), ahead_s=1.5).node == "d", "a free core is better"
+    front = node("e", 4, slots=6, yields_level=9.0, frees_s=5.0)
+    answer = place(ask(), node("f", 4, slots=6, frees_s=1.0), front, ahead_s=1.5)
+    assert (answer.node, answer.ahead) == ("e", False), "a front place is given at once"
+
+
+def test_a_front_place_is_taken_beside_a_container_that_waits_for_a_core() -> None:
+    full = node("a", 4, slots=5, yields_level=9.0, frees_s=5.0, queue_length=1)
+    assert place(ask(), full).wait, "it waits for the place beyond the cores"
+    ahead = replace(full, ahead=1)
+    assert place(ask(), ahead).node == "a"
+    assert place(ask(), replace(ahead, queue_length=2, containers=ahead.containers + 1)).wait, "another waits, too"
+    assert place(ask(), replace(ahead, used_q=Resources(5120, 5), containers=6)).wait, "the place is taken"
+    assert place(ask(), replace(ahead, frees_s=0.1, yields_level=-1.0), ahead_s=1.5).wait, "one waits for that core"

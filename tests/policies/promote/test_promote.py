@@ -1,5 +1,7 @@
 """Which running queueable containers become guaranteed."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -92,3 +94,19 @@ def test_when_room_never_fills_a_queue_beyond_its_share(
         assert (used + SIZE).fits(Resources(int(share.memory_mb * fill_ratio), share.vcores * fill_ratio + 1e-9))
     on_start = promote("on_start", running(0, 0), of, now_s)
     assert on_start is not None, "which leaves the room to the ResourceManager"
+
+
+def test_token_looks_at_what_the_application_and_its_queue_have_left() -> None:
+    def given(live_g: int, asked_g: int, used: int, **chosen: object) -> str | None:
+        bound = REGISTRY.bind("promote", "token", {"job_tokens": 2, **chosen})
+        app, of = replace(APP, live_g=live_g, asked_g=asked_g), queue(Resources(1024 * used, used))
+        answer: str | None = bound.decide(running(0, 3), app, of, bound.cfg, 3)
+        return answer
+
+    assert given(0, 1, 0) == "token: it ran 3.0 s, and has a token now"
+    assert given(1, 1, 0) is None and given(2, 0, 0) is None, "its application has two"
+    assert given(2, 0, 0, job_tokens=0) is not None
+    assert given(0, 0, 3) is not None and given(0, 0, 4) is None, "its queue is guaranteed four"
+    assert given(0, 0, 4, queue_ratio=1.25) is not None
+    assert promote("token", running(0, 55), queue(), 55) is None, "it is over in 5 s"
+    assert promote("token", running(None), queue(), 5) is None, "it waits"

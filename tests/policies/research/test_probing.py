@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.common.least_wait import spread
+from policies.common.probing import draw, probes
+from policies.common.short_long import is_long, kept_for_short
 from policies.model import ContainerView, Kind, Resources
 from policies.order.srpt import Srpt, key
-from policies.research.least_work import jittered, spread
-from policies.research.probing import draw, probes
-from policies.research.short_long import is_long, kept_for_short
+from policies.research.least_work import jittered
 from policies.research.sticky import NONE, first, overtake, shortest
 from policies.research.succinct_state_sharing import Marks, again, freshest
 from policies.steal.hawk import short_runs

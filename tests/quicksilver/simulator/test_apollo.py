@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policies.research.tokens import Tokens
+from policies.common.tokens import Tokens
 from quicksilver.simulator.apollo.process_node import ProcessNode
 from quicksilver.simulator.checks import wrong
 from quicksilver.simulator.model import ClusterModel, Job, SimResult

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from policies.research.least_work import spread
+from policies.common.least_wait import spread
 from quicksilver.simulator.systems.central import LATE_S, Central, Reported
 
 NODES = 12

@@ -21,6 +21,7 @@ from tests.rm_proxy.yarn_messages import (
     cid,
     container,
     coordinator,
+    ended,
     event,
     granted_rows,
     row,
@@ -286,3 +287,40 @@ def test_the_grant_after_a_loss_names_what_it_follows() -> None:
 
 def records(am: Am) -> list[GrantRecord]:
     return [effect.record for effect in am.effects if isinstance(effect, Granted)]
+
+
+def test_late_stages_of_a_job_are_guaranteed() -> None:
+    late = {"match": {"progress": {"min": 0.8}}, "policy": "only_g"}
+    am = Am(coordinator({**ALL_Q, "routes": [late, {"policy": "only_q"}]}))
+    assert granted_rows(am.asks(row("*", 1))), "its progress is 0"
+    am.gets()
+    request = y.AllocateRequestProto(response_id=am.response_id, progress=0.9, ask=[row("*", 2, priority=10)])
+    rewritten = am.attempt.exchange.on_allocate(request.SerializeToString(), am.now_s)
+    rows = (y.AllocateRequestProto.FromString(rewritten) if rewritten is not None else request).ask
+    assert [one for one in shown(rows) if one[1] == 2] == [("*", 2, "G", -1)]
+
+
+def test_what_an_application_asks_for_as_opportunistic_keeps_to_quotas() -> None:
+    """Two at a time; the others wait, since they cannot go guaranteed."""
+    am = Am(coordinator({**ALL_Q, "quota": {"policy": "absolute", "settings": {"max_q": 2}}}))
+    am.asks(row("*", 5, opportunistic=True))
+    first = q_grants(am)
+    assert len(first) == 2
+    am.gets(*first)
+    assert not granted_rows(am.asks()), "it holds two"
+    am.attempt.containers.on_event(event(1, EventKind.ENDED), 1.0)
+    am.gets(completed=[ended(1)])
+    assert len(granted_rows(am.asks())) == 1
+
+
+def test_shares_of_queues_hold_for_them_too() -> None:
+    none = {"policy": "queue_share", "settings": {"cluster_ratio": 0.0, "user_ratio": 1}}
+    am = Am(coordinator({**ALL_Q, "quota": none}))
+    assert not granted_rows(am.asks(row("*", 2, opportunistic=True)))
+    assert Am(coordinator(ALL_Q)).asks(row("*", 2, opportunistic=True))
+
+
+def test_in_a_queue_that_is_not_listed_they_go_as_they_came() -> None:
+    am = Am(coordinator({**ALL_Q, "queues": ["other"]}))
+    assert shown(am.asks(row("*", 2, opportunistic=True))) == [("*", 2, "Q", -1)]
+    assert not granted_rows(am.sent.ask)

@@ -49,6 +49,17 @@ def test_counts_follow_changes() -> None:
     assert nodes.free.count("", ONE) == 0 and nodes.free.nodes("", ONE) == []
 
 
+def test_a_full_node_has_one_place_ahead_while_a_container_is_about_to_end() -> None:
+    full = replace(EMPTY, used_q=Resources(4096, 4), frees_s=1.0)
+    nodes = Nodes(full, replace(full, frees_s=5.0), replace(full, queue_length=1), EMPTY)
+    assert nodes.free.count("", ONE) == 4, "none unless it is asked for"
+    nodes.free.bind_ahead(1.5)
+    assert nodes.free.count("", ONE) == 5 and nodes.free.nodes("", ONE) == ["node0", "node3"]
+    assert nodes.free.count("", Resources(2048, 1)) == 5, "memory has to be free only when it starts"
+    nodes.free.bind_ahead(0.0)
+    assert nodes.free.count("", ONE) == 4
+
+
 def test_few_sizes_are_counted_at_once() -> None:
     nodes = Nodes(EMPTY)
     for memory_mb in range(1, 200):

@@ -37,7 +37,7 @@ class Stage:
 
     def __init__(self, free: int, queues: tuple[YarnQueue, ...] = QUEUES) -> None:
         self.view, self.usage = EMPTY, AllUsage()
-        self.usage.queues = {one.path: one for one in queues}
+        self.usage.report(queues)
         self.shares = Shares(self.usage)
         self.shares.update(right_of(one) for one in queues)
         places = FreePlaces(lambda node_id: self.view)

@@ -29,11 +29,12 @@ def queue(path: str, capacity: float, maximum: float = 100, leaf: bool = True, *
 def shares(*queues: YarnQueue, uses: Mapping[tuple[str, str], float] | None = None) -> Shares:
     """Return the shares of a cluster of 100 places; uses: places that queueable containers have, by queue and user."""
     usage = AllUsage()
-    usage.queues = {one.path: one for one in (queue("root", 100, leaf=False), *queues)}
+    all_queues = (queue("root", 100, leaf=False), *queues)
+    usage.report(all_queues)
     for number, ((path, user), places) in enumerate((uses or {}).items()):
         usage.charge(f"a{number}", path, user, amount(places), Resources())
     found = Shares(usage)
-    found.update(right_of(one) for one in usage.queues.values())
+    found.update(right_of(one) for one in all_queues)
     return found
 
 
@@ -109,6 +110,20 @@ def test_users_have_weights_and_queues_of_the_fair_scheduler_too() -> None:
     assert fair.split(40, ONE, {x: 99, y: 99}) == pytest.approx({x: 30, y: 10}), "their parent is not known"
 
 
+def test_limits_grow_by_the_places_that_nodes_have_beyond_their_cores() -> None:
+    """Else nobody has a right to the next place where all cores are in use, and whoever asks first gets it."""
+    one = shares(DEFAULT, PROD, uses={("root.default", "alice"): 60, ("root.default", "bob"): 45})
+    assert split(one, 10, alice=99, bob=99) == {"alice": 0, "bob": 0}, "105 of 100 places"
+    one.places_ratio = 1.25
+    assert split(one, 10, alice=99, bob=99) == {"alice": 0, "bob": 10}
+    limited = shares(
+        queue("root.default", 60, user_ratio=0.5, user_limit=amount(40)), uses={("root.default", "bob"): 40}
+    )
+    assert split(limited, 10, bob=99) == {"bob": 0}
+    limited.places_ratio = 1.25
+    assert split(limited, 10, bob=99) == {"bob": 10}
+
+
 def test_a_queue_without_capacity_gets_what_others_leave_and_so_does_one_that_is_not_known() -> None:
     one = shares(PROD, queue("root.none", 0))
     none, new = Group("root.none"), Group("root.new")
@@ -117,15 +132,44 @@ def test_a_queue_without_capacity_gets_what_others_leave_and_so_does_one_that_is
     assert found == pytest.approx({OTHERS: 4, none: 3, new: 3})
 
 
-def test_guaranteed_containers_count_as_reported_or_as_held_if_these_are_more() -> None:
+def reported(places: float) -> list[YarnQueue]:
+    """Return a report in which user u has so many places in a queue."""
+    return [YarnQueue("root.q", True, "RUNNING", ONE, amount(places), frozenset(), "", {"u": amount(places)})]
+
+
+def test_guaranteed_containers_count_as_held_now_and_beside_them_what_reports_have_beyond() -> None:
     usage = AllUsage()
-    usage.queues = {"root.q": YarnQueue("root.q", True, "RUNNING", ONE, amount(3), frozenset(), "", {"u": amount(3)})}
+    usage.report(reported(3))
     usage.charge("a", "root.q", "u", amount(2), amount(1))
-    assert usage.used("root.q") == usage.used_by("root.q", "u") == amount(5)
+    assert usage.used("root.q") == usage.used_by("root.q", "u") == amount(3 + 2 + 1), "nobody here held those three"
+    usage.report(reported(3))
+    assert usage.used("root.q") == usage.used_by("root.q", "u") == amount(2 + 2 + 1), "one of the three is ours"
     usage.charge("a", "root.q", "u", amount(2), amount(7))
-    assert usage.used("root.q") == usage.used_by("root.q", "u") == amount(9)
+    assert usage.used_g("root.q") == amount(2 + 7) and dict(usage.used_g_by("root.q")) == {"u": amount(9)}
     usage.discharge("a")
-    assert usage.used("root.q") == amount(3) and not usage.users_q("root.q")
+    assert usage.used("root.q") == amount(2) and not usage.users_q("root.q")
+
+
+def test_a_report_that_finds_containers_on_their_way_does_not_count_until_the_next_one() -> None:
+    usage = AllUsage()
+    usage.charge("a", "root.q", "u", amount(0), amount(40))
+    usage.report(reported(40))
+    usage.report(reported(81))  # 41 more were granted; their application has not got them yet
+    assert usage.used_g("root.q") == amount(40)
+    usage.charge("a", "root.q", "u", amount(0), amount(81))
+    usage.report(reported(81))
+    assert usage.used_g("root.q") == amount(81)
+    usage.charge("a", "root.q", "u", amount(0), amount(41))  # they ended; the ResourceManager hears of it later
+    usage.report(reported(81))
+    assert usage.used_g("root.q") == amount(41)
+    usage.report(reported(81))
+    assert usage.used_g("root.q") == amount(81), "two reports in a row: they are not ours"
+
+
+def test_queueable_containers_that_ended_use_nothing_though_they_are_held_still() -> None:
+    usage = AllUsage()
+    usage.charge("a", "root.q", "u", amount(5), amount(0), over_q=amount(2))
+    assert usage.used("root.q") == usage.used_by("root.q", "u") == amount(3)
 
 
 # What is guaranteed

@@ -13,12 +13,14 @@ import pytest
 import uvloop
 from fastapi import FastAPI, HTTPException
 
+from policies.model import Resources
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.process.listening import bound_socket
 from rm_proxy.config import ProxySettings
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service import yarn_poller
 from rm_proxy.service.yarn_poller import YarnPoller
+from rm_proxy.yarn.models import YarnQueue
 from tests.rm_proxy.yarn_messages import APP, Am, coordinator, node_id, yarn_node
 
 
@@ -141,3 +143,24 @@ def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFi
 
     uvloop.run(story())
     assert [record.getMessage() for record in caplog.records if record.name.startswith("apscheduler.executors")] == []
+
+
+def test_the_queues_are_read_each_second_until_their_capacities_are_known() -> None:
+    world = coordinator(nodes=1)
+    poller = YarnPoller(world, Mock(), ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
+    size, none = Resources(8192, 8), Resources()
+    empty = YarnQueue("root.default", True, "RUNNING", none, none, frozenset(), "")
+    answers = [[empty], [replace(empty, max_capacity=size)]]
+    poller._yarn.queues = AsyncMock(side_effect=answers)  # type: ignore[method-assign]
+    world.yarn_queues([empty])
+
+    async def story() -> None:
+        for _ in range(4):
+            await poller.first_capacity()
+        await poller._yarn.close()
+        await poller._lookup.close()
+
+    uvloop.run(story())
+    assert poller._yarn.queues.await_count == 2, "no more once it is known"
+    assert not world.inventory.lacks_capacity
+    assert not coordinator(nodes=0).inventory.lacks_capacity, "without nodes there is none to know"

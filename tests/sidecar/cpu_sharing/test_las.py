@@ -43,6 +43,7 @@ def test_what_others_read() -> None:
     assert node.shrunk() == {"a"}
     assert running_vcores(node) == 1
     assert node.spread_s() == 2.0  # 4 s and 0 s
+    assert node.attained_s() == 4.0
     a = node.shares["a"]
     assert (a.attained_s, a.times_shrunk, a.last_by, a.last_why) == (4.0, 1, "b", "attained 4.0 s, b only 0.0 s")
     assert (a.ready, a.running, a.cores, a.applied.cores, a.since_s) == (True, False, MIN, MIN, 4.0)

@@ -18,6 +18,7 @@ from sidecar.node.events import (
     Adopted,
     Answered,
     Arrived,
+    Drain,
     Dying,
     Ended,
     Forward,
@@ -38,7 +39,7 @@ from sidecar.node.events import (
 )
 from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
-from sidecar.node.report_view import container, fill_report
+from sidecar.node.report_view import container, containers, fill_report, picture
 from sidecar.node.sharing import Sharing
 from sidecar.node.wait_reason import obstacle
 from tests.sidecar.words import APP, ATTEMPT, arrived, by_arrival, grant, reports, start
@@ -86,6 +87,50 @@ def test_more_start_than_there_are_cores_and_the_next_waits() -> None:
     assert not [c for c in commands if isinstance(c, Launch)]
     assert obstacle(node.room, Resources(1024, 1), 5).startswith("waits for vcores")
     assert [c for c in node.handle(Ended("d", 6)) if isinstance(c, Launch)] == [Launch("e", ATTEMPT, b"launch")]
+
+
+def waiting_for_a_core(**fields: Any) -> Node:
+    """Return a node of 2 cores on which a and b run, and c arrived at 5 and waits for a core for 3 s."""
+    node = shared()
+    run(node, "a", 0)
+    run(node, "b", 1)
+    node.handle(Granted((grant("c", core_wait_s=3.0, **fields),), 5))
+    assert not [one for one in node.handle(arrived("c", 5)) if isinstance(one, Launch)]
+    return node
+
+
+def test_a_container_that_was_bound_ahead_starts_on_the_core_that_comes_free() -> None:
+    node = waiting_for_a_core()
+    waiting = next(one for one in containers(node, 5.5) if one.container_id == "c")
+    assert (waiting.state, waiting.why.partition(";")[0]) == (ContainerState.WAITING, "waits for a core")
+    commands = node.handle(Ended("a", 6))
+    assert Launch("c", ATTEMPT, b"launch") in commands
+    assert not [one for one in node.handle(Ready("c", 6)) if isinstance(one, Shrink)], "nobody gave way"
+
+
+def test_a_container_that_waited_for_a_core_in_vain_starts_where_others_give_way() -> None:
+    node = waiting_for_a_core()
+    assert node.deadline_s() == 8
+    assert not [one for one in node.handle(Tick(7.9)) if isinstance(one, Launch)]
+    assert Launch("c", ATTEMPT, b"launch") in node.handle(Tick(8))
+    assert node.held_starts.deadline_s() is None
+
+
+def test_a_start_beyond_the_cores_overtakes_one_that_waits_for_a_core() -> None:
+    node = waiting_for_a_core()
+    assert (picture(node, 5.5)["ahead"], picture(node, 5.5)["queue_length"]) == (1, 1)
+    node.handle(Granted((grant("d"), grant("e")), 6))
+    assert [one for one in node.handle(arrived("d", 6)) if isinstance(one, Launch)] == [Launch("d", ATTEMPT, b"launch")]
+    assert not [one for one in node.handle(Ended("a", 7)) if isinstance(one, Launch)], "d has that core now"
+    assert Launch("c", ATTEMPT, b"launch") in node.handle(Ended("b", 7.5))
+    assert picture(node, 7.5)["ahead"] == 0
+
+
+def test_a_start_that_was_shed_waits_for_no_core_any_more() -> None:
+    node = waiting_for_a_core()
+    node.handle(Drain(True, "upgrade", 5))
+    assert node.held_starts.deadline_s() is None
+    assert picture(node, 5)["ahead"] == 0
 
 
 def test_a_newcomer_preempts_who_has_attained_most_and_a_freed_core_goes_to_the_least() -> None:

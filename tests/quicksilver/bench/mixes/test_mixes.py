@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import islice
+from statistics import fmean
 
 import pytest
 
 from policies.config.presets import PRESETS, laid_over
 from quicksilver.bench.emulator.model import JobSpec, TaskSpec
-from quicksilver.bench.mixes.mixes import ALL, BY_NAME, KAIROS, MOST_S, MOST_TASKS, loaded, shuffled
+from quicksilver.bench.mixes.mixes import ALL, BY_NAME, KAIROS, MOST_S, MOST_TASKS, TOLD, loaded, shuffled
 from quicksilver.bench.mixes.plan import BESIDE, OURS, QUICK, STOCK, Plan, plan
 from quicksilver.bench.mixes.step import MixStep, bound, offered, spec
 from quicksilver.bench.trace import WARM, summary
@@ -150,7 +151,7 @@ def test_the_order_of_competitors_rotates_with_the_seeds() -> None:
 
 def test_what_is_planned() -> None:
     whole, quick = plan(False, [], [], None), plan(True, [], [], None)
-    assert set(whole.mixes) | {mix.name for mix in KAIROS} == set(BY_NAME) and whole.seeds == 3
+    assert set(whole.mixes) | {mix.name for mix in (*KAIROS, *TOLD)} == set(BY_NAME) and whole.seeds == 3
     assert (whole.slots("yahoo"), whole.slots("kairos")) == (256, 120)
     assert (whole.stock, whole.ours) == (STOCK, (OURS,)) and set(BESIDE) < set(whole.competitors)
     assert (quick.mixes, quick.competitors, quick.seeds) == (("facebook_77",), QUICK, 1)
@@ -164,3 +165,23 @@ def test_what_is_planned() -> None:
 def test_a_name_that_is_none_is_refused(mixes: list[str], competitors: list[str], what: str) -> None:
     with pytest.raises(ValueError, match=what):
         plan(False, mixes, competitors, None)
+
+
+def test_jobs_that_tell_their_durations() -> None:
+    for mix in (mix for mix in TOLD if mix.name.removesuffix("_told") in BY_NAME):
+        other, told = BY_NAME[mix.name.removesuffix("_told")].drawn(1), list(mix.drawn(1))
+        assert [job.tasks for job in told] == [job.tasks for job in other], "the same work"
+        assert all(job.told_s == pytest.approx(fmean(task.runs_s for task in job.tasks)) for job in told)
+        cutoff_s = mix.changed["quicksilver_hawk"]["classify"]["settings"]["cutoff_s"]
+        assert {job.klass for job in told} == {"short", "long"}
+        assert all((job.klass == "long") == (job.told_s > cutoff_s) for job in told if job.told_s is not None)
+
+
+def test_a_saturated_cluster() -> None:
+    mix = BY_NAME["saturated_told"]
+    jobs = list(mix.drawn(1))
+    long, short = ([job for job in jobs if job.klass == kind] for kind in ("long", "short"))
+    assert (len(long), len(short)) == (40, 80)
+    work_s = sum(task.runs_s for job in long for task in job.tasks)
+    assert work_s / mix.size.slots / max(job.arrives_s for job in jobs) == pytest.approx(mix.load, rel=0.05)
+    assert list(mix.drawn(1)) == jobs != list(mix.drawn(2))

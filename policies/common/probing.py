@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import ceil
 from random import Random
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def probes(tasks: int, ratio: float, least: int = 0) -> int:
@@ -18,7 +21,7 @@ def probes(tasks: int, ratio: float, least: int = 0) -> int:
     return max(ceil(tasks * ratio), tasks, least) if tasks else 0
 
 
-def draw(count: int, nodes: Sequence[int], rng: Random, distinct: bool = False) -> list[int]:
+def draw(count: int, nodes: Sequence[T], rng: Random, distinct: bool = False) -> list[T]:
     """Return `count` of the nodes at random, shape (count,).
 
     distinct: none of them twice before each was drawn; else each by itself. Raises IndexError for no nodes.

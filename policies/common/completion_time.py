@@ -64,4 +64,9 @@ def _speed_mb_s(part: Input, server: Server, cfg: CompletionTime) -> float:
 def estimate_s(inputs: Iterable[Input], cpu_s: float, server: Server, cfg: CompletionTime) -> float:
     """Return C: seconds from now until a task is over that reads `inputs` and computes for `cpu_s`."""
     done_s = server.init_s + server.wait_s + reading_s(inputs, server, cfg) + cpu_s
-    return server.success_ratio * done_s + cfg.fail_ratio * (1 - server.success_ratio) * done_s
+    return with_failures_s(done_s, server.success_ratio, cfg.fail_ratio)
+
+
+def with_failures_s(done_s: float, success_ratio: float, fail_ratio: float) -> float:
+    """Return C = P E + K (1 - P) E: how long a task takes where it may fail, as its time counts."""
+    return success_ratio * done_s + fail_ratio * (1 - success_ratio) * done_s

@@ -1,0 +1,1 @@
+"""Which class a job is of: short or long."""

@@ -1,0 +1,1 @@
+"""Which waiting containers start in room that the first of the queue cannot use."""

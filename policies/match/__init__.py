@@ -1,0 +1,1 @@
+"""Policies that choose nodes for the containers of one request together."""

@@ -1,0 +1,1 @@
+"""Which nodes are kept for short jobs."""

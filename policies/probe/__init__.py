@@ -1,0 +1,1 @@
+"""Policies for the nodes in whose queues an application gets places."""

@@ -1,0 +1,355 @@
+"""Applications that wait for the turn of a place in a node's queue, not for any free place (Sparrow, Hawk, Eagle).
+
+A queue holds probes, not containers: a container is bound to the node, with its application's next allocate, when the
+turn of a probe comes. So nothing waits behind a task that runs longer than expected without a way out, and a probe
+moves to another node at once. An application that is silent, or leaves a place unused, loses its turn to the next.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.model import AppView, Ask, ContainerView, JobClass, NodeView, Resources
+from policies.probes import NewTasks, ProbedNode
+from rm_proxy.dispatch.central_queue import CentralQueue
+from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
+from rm_proxy.dispatch.group_queue import ALIVE_S, Demand
+from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.probes.probe_queue import Ordering, Probe, ProbeQueue, seen
+from rm_proxy.probes.probed_cluster import ProbedCluster
+
+PASSED_S: Final = 2.0
+"""How long others go before a probe whose application left its place unused."""
+MAX_PASSES: Final = 3
+"""Times after which such a probe is dropped: its application may have that node on its blacklist."""
+MAX_PROBES: Final = 10_000
+"""Probes of one application; further tasks get theirs when these were used."""
+FORGOTTEN_S: Final = 600.0
+"""Probes of an application that is silent for as long are dropped."""
+_SHADOW: Final = Random(0)
+"""For alternatives, whose decisions change nothing."""
+
+
+@dataclass(slots=True, eq=False)
+class Job:
+    """An application with tasks that wait, and its probes."""
+
+    attempt_id: str
+    app: AppView
+    beat_s: float
+    expected_s: float
+    tasks: int = 0
+    """That wait; each had its probes drawn."""
+    sizes: Collection[LabelledSize] = ()
+    probes: dict[str, list[Probe]] = field(default_factory=dict)
+    """By node."""
+    count: int = 0
+    """Of its probes."""
+    sticky: bool = False
+    offered: Collection[str] = ()
+    """Nodes that it may place containers on with the request at hand."""
+
+    @property
+    def short_of(self) -> int:
+        """Tasks without any probe: those that had one lost it with its node."""
+        return max(0, min(self.tasks, MAX_PROBES) - self.count) if not self.sticky else self.tasks * (not self.count)
+
+
+class Prober:
+    """A machine in front of the central queue, which goes on counting what YARN queues and users may have.
+
+    policies: returns those in force; held: returns whether the answer to an attempt is held, so that it hears at once;
+    left_s: returns the task-seconds that an application has left; failed: called with an application's id and a fault;
+    compare: called with each choice of nodes.
+    """
+
+    def __init__(
+        self,
+        cluster: ProbedCluster,
+        central: CentralQueue,
+        free: FreePlaces,
+        rng: Random,
+        *,
+        policies: Callable[[], Policies],
+        held: Callable[[str], bool],
+        left_s: Callable[[str, float], float],
+        failed: Callable[[str, str], None],
+        compare: Compare = not_compared,
+    ) -> None:
+        self.cluster, self._central, self._free, self._rng = cluster, central, free, rng
+        self._policies, self._held, self._left_s, self._failed = policies, held, left_s, failed
+        self._compare = compare
+        self.jobs: dict[str, Job] = {}
+        """By attempt; those that have probes."""
+        self.queues: dict[str, ProbeQueue] = {}
+        """By node; none is empty."""
+        self._by_app: dict[str, str] = {}
+        self._sizes: Counter[LabelledSize] = Counter()
+        self._number = 0
+        self._looked: dict[str, tuple[NodeView, int, ProbedNode]] = {}
+        """By node: its view and its last probe when policies last saw it; most nodes are as they were."""
+        self._kept: frozenset[str] = frozenset()
+        self._now_s = 0.0
+
+    # What an attempt asks
+
+    def waits(
+        self,
+        attempt_id: str,
+        demand: Demand,
+        now_s: float,
+        placed: int = 0,
+        full: Collection[LabelledSize] = (),
+    ) -> None:
+        """Handle a message of an application: what it wants now. Arguments as of `CentralQueue.update`."""
+        self._now_s = now_s
+        app = demand.waiting.app
+        policies = self._policies().for_app(app)
+        if policies.cluster.probes and demand.sizes:
+            self._follow(attempt_id, demand, policies, now_s)
+        else:
+            self.forget(attempt_id)
+        self._central.update(attempt_id, demand, now_s, placed, full)
+
+    def waits_no_more(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
+        """Forget an application: it waits for nothing, or is over."""
+        self.forget(attempt_id)
+        self._central.forget(attempt_id, placed, now_s)
+
+    def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
+        """Return how many containers of this label and size an application may place now."""
+        allowed = self._central.allowance(attempt_id, label, size, now_s)
+        job = self.jobs.get(attempt_id)
+        if job is None:
+            return allowed
+        self._now_s = now_s
+        turns = self._turns(job, label, size)
+        job.offered = {*job.offered, *turns}
+        return min(allowed, sum(turns.values()))
+
+    def turns(self, ask: Ask) -> list[str] | None:
+        """Return the nodes where it is the turn of the application of an ask; None if it may go anywhere."""
+        job = self._job_of(ask)
+        return None if job is None else list(self._turns(job, ask.label, ask.resources))
+
+    def taken(self, ask: Ask, node_id: str) -> None:
+        """Note that a container is asked for on a node: a probe there was served."""
+        job = self._job_of(ask)
+        if job is None:
+            return
+        job.tasks = max(0, job.tasks - 1)
+        probes = job.probes.get(node_id)
+        if probes:
+            probe = probes[0]
+            self.queues[node_id].served(probe, job.expected_s)
+            if not job.sticky:
+                self.remove(job, probe)
+        if not job.tasks:
+            self.forget(job.attempt_id)
+
+    def _job_of(self, ask: Ask) -> Job | None:
+        return self.jobs.get(self._by_app.get(ask.app.id, "")) if ask.anywhere else None
+
+    # Probes
+
+    def _follow(self, attempt_id: str, demand: Demand, policies: Policies, now_s: float) -> None:
+        waiting = demand.waiting
+        job = self.jobs.get(attempt_id)
+        if job is None:
+            job = Job(attempt_id, waiting.app, now_s, waiting.expected_s)
+        job.app, job.expected_s, job.sticky = waiting.app, waiting.expected_s, policies.cluster.sticky
+        job.beat_s = now_s
+        self._pass_on(job, now_s)
+        wanted = sum(demand.sizes.values())
+        more, job.tasks = wanted - job.tasks, wanted
+        more = max(more, job.short_of)
+        self._sizes -= Counter(job.sizes)
+        job.sizes = list(demand.sizes)
+        if more > 0:
+            self._draw(job, more, policies, now_s)
+        if job.count:
+            self._sizes.update(job.sizes)
+            self.jobs[attempt_id], self._by_app[job.app.id] = job, attempt_id
+        else:
+            job.sizes = ()
+            self.forget(attempt_id)
+
+    def _pass_on(self, job: Job, now_s: float) -> None:
+        """Let others go before probes whose application had the turn with its last request, and has it still.
+
+        One that is passed on again and again is dropped, and another node is probed in its place.
+        """
+        offered, job.offered = job.offered, ()
+        for label, size in job.sizes if offered else ():
+            for node_id in self._turns(job, label, size):
+                if node_id in offered:
+                    for probe in list(job.probes[node_id]):
+                        probe.passed_until_s = now_s + PASSED_S
+                        probe.passes += 1
+                        if probe.passes >= MAX_PASSES:
+                            self.remove(job, probe)
+
+    def _draw(self, job: Job, tasks: int, policies: Policies, now_s: float) -> None:
+        """Have nodes probed for further tasks of an application."""
+        nodes = self._where(job, now_s)
+        new = NewTasks(job.app, tasks, job.expected_s, more=bool(job.count))
+        try:
+            chosen = policies.cluster.probe(new, nodes, self._rng) if nodes else ()
+        except PolicyFaultError as error:
+            self._failed(job.app.id, str(error))
+            return
+        self._compare("probe", job.app, chosen, lambda other: other.cluster.probe(new, nodes, _SHADOW), _counted)
+        for node_id in chosen[: MAX_PROBES - job.count]:
+            self.add(job, node_id, now_s)
+
+    def _where(self, job: Job, now_s: float) -> list[ProbedNode]:
+        """Return the nodes where all containers of an application may go that it waits for."""
+        (label, size), *_ = job.sizes
+        found = []
+        for node_id in self.cluster.nodes:
+            view = self.cluster.usable(node_id)
+            fits = view is not None and view.label == label and size.fits(view.capacity)
+            if view is not None and fits and view.host not in job.app.kept_off:
+                found.append(self._probed(view, now_s))
+        return found
+
+    def _probed(self, view: NodeView, now_s: float) -> ProbedNode:
+        queue = self.queues.get(view.id)
+        changes = queue.changes if queue is not None else 0
+        before = self._looked.get(view.id)
+        if before is None or before[0] is not view or before[1] != changes:
+            before = self._looked[view.id] = view, changes, self._look(view, queue, now_s)
+        return before[2]
+
+    def _look(self, view: NodeView, queue: ProbeQueue | None, now_s: float) -> ProbedNode:
+        waits_s, long_waits = 0.0, False
+        for probe in queue.by_number.values() if queue is not None else ():
+            job = self.jobs.get(probe.attempt_id)
+            if job is not None:
+                waits_s += job.expected_s * min(1.0, job.tasks / job.count)
+                long_waits = long_waits or job.app.job_class is JobClass.LONG
+        return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._kept, now_s)
+
+    def add(self, job: Job, node_id: str, now_s: float) -> None:
+        """Put a probe into a node's queue."""
+        self._number += 1
+        probe = Probe(self._number, job.attempt_id, node_id, now_s)
+        job.probes.setdefault(node_id, []).append(probe)
+        job.count += 1
+        queue = self.queues.get(node_id)
+        if queue is None:
+            queue = self.queues[node_id] = ProbeQueue()
+        queue.add(probe)
+
+    def remove(self, job: Job, probe: Probe) -> None:
+        """Take a probe out of its node's queue."""
+        node_id = probe.node_id
+        job.probes[node_id].remove(probe)
+        if not job.probes[node_id]:
+            del job.probes[node_id]
+        job.count -= 1
+        self.queues[node_id].remove(probe)
+        if not self.queues[node_id]:
+            del self.queues[node_id]
+            self._looked.pop(node_id, None)
+
+    def forget(self, attempt_id: str) -> None:
+        """Drop all probes of an application."""
+        job = self.jobs.pop(attempt_id, None)
+        if job is None:
+            return
+        self._by_app.pop(job.app.id, None)
+        self._sizes -= Counter(job.sizes)
+        for probe in [probe for probes in job.probes.values() for probe in probes]:
+            self.remove(job, probe)
+
+    def clear(self) -> None:
+        """Forget all."""
+        for attempt_id in list(self.jobs):
+            self.forget(attempt_id)
+
+    # Turns
+
+    def _turns(self, job: Job, label: str, size: Resources) -> dict[str, int]:
+        """Return the nodes where it is the turn of an application, and how many containers it may place on each."""
+        free, found = self._free.by_node(label, size), {}
+        both = job.probes if len(job.probes) <= len(free) else free
+        for node_id in [node_id for node_id in both if node_id in job.probes and node_id in free]:
+            mine = sum(count for one, count in self.served(node_id, free[node_id]) if one is job)
+            if mine:
+                found[node_id] = mine
+        return found
+
+    def served(self, node_id: str, free: int) -> Iterator[tuple[Job, int]]:
+        """Yield the applications whose turn it is at a node with so many free places, and how many each gets."""
+        for probe in self.in_order(node_id):
+            job = self.jobs.get(probe.attempt_id)
+            if job is None or probe.passed_until_s > self._now_s or not self._alive(job):
+                continue
+            count = min(free, job.tasks) if job.sticky else 1
+            yield job, count
+            free -= count
+            if free <= 0:
+                return
+
+    def in_order(self, node_id: str) -> Sequence[Probe]:
+        """Return the probes of a node, first the one whose turn is next."""
+        queue = self.queues.get(node_id)
+        if queue is None:
+            return ()
+        slots = self._policies().for_nodes.node
+        try:
+            return queue.in_order(Ordering(self.view, slots.order_key, slots.bypass_limit_s), self._now_s)
+        except PolicyFaultError as error:
+            self._failed("", str(error))
+            return list(queue.by_number.values())
+
+    def view(self, probe: Probe) -> ContainerView:
+        """Return a probe as a waiting container."""
+        job = self.jobs[probe.attempt_id]
+        return seen(probe, job.app, job.expected_s, self._left_s(job.app.id, self._now_s))
+
+    def _alive(self, job: Job) -> bool:
+        return self._now_s - job.beat_s <= ALIVE_S or self._held(job.attempt_id)
+
+    def to_wake(self, now_s: float) -> Iterator[str]:
+        """Yield the attempts for which places are free now, in the order in which they should get them."""
+        self._now_s = now_s
+        found: dict[str, None] = {}
+        for label, size in list(self._sizes):
+            for node_id, free in list(self._free.by_node(label, size).items()):
+                if node_id in self.queues:
+                    found.update((job.attempt_id, None) for job, _ in self.served(node_id, free))
+        yield from found
+        yield from (attempt_id for attempt_id in self._central.to_wake(now_s) if attempt_id not in self.jobs)
+
+    # Rounds
+
+    def round(self, kept: frozenset[str], now_s: float) -> None:
+        """Do the work of each second. kept: hosts that are kept for short jobs."""
+        self._now_s, self._kept = now_s, kept
+        for job in [job for job in self.jobs.values() if now_s - job.beat_s > FORGOTTEN_S]:
+            self.forget(job.attempt_id)
+        for node_id in self._looked.keys() - self.cluster.nodes.keys():
+            del self._looked[node_id]
+        for node_id in [node_id for node_id in self.queues if self.cluster.usable(node_id) is None]:
+            for probe in list(self.queues[node_id].by_number.values()):
+                self.remove(self.jobs[probe.attempt_id], probe)
+
+    # What people see
+
+    def why(self, attempt_id: str, now_s: float) -> str:
+        """Return in words what an application waits for; "" if it does not wait."""
+        text = self._central.why(attempt_id, now_s)
+        job = self.jobs.get(attempt_id)
+        return f"{text}; {job.count} places in the queues of {len(job.probes)} nodes" if job is not None else text
+
+
+def _counted(nodes: Sequence[str]) -> str:
+    return f"{len(nodes)} places at {len(set(nodes))} nodes"

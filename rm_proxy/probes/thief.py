@@ -1,0 +1,158 @@
+"""Idle nodes take over probes from the queues of others, by the `steal` policy (Hawk, thesis §2.3.6).
+
+A probe moves within the proxy, so that its application may use the idle node with its next allocate, or at once where
+its answer is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from random import Random
+from typing import Final, overload
+
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.model import NodeQueue, NodeView, Resources
+from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
+from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.probes.probe_queue import Probe
+from rm_proxy.probes.prober import Prober
+
+_SHADOW: Final = Random(0)
+"""For alternatives, whose decisions change nothing."""
+_TYPICAL: Final = Resources(1, 1)
+"""Size of container for which an idle node has room."""
+
+
+class Thief:
+    """A machine: reports of nodes in, moves of probes out."""
+
+    def __init__(
+        self,
+        prober: Prober,
+        policies: Callable[[], Policies],
+        rng: Random,
+        emit: Callable[[Effect], None],
+        compare: Compare = not_compared,
+    ) -> None:
+        self._prober, self._policies, self._rng, self._emit = prober, policies, rng, emit
+        self._compare = compare
+        self._idle_since: dict[str, float] = {}
+
+    def look(self, node_id: str, now_s: float) -> bool:
+        """Let a node take over probes if it has room and nobody's turn is there; returns whether it did."""
+        prober, policies = self._prober, self._policies().for_nodes
+        if not prober.queues or policies.chosen("steal") == "none" or not self._idle(node_id):
+            self._idle_since.pop(node_id, None)
+            return False
+        view = prober.cluster.nodes[node_id].view
+        since_s = self._idle_since.setdefault(node_id, now_s)
+        offers = _Offers(self, view)
+        try:
+            thief = replace(view, idle_s=now_s - since_s)
+            chosen = policies.cluster.steal(thief, offers, self._rng, now_s) if offers else []
+        except PolicyFaultError as error:
+            self._emit(Faulted("", str(error)))
+            return False
+        if offers:
+            self._compare("steal", None, chosen, partial(_steals, thief, offers, now_s), _taken)
+        moved = [self._move(probe, view, now_s) for probe in offers.probes(chosen)]
+        return any(moved)
+
+    def forget_node(self, node_id: str) -> None:
+        """Forget a node that left the cluster."""
+        self._idle_since.pop(node_id, None)
+
+    def _idle(self, node_id: str) -> bool:
+        view = self._prober.cluster.usable(node_id)
+        if view is None or view.queue_length or not view.has_room(_TYPICAL):
+            return False
+        return next(self._prober.served(node_id, 1), None) is None
+
+    def may_go(self, probe: Probe, thief: NodeView) -> bool:
+        """Return whether a probe's application may use the idle node."""
+        job = self._prober.jobs[probe.attempt_id]
+        sizes = all(label == thief.label and size.fits(thief.capacity) for label, size in job.sizes)
+        return sizes and thief.host not in job.app.kept_off
+
+    def queue(self, node_id: str, thief: NodeView) -> tuple[NodeQueue, list[Probe]]:
+        """Return a node with its probes as waiting containers, and the probes."""
+        prober = self._prober
+        probes = list(prober.in_order(node_id))
+        waiting = (replace(prober.view(probe), movable=self.may_go(probe, thief)) for probe in probes)
+        return NodeQueue(prober.cluster.nodes[node_id].view, prober.cluster.running(node_id), tuple(waiting)), probes
+
+    def others(self, thief: NodeView) -> list[str]:
+        """Return the nodes with probes that an idle node may look at."""
+        return sorted(node_id for node_id in self._prober.queues if node_id != thief.id)
+
+    def _move(self, probe: Probe, thief: NodeView, now_s: float) -> bool:
+        job, source = self._prober.jobs[probe.attempt_id], probe.node_id
+        if not self.may_go(probe, thief):
+            return False
+        self._prober.remove(job, probe)
+        self._prober.add(job, thief.id, now_s)
+        policies = self._policies().for_nodes
+        record = DecisionRecord(
+            at_s=now_s,
+            slot="steal",
+            policy=policies.chosen("steal"),
+            app_id=job.app.id,
+            container_id="",
+            node_id=thief.id,
+            chosen=f"its place in the queue of {source} moves to {thief.id}",
+            reason=f"{thief.id} has room and nothing waits there",
+            scores=(),
+            unit="s",
+        )
+        self._emit(Decided(record))
+        self._emit(Moved("steal", "there"))
+        return True
+
+
+def _steals(thief: NodeView, offers: Sequence[NodeQueue], now_s: float, other: Policies) -> list[str]:
+    return other.cluster.steal(thief, offers, _SHADOW, now_s)
+
+
+def _taken(chosen: Sequence[str]) -> str:
+    return f"takes {len(chosen)}"
+
+
+class _Offers(Sequence[NodeQueue]):
+    """The queues that an idle node may look at, each made when it does."""
+
+    def __init__(self, thief: Thief, view: NodeView) -> None:
+        self._thief, self._view, self._ids = thief, view, thief.others(view)
+        self._made: dict[str, tuple[NodeQueue, list[Probe]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> NodeQueue: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[NodeQueue]: ...
+
+    def __getitem__(self, at: int | slice) -> NodeQueue | Sequence[NodeQueue]:
+        if isinstance(at, slice):
+            return [self[number] for number in range(len(self._ids))[at]]
+        node_id = self._ids[at]
+        if node_id not in self._made:
+            self._made[node_id] = self._thief.queue(node_id, self._view)
+        return self._made[node_id][0]
+
+    def __iter__(self) -> Iterator[NodeQueue]:
+        """Yield all queues, those made before first: a search among them makes no others."""
+        made = dict(self._made)
+        yield from (queue for queue, _ in made.values())
+        yield from (self[at] for at, node_id in enumerate(self._ids) if node_id not in made)
+
+    def probes(self, chosen: Sequence[str]) -> list[Probe]:
+        """Return the probes of these ids, of queues that were looked at."""
+        wanted = set(chosen)
+        found = (zip(queue.waiting, probes, strict=True) for queue, probes in self._made.values())
+        return [probe for pairs in found for view, probe in pairs if view.id in wanted]

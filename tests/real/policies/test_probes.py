@@ -1,0 +1,82 @@
+"""Places in the queues of nodes in place of containers, by what the NodeManagers recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.workloads.nm_log import Life
+from tests.real.conftest import NODES, VCORES
+from tests.real.job import Task, job
+from tests.real.test_policies import host, recorded, stack
+
+pytestmark = pytest.mark.hadoop
+CLASSES: Mapping[str, Any] = {
+    "classify": {"policy": "task_time", "settings": {"cutoff_s": 5.0}},
+    "order": {"policy": "fifo"},
+    "place": {"policy": "late"},
+    "estimate": {
+        "rules": [
+            {"match": {"name": "long"}, "expected_s": 12},
+            {"match": {"name": "busy"}, "expected_s": 4},
+            {"match": {"name": "short"}, "expected_s": 1},
+        ]
+    },
+}
+ONE_EACH: Mapping[str, Any] = {"probe": {"policy": "batch", "settings": {"ratio": 1.0}}}
+STICKY: Mapping[str, Any] = {"probe": {"policy": "batch", "settings": {"ratio": 1.0, "sticky": True}}}
+STEALING: Mapping[str, Any] = {"steal": {"policy": "hawk", "settings": {"idle_s": 0.0}}}
+
+
+@pytest.fixture(scope="module")
+def cluster(three_nodes: Cluster) -> Cluster:
+    return three_nodes
+
+
+async def short_behind_long(cluster: Cluster) -> tuple[list[Task], list[Task]]:
+    """Fill the first node for 4 s, the others with long tasks, then ask for twice as many short tasks as a node runs.
+
+    Under `batch` with one probe for each task every node has the same number of probes.
+    """
+    async with job(cluster, "busy") as busy, job(cluster, "long") as long:
+        first = busy.ask(VCORES, 4.0, hosts=(host(cluster, 0),), strict=True)
+        await busy.until_granted(first)
+        wide = long.ask((NODES - 1) * VCORES, 12.0)
+        await long.until_granted(wide)
+        async with job(cluster, "short") as short:
+            quick = short.ask(NODES * VCORES, 0.5)
+            await short.until_done()
+            await busy.until_done()
+            await long.until_done()
+            return wide, quick
+
+
+def ran(cluster: Cluster, tasks: list[Task]) -> list[Life]:
+    lives = [life for life in recorded(cluster, tasks) if life.running_s is not None]
+    assert len(lives) == len(tasks)
+    return lives
+
+
+@pytest.mark.parametrize(
+    ("policies", "at_once"),
+    [
+        pytest.param({**ONE_EACH, **STEALING}, NODES * VCORES, id="an idle node takes them over"),
+        pytest.param(STICKY, NODES * VCORES, id="a probe is served again"),
+        pytest.param({"probe": {"policy": "succinct"}}, NODES * VCORES, id="none waits behind a long one"),
+        pytest.param(ONE_EACH, VCORES, id="probes alone", marks=pytest.mark.long),
+    ],
+)
+def test_short_tasks_and_long_ones(cluster: Cluster, policies: Mapping[str, Any], at_once: int) -> None:
+    with stack(cluster, **{**CLASSES, **policies}):
+        wide, quick = asyncio.run(short_behind_long(cluster))
+    of_long, of_short = ran(cluster, wide), ran(cluster, quick)
+    assert {life.node for life in of_long} == {f"node{number}" for number in range(2, NODES + 1)}
+    first_end = min(life.over_s or 0.0 for life in of_long)
+    early = [life for life in of_short if (life.running_s or 0.0) < first_end]
+    assert len(early) == at_once
+    assert {life.node for life in early} == {"node1"}
+    assert all(task.exits == [0] for task in [*wide, *quick]), "no attempt was lost"
