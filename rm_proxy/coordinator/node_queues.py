@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Protocol, overload
+from typing import Final, Protocol
 
 from policies.config.schema import Mode
 from policies.model import AppView, ContainerView, Kind, NodeQueue, NodeView, Resources
@@ -13,6 +13,7 @@ from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.nodes import Node
+from rm_proxy.domain.lazy_sequence import LazySequence
 
 MAX_STAGES: Final = 20_000
 """Stages whose waits are remembered; those with the least recent start are forgotten."""
@@ -121,15 +122,15 @@ class NodeQueues:
             queue = self._queues[node_id] = self._make(self._cluster.nodes[node_id])
         return queue
 
-    def seen_by(self, thief: NodeView) -> Offers:
+    def seen_by(self, thief: NodeView) -> Sequence[NodeQueue]:
         """Return the queues from which a node may take; a container may move that may go to this very node."""
         nodes = self._cluster.nodes
-        return Offers(self, thief, [i for i in self.ids if i != thief.id and nodes[i].view.label == thief.label])
 
-    def offered(self, node_id: str, thief: NodeView) -> NodeQueue:
-        """Return a queue with those containers movable that may go to `thief`."""
-        queue = self.of(node_id)
-        return replace(queue, waiting=tuple(self._for(thief, view) for view in queue.waiting))
+        def offered(node_id: str) -> NodeQueue:
+            queue = self.of(node_id)
+            return replace(queue, waiting=tuple(self._for(thief, view) for view in queue.waiting))
+
+        return LazySequence([i for i in self.ids if i != thief.id and nodes[i].view.label == thief.label], offered)
 
     def _for(self, thief: NodeView, view: ContainerView) -> ContainerView:
         if not view.movable:
@@ -185,34 +186,3 @@ class NodeQueues:
         if container.times_shrunk and container.attained_s is not None:
             return self._now_s - container.attained_s
         return since_s
-
-
-class Offers(Sequence[NodeQueue]):
-    """The queues that a node may look at, each made when it does."""
-
-    def __init__(self, queues: NodeQueues, thief: NodeView, node_ids: list[str]) -> None:
-        self._queues, self._thief, self._node_ids = queues, thief, node_ids
-        self._offered: dict[str, NodeQueue] = {}
-
-    def __len__(self) -> int:
-        return len(self._node_ids)
-
-    @overload
-    def __getitem__(self, at: int) -> NodeQueue: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[NodeQueue]: ...
-
-    def __getitem__(self, at: int | slice) -> NodeQueue | Sequence[NodeQueue]:
-        if isinstance(at, slice):
-            return Offers(self._queues, self._thief, self._node_ids[at])
-        node_id = self._node_ids[at]
-        if node_id not in self._offered:
-            self._offered[node_id] = self._queues.offered(node_id, self._thief)
-        return self._offered[node_id]
-
-    def __iter__(self) -> Iterator[NodeQueue]:
-        """Yield all queues, those built before first: a search among them builds no others."""
-        queues = dict(self._offered)
-        yield from queues.values()
-        yield from (self[at] for at, node_id in enumerate(self._node_ids) if node_id not in queues)

@@ -6,17 +6,18 @@ its answer is held.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Final, overload
+from typing import Final
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import NodeQueue, NodeView, Resources
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.lazy_sequence import LazySequence
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.probes.probe_queue import Probe
 from rm_proxy.probes.prober import Prober
@@ -50,16 +51,18 @@ class Thief:
             return False
         view = prober.cluster.nodes[node_id].view
         since_s = self._idle_since.setdefault(node_id, now_s)
-        offers = _Offers(self, view)
+        probes: dict[str, Probe] = {}
+        offers = self._offers(view, probes)
         try:
             thief = replace(view, idle_s=now_s - since_s)
             chosen = policies.cluster.steal(thief, offers, self._rng, now_s) if offers else []
         except PolicyFaultError as error:
             self._emit(Faulted("", str(error)))
             return False
+        wanted = {probe_id: probes[probe_id] for probe_id in chosen}
         if offers:
             self._compare("steal", None, chosen, partial(_steals, thief, offers, now_s), _taken)
-        moved = [self._move(probe, view, now_s) for probe in offers.probes(chosen)]
+        moved = [self._move(probe, view, now_s) for probe in wanted.values()]
         return any(moved)
 
     def forget_node(self, node_id: str) -> None:
@@ -78,16 +81,19 @@ class Thief:
         sizes = all(label == thief.label and size.fits(thief.capacity) for label, size in job.sizes)
         return sizes and thief.host not in job.app.kept_off
 
-    def queue(self, node_id: str, thief: NodeView) -> tuple[NodeQueue, list[Probe]]:
-        """Return a node with its probes as waiting containers, and the probes."""
+    def _offers(self, thief: NodeView, probes: dict[str, Probe]) -> Sequence[NodeQueue]:
+        """Return the queues that an idle node may look at; `probes` gets the probes of those that are looked at."""
         prober = self._prober
-        probes = list(prober.in_order(node_id))
-        waiting = (replace(prober.view(probe), movable=self.may_go(probe, thief)) for probe in probes)
-        return NodeQueue(prober.cluster.nodes[node_id].view, prober.cluster.running(node_id), tuple(waiting)), probes
 
-    def others(self, thief: NodeView) -> list[str]:
-        """Return the nodes with probes that an idle node may look at."""
-        return sorted(node_id for node_id in self._prober.queues if node_id != thief.id)
+        def queue(node_id: str) -> NodeQueue:
+            waiting = []
+            for probe in prober.in_order(node_id):
+                view = replace(prober.view(probe), movable=self.may_go(probe, thief))
+                probes[view.id] = probe
+                waiting.append(view)
+            return NodeQueue(prober.cluster.nodes[node_id].view, prober.cluster.running(node_id), tuple(waiting))
+
+        return LazySequence(sorted(node_id for node_id in prober.queues if node_id != thief.id), queue)
 
     def _move(self, probe: Probe, thief: NodeView, now_s: float) -> bool:
         job, source = self._prober.jobs[probe.attempt_id], probe.node_id
@@ -119,40 +125,3 @@ def _steals(thief: NodeView, offers: Sequence[NodeQueue], now_s: float, other: P
 
 def _taken(chosen: Sequence[str]) -> str:
     return f"takes {len(chosen)}"
-
-
-class _Offers(Sequence[NodeQueue]):
-    """The queues that an idle node may look at, each made when it does."""
-
-    def __init__(self, thief: Thief, view: NodeView) -> None:
-        self._thief, self._view, self._ids = thief, view, thief.others(view)
-        self._made: dict[str, tuple[NodeQueue, list[Probe]]] = {}
-
-    def __len__(self) -> int:
-        return len(self._ids)
-
-    @overload
-    def __getitem__(self, at: int) -> NodeQueue: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[NodeQueue]: ...
-
-    def __getitem__(self, at: int | slice) -> NodeQueue | Sequence[NodeQueue]:
-        if isinstance(at, slice):
-            return [self[number] for number in range(len(self._ids))[at]]
-        node_id = self._ids[at]
-        if node_id not in self._made:
-            self._made[node_id] = self._thief.queue(node_id, self._view)
-        return self._made[node_id][0]
-
-    def __iter__(self) -> Iterator[NodeQueue]:
-        """Yield all queues, those made before first: a search among them makes no others."""
-        made = dict(self._made)
-        yield from (queue for queue, _ in made.values())
-        yield from (self[at] for at, node_id in enumerate(self._ids) if node_id not in made)
-
-    def probes(self, chosen: Sequence[str]) -> list[Probe]:
-        """Return the probes of these ids, of queues that were looked at."""
-        wanted = set(chosen)
-        found = (zip(queue.waiting, probes, strict=True) for queue, probes in self._made.values())
-        return [probe for pairs in found for view, probe in pairs if view.id in wanted]
