@@ -27,6 +27,7 @@ from rm_proxy.attempt.router import Router
 from rm_proxy.attempt.snapshot_changes import SnapshotChanges
 from rm_proxy.attempt.steering import Steering
 from rm_proxy.domain import ids
+from rm_proxy.domain.comparison import Question
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
 from rm_proxy.job_classes.exclusions import Exclusions
@@ -377,7 +378,7 @@ class AllocateExchange:
         limit = resources_of(answer.limit)
         try:
             headroom = self._world.policies.headroom(limit, app)
-            self._world.compare("headroom", app, headroom, lambda other: other.headroom(limit, app))
+            self._world.compare(Question("headroom", app, headroom, lambda other: other.headroom(limit, app)))
         except PolicyFaultError as error:
             self._effect(Faulted(self._registration.app_id, str(error)))
             return False

@@ -29,6 +29,8 @@ class ClusterView(Protocol):
     compare: Compare
     match: Callable[[Sequence[Ask]], Sequence[str | None]]
     """Chooses nodes for the containers of a request together; None for those that choose one after the other."""
+    compare_match: Callable[[Sequence[Ask]], None]
+    """Compares choosing nodes for containers of a request one after the other with choosing them together."""
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""

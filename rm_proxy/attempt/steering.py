@@ -25,11 +25,14 @@ from rm_proxy.attempt.router import Router, label_of
 from rm_proxy.dispatch.central_queue import UNLIMITED
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
+from rm_proxy.domain.comparison import shadowed
 
 MAX_TRIES: Final = 3
 """Nodes on which one queueable container is asked for before it goes guaranteed."""
 MAX_PLACED: Final = 200
 """Queueable containers placed or steered for one allocate request; the rest waits for the next."""
+MAX_COMPARED: Final = 20
+"""Keys of a request of which alternatives alone would match one container each."""
 GUARD_WAIT_S: Final = 10.0
 """How long a container may wait behind its own dependents before the deadlock guard steps in."""
 NO_IDS: Final = "too many of its placements were not granted"
@@ -81,8 +84,12 @@ class Steering:
         full: set[LabelledSize] = set()
         before = len(table.by_private)
         unplaced = self._unplaced(view)
-        if view is not None and len(unplaced) > 1 and self._cluster.policies.for_app(view.app).cluster.matches:
-            left -= self._place_matched([entry for entry in unplaced if _active(entry, view)], view, left, now_s)
+        if view is not None and len(unplaced) > 1:
+            active, policies = [entry for entry in unplaced if _active(entry, view)], self._cluster.policies
+            if policies.for_app(view.app).cluster.matches:
+                left -= self._place_matched(active, view, left, now_s)
+            elif len(active) > 1 and shadowed(policies, "match"):
+                self._cluster.compare_match([self._ask(entry, view, now_s) for entry in active[:MAX_COMPARED]])
         for entry in unplaced:
             if left <= 0:
                 break

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Any
 
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask
@@ -29,7 +29,7 @@ from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.usage_history import LocalTime, utc
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
-from rm_proxy.domain.comparison import Compare
+from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.job_classes.short_and_long import ShortAndLong
@@ -37,8 +37,6 @@ from rm_proxy.probes.probed_cluster import ProbedCluster
 from rm_proxy.probes.prober import Prober
 from rm_proxy.probes.thief import Thief
 from rm_proxy.yarn.models import YarnNode, YarnQueue
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +46,11 @@ class _Comparing:
     state: ClusterState
     shadow: Shadow
 
-    def __call__(
-        self, slot: str, app: AppView | None, chosen: T, decide: Callable[[Policies], T], show: Callable[[T], str] = str
-    ) -> None:
+    def __call__(self, question: Question[Any]) -> None:
         """Note it."""
         state = self.state
         if state.policies.shadow:
-            state.effects += self.shadow.compared(state.policies, slot, app, chosen, decide, state.round_s, show)
+            state.effects += self.shadow.compared(state.policies, question, state.round_s)
 
 
 class Coordinator:
@@ -164,6 +160,7 @@ class Coordinator:
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
         self.match: Callable[[Sequence[Ask]], Sequence[str | None]] = placer.match
+        self.compare_match: Callable[[Sequence[Ask]], None] = placer.compare_match
         self.count_asked, self.count_granted = placer.count_asked, placer.count_granted
         self.waits, self.waits_no_more = self.prober.waits, self.prober.waits_no_more
         self.allowance, self.starved = self.prober.allowance, self.central.starved

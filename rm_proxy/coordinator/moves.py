@@ -22,7 +22,7 @@ from quicksilver.common.messages import ContainerEvent, EventKind, Shed
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.coordinator.node_queues import Cluster, NodeQueues, StageWaits
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.domain.ids import app_of_container
 from rm_proxy.domain.records import DecisionRecord
 
@@ -32,6 +32,8 @@ MAX_LOOKED: Final = 2_000
 """Waiting containers that are checked in one round, of nodes in random order."""
 ROUND_S: Final = 1.0
 """How far apart reports are; a wait is known no better than this (Apollo §3.4, randomisation)."""
+MAX_COMPARED: Final = 100
+"""Waiting containers that are checked in one round for alternatives alone."""
 _TYPICAL: Final = Resources(1, 1)
 """Size of container for which an idle node has room."""
 
@@ -62,6 +64,11 @@ class Turn:
     rng: Random
     now_s: float
 
+    @property
+    def max_looked(self) -> int:
+        """How many waiting containers are checked: few where only alternatives would move any."""
+        return MAX_LOOKED if self.policies.for_nodes.chosen(self.slot) != "none" else MAX_COMPARED
+
 
 class Mover:
     """A machine: nodes in, containers to shed out, once a round; it remembers where each of them is to go."""
@@ -76,6 +83,8 @@ class Mover:
         """Containers on their way from or to each node."""
         self._idle_since: dict[str, float] = {}
         self._effects: list[Effect] = []
+        self._shadow_rng = Random(0)
+        """Of slots in which only alternatives decide: nothing else is to depend on them."""
 
     # Sheds
 
@@ -150,7 +159,8 @@ class Mover:
             self._over(move.container_id, "lost" if self._cluster.live(move.container_id) is None else "kept")
         for gone in self._sheds.keys() - self._cluster.nodes.keys():
             del self._sheds[gone]
-        slots = [slot for slot in ("steal", "correct") if policies.for_nodes.chosen(slot) != "none"]
+        in_force = [slot for slot in ("steal", "correct") if policies.for_nodes.chosen(slot) != "none"]
+        slots = [slot for slot in ("steal", "correct") if slot in in_force or shadowed(policies, slot)]
         if "steal" not in slots:
             self._idle_since.clear()
         if not slots:
@@ -164,7 +174,8 @@ class Mover:
             now_s,
         )
         for slot in slots:
-            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, rng, now_s)
+            chance = rng if slot in in_force else self._shadow_rng
+            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, chance, now_s)
             try:
                 self._steal(turn) if slot == "steal" else self._correct(turn)
             except PolicyFaultError as error:
@@ -185,7 +196,7 @@ class Mover:
             offers = turn.queues.seen_by(thief)
             chosen = set(turn.policies.cluster.steal(thief, offers, turn.rng, turn.now_s) if offers else ())
             if offers:
-                self._compare("steal", None, sorted(chosen), partial(_steals, thief, offers, turn), _taken)
+                self._compare(Question("steal", None, sorted(chosen), partial(_steals, thief, offers, turn), _taken))
             if not chosen:
                 continue
             queue = next(queue for queue in offers if any(view.id in chosen for view in queue.waiting))
@@ -221,7 +232,7 @@ class Mover:
         for queue in self._shuffled(turn):
             for view in reversed(queue.waiting):
                 looked += 1
-                if left <= 0 or looked > MAX_LOOKED:
+                if left <= 0 or looked > turn.max_looked:
                     return
                 if self._full(turn, queue.node.id):
                     break
@@ -230,7 +241,7 @@ class Mover:
                     continue
                 here = replace(queue, waiting=tuple(other for other in queue.waiting if other is not view))
                 why = turn.policies.cluster.correct(view, here, best, turn.now_s)
-                self._compare("correct", None, why, partial(_corrects, view, here, best, turn), _moves)
+                self._compare(Question("correct", None, why, partial(_corrects, view, here, best, turn), _moves))
                 if why is None:
                     continue
                 scores = ((best.id, best.wait_s), (queue.node.id, view.starts_in_s or 0.0))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from dataclasses import replace
+from random import Random
 from typing import Final
 
 from policies.errors import PolicyFaultError
@@ -20,9 +21,13 @@ from rm_proxy.coordinator.moves import Mover
 from rm_proxy.coordinator.node_sampling import NodeSampling
 from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, PerSecond, Question, not_compared
 from rm_proxy.probes.prober import Prober
 
+MAX_COMPARED: Final = 10
+"""Requests within a second whose containers alternatives alone would match."""
+COMPARED_NODES: Final = 100
+"""Nodes, drawn at random, that are candidates for these."""
 _SHOWN: Final = 5
 """Nodes of a decision that are named."""
 
@@ -35,6 +40,8 @@ class Placer:
         self.sampling = NodeSampling(state.nodes)
         self.prober: Prober | None = None
         self.compare: Compare = not_compared
+        self._compared, self._shadow_rng = PerSecond(MAX_COMPARED), Random(0)
+        """Of matches that only alternatives make: nothing else is to depend on them."""
 
     def has_room(self, resources: Resources) -> bool:
         """Return whether a queueable container of this size could start on some node now."""
@@ -107,8 +114,22 @@ class Placer:
         except PolicyFaultError as error:
             state.effects.append(Faulted(asks[0].app.id, str(error)))
             return [None] * len(asks)
-        self.compare("match", app, chosen, lambda other: other.cluster.match(tasks), _named)
+        self.compare(Question("match", app, chosen, lambda other: other.cluster.match(tasks), _named))
         return chosen
+
+    def compare_match(self, asks: Sequence[Ask]) -> None:
+        """Compare choosing nodes for containers of a request one after the other with choosing them together."""
+        nodes, rng = self.state.nodes, self._shadow_rng
+        if not self._compared.take(self.state.round_s):
+            return
+        drawn = rng.sample(list(nodes), min(COMPARED_NODES, len(nodes)))
+        views = [nodes[node_id].view for node_id in drawn if nodes[node_id].view.usable]
+        try:
+            tasks = [self.state.policies.place(ask, views, rng).scores for ask in asks]
+        except PolicyFaultError:
+            return  # reported where the containers are placed
+        none: Sequence[str | None] = [None] * len(asks)
+        self.compare(Question("match", asks[0].app, none, lambda other: other.cluster.match(tasks), _named))
 
     def _with_room(self, ask: Ask, avoid: Set[str]) -> list[NodeView]:
         """Return nodes where the ask would start at once; in a large cluster a sample may have none of them."""

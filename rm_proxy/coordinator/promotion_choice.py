@@ -19,7 +19,7 @@ from quicksilver.common.messages import ContainerReport
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
-from rm_proxy.domain.comparison import Compare
+from rm_proxy.domain.comparison import Compare, Question, shadowed
 
 if TYPE_CHECKING:
     from rm_proxy.attempt.attempt import Attempt
@@ -109,7 +109,8 @@ class Promoter:
             app = attempt.app if attempt.live.count_q else None
             if app is None or cluster.mode(app) != "active":
                 continue
-            if cluster.policies.for_app(app).chosen("promote") == "none":
+            asks = cluster.policies.for_app(app).chosen("promote") != "none" or shadowed(cluster.policies, "promote")
+            if not asks:
                 continue
             looked += attempt.live.count_q
             try:
@@ -136,7 +137,7 @@ class Promoter:
                 continue
             view = container_view(live, app, reports.of(live), now_s)
             reason = cluster.policies.promote(view, app, queue, now_s)
-            cluster.compare("promote", app, reason, partial(_promotes, view, app, queue, now_s), _promoted)
+            cluster.compare(Question("promote", app, reason, partial(_promotes, view, app, queue, now_s), _promoted))
             if reason is None:
                 continue
             attempt.promotion.ask(live, reason, now_s)

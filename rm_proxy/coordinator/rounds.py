@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.waiting import WaitingApp
+from rm_proxy.attempt.effects import Faulted
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
 from rm_proxy.coordinator.cluster_state import ClusterState
@@ -22,7 +23,7 @@ from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
 from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
-from rm_proxy.domain.comparison import Compare
+from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.job_classes.short_and_long import ShortAndLong
 from rm_proxy.probes.prober import Prober
 
@@ -117,13 +118,15 @@ class Rounds:
 
     def _compare_order(self, now_s: float) -> None:
         """Compare which application would get the next place."""
-        first = partial(_first, self.central.applicants(MAX_COMPARED), now_s)
+        waiting = self.central.applicants(MAX_COMPARED)
+        first = partial(_first, waiting, now_s)
         try:
             chosen = first(self.state.policies.for_nodes)
-        except PolicyFaultError:  # reported where the application waits
+        except PolicyFaultError as error:
+            self.state.effects.append(Faulted("", str(error)))
             return
-        if chosen:
-            self.compare("dispatch", None, chosen, first)
+        if waiting:
+            self.compare(Question("dispatch", None, chosen, first, _named))
 
 
 def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
@@ -132,6 +135,10 @@ def _with_breaks(items: Sequence[T]) -> Iterator[T | None]:
         yield item
         if number % BREAK_EVERY == 0:
             yield None
+
+
+def _named(app_id: str) -> str:
+    return app_id or "the first that asks"
 
 
 def _first(waiting: Sequence[WaitingApp], now_s: float, policies: Policies) -> str:

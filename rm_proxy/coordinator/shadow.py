@@ -17,6 +17,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Route, ShedTarget
 from rm_proxy.attempt.effects import Decided, Effect, ShadowFaulted
+from rm_proxy.domain.comparison import PerSecond, Question
 from rm_proxy.domain.records import DecisionRecord
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Shadow:
         self.left_out: dict[str, int] = {}
         """Questions that were not asked because there were many, by slot."""
         self._digest = ""
-        self._asked: dict[str, tuple[int, int]] = {}
+        self._asked: dict[str, PerSecond] = {}
 
     def routed(self, policies: Policies, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> list[Effect]:
         """Compare whether a container is guaranteed or queueable."""
@@ -97,23 +98,15 @@ class Shadow:
             effects.append(self._note(tally, ask.app.id, *named, answer.reason, now_s, answer))
         return effects
 
-    def compared(
-        self,
-        policies: Policies,
-        slot: str,
-        app: AppView | None,
-        chosen: T,
-        decide: Callable[[Policies], T],
-        now_s: float,
-        show: Callable[[T], str] = str,
-    ) -> list[Effect]:
-        """Compare a decision of any other slot. Arguments as of `rm_proxy.domain.comparison.Compare`."""
+    def compared(self, policies: Policies, question: Question[T], now_s: float) -> list[Effect]:
+        """Compare a decision of any other slot."""
         effects: list[Effect] = []
-        for _, own, other in self._questions(policies, (slot,), app, now_s):
+        app, show = question.app, question.show
+        for slot, own, other in self._questions(policies, (question.slot,), app, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
-            answer = self._answer(tally, partial(_boxed, decide, other), effects)
+            answer = self._answer(tally, partial(_boxed, question.decide, other), effects)
             if answer is not None:
-                texts, app_id = (show(chosen), show(answer[0])), app.id if app is not None else ""
+                texts, app_id = (show(question.chosen), show(answer[0])), app.id if app is not None else ""
                 effects.append(self._note(tally, app_id, *texts, "", now_s))
         return effects
 
@@ -160,17 +153,10 @@ class Shadow:
             for other in others
             if other is not own and (slot := next((s for s in slots if own.differs(other, s)), ""))
         ]
-        if not differing or self._has_time(slots[0], now_s):
+        if not differing or self._asked.setdefault(slots[0], PerSecond(PER_S)).take(now_s):
             return differing
         self.left_out[slots[0]] = self.left_out.get(slots[0], 0) + 1
         return []
-
-    def _has_time(self, slot: str, now_s: float) -> bool:
-        second, asked = self._asked.get(slot, (0, 0))
-        if second != int(now_s):
-            second, asked = int(now_s), 0
-        self._asked[slot] = second, asked + 1
-        return asked < PER_S
 
     def _tally(self, policies: Policies, own: Policies, other: Policies, slot: str, now_s: float) -> Tally:
         """Return the tally of an alternative; other settings begin new ones."""

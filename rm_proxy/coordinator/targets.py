@@ -15,11 +15,13 @@ from quicksilver.common.messages import Report, Targets
 from rm_proxy.attempt.effects import Decided, Effect, Faulted
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.coordinator.usage_history import LocalTime, UsageHistory, utc
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, InTurn, Question, not_compared, shadowed
 from rm_proxy.domain.records import DecisionRecord
 
 SCORES: Final = 10
 """Nodes that the record of a shedding limit names, those with the longest waits."""
+MAX_COMPARED: Final = 20
+"""Nodes in a round of which alternatives alone are asked for limits."""
 _FAULTS: Final = (PolicyFaultError, ValueError, TypeError, AttributeError)
 """Exceptions that a policy, or the check of its answer, may raise."""
 
@@ -42,7 +44,7 @@ class TargetSetter:
     """A machine: nodes in, targets out, once a round. `history` learns from the reports."""
 
     def __init__(self, local: Callable[[float], LocalTime] = utc, compare: Compare = not_compared) -> None:
-        self._compare = compare
+        self._compare, self._compared = compare, InTurn(MAX_COMPARED)
         self.history = UsageHistory(local)
         self._nodes: dict[str, _InForce] = {}
         self._policies: dict[str, str] = {}
@@ -182,8 +184,10 @@ class TargetSetter:
 
     def _police(self, policies: Policies, nodes: Mapping[str, Node], now_s: float, effects: list[Effect]) -> None:
         name = policies.for_nodes.chosen("police")
-        if name == "none" and not self._policed:
-            return
+        if name == "none":
+            self._compare_police(policies, nodes, now_s)
+            if not self._policed:
+                return
         damping = policies.cluster.damping("police")
         fault = ""
         for node_id, node in nodes.items():
@@ -192,7 +196,7 @@ class TargetSetter:
                 if name != "none" and node.view.capacity.memory_mb > 0 and not fault:
                     use = self._use(node)
                     limit = policies.cluster.police(use, now_s)
-                    self._compare("police", None, limit, partial(_polices, use, now_s), _limited)
+                    self._compare(Question("police", None, limit, partial(_polices, use, now_s), _limited))
                 change = self._take_limit(node, limit, damping, now_s)
             except _FAULTS as error:
                 fault, limit = str(error), None
@@ -202,6 +206,14 @@ class TargetSetter:
                 effects.append(Decided(_record("police", name, node_id, change, reason, now_s)))
         if fault:
             effects.append(Faulted("", fault))
+
+    def _compare_police(self, policies: Policies, nodes: Mapping[str, Node], now_s: float) -> None:
+        """Compare having no limit with those of alternatives, at some nodes in turn."""
+        none: Limit | None = None
+        for node_id in self._compared.of(list(nodes)) if shadowed(policies, "police") else ():
+            if nodes[node_id].view.capacity.memory_mb > 0:
+                use = self._use(nodes[node_id])
+                self._compare(Question("police", None, none, partial(_polices, use, now_s), _limited))
 
     def _use(self, node: Node) -> NodeUse:
         view = node.view

@@ -60,13 +60,17 @@ class JobClasses:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def of(self, app: AppView, classify: Callable[[JobView], JobClass], now_s: float) -> JobClass:
-        """Return the class of a job; it is asked for again when the job's durations have become known, or changed."""
+    def of(self, app: AppView, classify: Callable[[JobView], JobClass], now_s: float, again: bool = True) -> JobClass:
+        """Return the class of a job; it is asked for again when the job's durations have become known, or changed.
+
+        again: whether a job without a class is asked about every KEPT_S as well.
+        """
         job = self._job(app.id)
         if job.by is not None and now_s - job.at_s < KEPT_S:
             return job.job_class
         time = self._task_time(app.id)
-        if time is None or (job.job_class is not JobClass.NONE and not _changed(job.by, time)):
+        settled = job.job_class is not JobClass.NONE or not again
+        if time is None or (settled and not _changed(job.by, time)):
             job.at_s = now_s
             return job.job_class
         job.at_s, job.by = now_s, time

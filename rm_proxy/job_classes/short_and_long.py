@@ -9,7 +9,7 @@ from typing import Final
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import AppView, JobClass, JobView, NodeView
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.job_classes.classes import JobClasses, TaskTime
 from rm_proxy.job_classes.partition import Partition
 
@@ -57,7 +57,7 @@ class ShortAndLong:
 
     def _class_of(self, app: AppView) -> JobClass:
         own = self._policies().for_app(app)
-        if not own.cluster.classifies:
+        if not own.cluster.classifies and not shadowed(self._policies(), "classify"):
             return JobClass.NONE
 
         def classify(job: JobView) -> JobClass:
@@ -66,10 +66,11 @@ class ShortAndLong:
             except PolicyFaultError as error:
                 self._failed(app.id, str(error))
                 return JobClass.NONE
-            self._compare("classify", app, chosen, lambda other: other.cluster.classify(job), _class)
+            self._compare(Question("classify", app, chosen, lambda other: other.cluster.classify(job), _class))
             return chosen
 
-        return self.classes.of(app, classify, self._now_s)
+        job_class = self.classes.of(app, classify, self._now_s, again=own.cluster.classifies)
+        return job_class if own.cluster.classifies else JobClass.NONE
 
     def _kept_off(self, app: AppView, job_class: JobClass) -> frozenset[str]:
         """Return the hosts that are kept for short jobs, if the application is long and quicksilver acts for it."""
@@ -101,10 +102,13 @@ class ShortAndLong:
             except PolicyFaultError as error:
                 self._failed("", str(error))
                 return _NOBODY
-            self._compare("partition", None, chosen, lambda other: other.cluster.partition(views, shares), _nodes)
+            self._compare(
+                Question("partition", None, chosen, lambda other: other.cluster.partition(views, shares), _nodes)
+            )
             return chosen
 
-        self.partition.round(nodes, choose if cluster.partitions else None, now_s)
+        asks = cluster.partitions or shadowed(policies, "partition")
+        self.partition.round(nodes, choose if asks else None, now_s)
 
 
 def _class(job_class: JobClass) -> str:

@@ -20,9 +20,10 @@ from policies.probes import NewTasks, ProbedNode
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.dispatch.free_places import FreePlaces, LabelledSize
 from rm_proxy.dispatch.group_queue import ALIVE_S, Demand
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.probes.probe_queue import Ordering, Probe, ProbeQueue, seen
 from rm_proxy.probes.probed_cluster import ProbedCluster
+from rm_proxy.probes.unprobed import Unprobed
 
 PASSED_S: Final = 2.0
 """How long others go before a probe whose application left its place unused."""
@@ -96,6 +97,7 @@ class Prober:
         """By node: its view and its last probe when policies last saw it; most nodes are as they were."""
         self._kept: frozenset[str] = frozenset()
         self._now_s = 0.0
+        self._unprobed = Unprobed()
 
     # What an attempt asks
 
@@ -115,11 +117,16 @@ class Prober:
             self._follow(attempt_id, demand, policies, now_s)
         else:
             self.forget(attempt_id)
+            more = self._unprobed.more(attempt_id, demand, now_s) if shadowed(self._policies(), "probe") else 0
+            if more:  # for alternatives alone: the policy in force chooses no node
+                job = Job(attempt_id, app, now_s, demand.waiting.expected_s, sizes=list(demand.sizes))
+                self._draw(job, more, policies, now_s)
         self._central.update(attempt_id, demand, now_s, placed, full)
 
     def waits_no_more(self, attempt_id: str, placed: int = 0, now_s: float = 0.0) -> None:
         """Forget an application: it waits for nothing, or is over."""
         self.forget(attempt_id)
+        self._unprobed.forget(attempt_id)
         self._central.forget(attempt_id, placed, now_s)
 
     def allowance(self, attempt_id: str, label: str, size: Resources, now_s: float) -> int:
@@ -204,7 +211,9 @@ class Prober:
         except PolicyFaultError as error:
             self._failed(job.app.id, str(error))
             return
-        self._compare("probe", job.app, chosen, lambda other: other.cluster.probe(new, nodes, _SHADOW), _counted)
+        self._compare(
+            Question("probe", job.app, chosen, lambda other: other.cluster.probe(new, nodes, _SHADOW), _counted)
+        )
         for node_id in chosen[: MAX_PROBES - job.count]:
             self.add(job, node_id, now_s)
 
@@ -273,6 +282,7 @@ class Prober:
         """Forget all."""
         for attempt_id in list(self.jobs):
             self.forget(attempt_id)
+        self._unprobed = Unprobed()
 
     # Turns
 

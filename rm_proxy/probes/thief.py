@@ -16,7 +16,7 @@ from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import NodeQueue, NodeView, Resources
 from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
-from rm_proxy.domain.comparison import Compare, not_compared
+from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.domain.lazy_sequence import LazySequence
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.probes.probe_queue import Probe
@@ -46,7 +46,8 @@ class Thief:
     def look(self, node_id: str, now_s: float) -> bool:
         """Let a node take over probes if it has room and nobody's turn is there; returns whether it did."""
         prober, policies = self._prober, self._policies().for_nodes
-        if not prober.queues or policies.chosen("steal") == "none" or not self._idle(node_id):
+        steals = policies.chosen("steal") != "none" or shadowed(self._policies(), "steal")
+        if not prober.queues or not steals or not self._idle(node_id):
             self._idle_since.pop(node_id, None)
             return False
         view = prober.cluster.nodes[node_id].view
@@ -61,7 +62,7 @@ class Thief:
             return False
         wanted = {probe_id: probes[probe_id] for probe_id in chosen}
         if offers:
-            self._compare("steal", None, chosen, partial(_steals, thief, offers, now_s), _taken)
+            self._compare(Question("steal", None, chosen, partial(_steals, thief, offers, now_s), _taken))
         moved = [self._move(probe, view, now_s) for probe in wanted.values()]
         return any(moved)
 

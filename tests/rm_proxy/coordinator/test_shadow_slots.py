@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
 
+from policies.config.registry import Bound
+from policies.model import JobClass
 from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.attempt.effects import Faulted
+from rm_proxy.domain.comparison import Question
+from rm_proxy.probes.thief import Thief
+from tests.rm_proxy.attempt.test_promotion_requests import Site
+from tests.rm_proxy.coordinator.test_moves import HAWK
+from tests.rm_proxy.coordinator.test_moves import Stage as Moves
 from tests.rm_proxy.coordinator.test_shadow import decided
-from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, capability, coordinator, node_id, report, row
+from tests.rm_proxy.probes.test_prober import BATCH
+from tests.rm_proxy.probes.test_prober import HAWK as PROBE_HAWK
+from tests.rm_proxy.probes.test_prober import Stage as Probes
+from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, capability, cid, coordinator, node_id, report, row
 
 LONG = {"estimate": {"rules": [{"expected_s": 100}]}}
 CLASSES: dict[str, Any] = {
@@ -95,6 +107,91 @@ def test_the_decision_of_a_slot_is_compared(
     found = [(chosen, its) for of, chosen, its in compared(base, other) if of == slot]
     assert found, "nothing was compared"
     assert any(chosen.startswith(expected[0]) and its.startswith(expected[1]) for chosen, its in found), found
+
+
+@pytest.mark.parametrize(
+    ("slot", "base", "other", "expected"),
+    [
+        ("classify", LONG, CLASSES, ("none", "long")),
+        ("partition", CLASSES | {"partition": {"policy": "none"}}, CLASSES, ("0 nodes", "2 nodes")),
+        ("probe", {"place": {"policy": "late"}}, {"probe": {"policy": "batch"}}, ("0 places", "84 places")),
+        ("dispatch", {"place": {"policy": "late"}}, {"dispatch": {"policy": "fifo"}}, ("the first that asks", APP)),
+        (
+            "police",
+            {},
+            {"police": {"policy": "memory_limit", "settings": {"max_ratio": 0.5}}},
+            ("no limit", "4096 MB"),
+        ),
+        ("match", {"place": {"policy": "least_queue"}}, {"match": {"policy": "stable"}}, ("none, none", "host")),
+    ],
+)
+def test_an_alternative_is_asked_where_the_policy_in_force_is_none(
+    slot: str, base: dict[str, Any], other: dict[str, Any], expected: tuple[str, str]
+) -> None:
+    found = [(chosen, its) for of, chosen, its in compared({slot: {"policy": "none"}, **base}, other) if of == slot]
+    assert any(chosen.startswith(expected[0]) and its.startswith(expected[1]) for chosen, its in found), found
+
+
+@pytest.mark.parametrize(
+    ("slot", "policy", "expected"),
+    [
+        ("steal", HAWK, ("takes none", f"takes {cid(1)}, {cid(2)}, {cid(3)}")),
+        ("correct", {"policy": "apollo"}, ("stays", "moves")),
+    ],
+)
+def test_moves_that_alternatives_alone_would_make(slot: str, policy: dict[str, Any], expected: tuple[str, str]) -> None:
+    """Node 2 is idle while containers wait at node 1; nothing moves, and chance is as it was."""
+    other = {"alternatives": {"other": {slot: policy}}, "shadow": ["other"]}
+    stages = [Moves(**settings) for settings in (other, {})]
+    for stage in stages:
+        for _ in range(3):
+            assert stage.reports() == []
+            stage.round()
+        assert stage.outcomes() == []
+    found = [(chosen, its) for _, of, chosen, its in decided(stages[0].effects) if of == slot]
+    assert expected in found
+    assert stages[0].world.rng.random() == stages[1].world.rng.random()
+
+
+def test_places_in_queues_that_alternatives_alone_would_take_over() -> None:
+    found: list[Question[Any]] = []
+    probed = Probes({**BATCH, "alternatives": {"other": {"steal": PROBE_HAWK["steal"]}}, "shadow": ["other"]}, nodes=3)
+    probed.thief = Thief(probed.prober, lambda: probed.policies, Random(3), probed.effects.append, found.append)
+    probed.classes = {"l": JobClass.LONG, "s": JobClass.SHORT}
+    probed.to("n1", free=False, usable=False)
+    probed.to("n2", free=False, usable=False)
+    probed.runs("n0", "l", expected_s=50.0, ran_s=10.0)
+    probed.waits("s", 1)
+    probed.to("n1", free=True)
+    assert not probed.thief.look("n1", 0.0)
+    (question,) = found
+    assert (question.slot, question.chosen) == ("steal", [])
+    assert len(question.decide(probed.policies.alternatives["other"])) == 2, "it would take both over"
+    assert (probed.at("n0"), probed.effects) == (["s", "s"], [])
+
+
+def test_promotions_that_alternatives_alone_would_ask_for() -> None:
+    promotes = {"alternatives": {"other": {"promote": {"policy": "on_start"}}}, "shadow": ["other"]}
+    site = Site(policies={**ALL_Q, "estimate": {"default_s": 60}, **promotes})
+    site.world.round(site.now_s)
+    assert decided(site.world.take_effects()) == [("other", "promote", "Q", "G")]
+    assert site.send() == []
+
+
+def test_a_fault_of_the_order_in_force_is_reported_while_orders_are_compared() -> None:
+    def fails(*_: object) -> Any:
+        raise ValueError("no")
+
+    named = {"alternatives": {"other": {"dispatch": {"policy": "srpt"}}}, "shadow": ["other"]}
+    am = Am(coordinator({**ALL_Q, "dispatch": {"policy": "fifo"}, "place": {"policy": "late"}, **named}))
+    am.asks(row("*", 400))
+    am.gets()
+    own = am.world.policies.choices
+    own["dispatch"] = Bound("dispatch", "bad", "x", own["dispatch"].cfg, fails)
+    am.world.policies._enter(am.world.policies.hours)
+    am.world.take_effects()
+    am.world.round(1.0)
+    assert [effect for effect in am.world.take_effects() if isinstance(effect, Faulted) and "bad" in effect.fault]
 
 
 def test_nothing_is_compared_where_the_policies_are_the_same() -> None:
