@@ -162,6 +162,25 @@ class WaitBySize(Message):
     wait_s: float = Field(ge=0)
 
 
+class Comparison(Message):
+    """What an alternative of `policies.shadow` would have decided at a node, in one slot."""
+
+    alternative: str
+    slot: str
+    """order, fill or preempt."""
+    since_s: float = 0.0
+    """When the counts began, Unix seconds: when the sidecar began to use its settings."""
+    decisions: int = Field(0, ge=0)
+    differ: int = Field(0, ge=0)
+    faults: int = Field(0, ge=0)
+    chosen: str = ""
+    """The last decision of the policy in force that differs, in few words."""
+    other: str = ""
+    """What the alternative would have decided in its place."""
+    fault: str = ""
+    """The last fault."""
+
+
 class Report(Message):
     """State of a node at the sidecar."""
 
@@ -200,6 +219,8 @@ class Report(Message):
     events: list[ContainerEvent] = []
     release: list[str] = []
     """Containers that were killed here and that no session can stop: the ResourceManager has to end them."""
+    compared: list[Comparison] = Field([], max_length=60)
+    """How alternatives in shadow compare here; the counts grow from report to report."""
     settings_version: str = ""
     """Number and digest of the settings that the sidecar uses, and the windows that are open."""
     limits: list[str] = []

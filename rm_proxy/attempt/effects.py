@@ -148,6 +148,8 @@ class ShadowFaulted:
     alternative: str
     slot: str
     fault: str
+    count: int = 1
+    """How often."""
 
 
 Effect = (

@@ -127,7 +127,7 @@ class Coordinator:
         state, adopted, durations = self._state, self._adopted, self._durations
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
-        return SidecarReports(*parts, self.targets, self.mover, self.thief)
+        return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow)
 
     def _all_rounds(self) -> Rounds:
         return Rounds(

@@ -114,6 +114,7 @@ class Rounds:
             usable = [node.view for node in state.nodes.values() if node.view.usable]
             state.effects += self.shadow.shed(state.policies, usable, now_s)
             self._compare_order(now_s)
+        state.effects += self.shadow.at_nodes(state.policies, now_s)
         self.mover.round(state.policies, state.rng, now_s)
 
     def _compare_order(self, now_s: float) -> None:

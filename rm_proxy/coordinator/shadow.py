@@ -18,13 +18,18 @@ from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, NodeView, Placement, QueueView, Route, ShedTarget
 from rm_proxy.attempt.effects import Decided, Effect, ShadowFaulted
 from rm_proxy.domain.comparison import PerSecond, Question
+from rm_proxy.domain.node_comparisons import NodeComparisons, NodeCounts
 from rm_proxy.domain.records import DecisionRecord
 
 T = TypeVar("T")
 PER_S: Final = 100
 """Questions of one slot that are asked within a second; the rest is left out."""
+AT_NODES: Final = ("order", "fill", "preempt")
+"""Slots in which sidecars ask alternatives."""
 EXAMPLES: Final = 10
 _NO_NODE: Final = "none"
+_ALIKE: Final = "the same"
+"""Decisions of both sides where only their number is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,7 @@ class Shadow:
         """Questions that were not asked because there were many, by slot."""
         self._digest = ""
         self._asked: dict[str, PerSecond] = {}
+        self.nodes = NodeComparisons()
 
     def routed(self, policies: Policies, ask: Ask, queue: QueueView, chosen: Route, now_s: float) -> list[Effect]:
         """Compare whether a container is guaranteed or queueable."""
@@ -119,6 +125,32 @@ class Shadow:
             answer = self._answer(tally, partial(other.cluster.shed, nodes, now_s), effects)
             if in_force is not None and answer is not None:
                 effects += self._targets(tally, nodes, in_force, answer, now_s)
+        return effects
+
+    def at_nodes(self, policies: Policies, now_s: float) -> list[Effect]:
+        """Add what sidecars have counted since the last round: the comparisons of slots that decide at nodes."""
+        effects: list[Effect] = []
+        own = policies.for_nodes
+        for counts in self.nodes.take():
+            asked = counts.alternative in policies.shadow and counts.slot in AT_NODES
+            other = policies.alternatives[counts.alternative] if asked else own
+            if other is not own and own.differs(other, counts.slot):
+                tally = self._tally(policies, own, other, counts.slot, now_s)
+                effects += self._counted(tally, counts, now_s)
+        return effects
+
+    def _counted(self, tally: Tally, counts: NodeCounts, now_s: float) -> list[Effect]:
+        """Add counts to a tally; returns records that stand for all of the decisions."""
+        effects: list[Effect] = []
+        tally.faults += counts.faults
+        if counts.faults:
+            effects.append(ShadowFaulted(tally.alternative, tally.slot, counts.fault, counts.faults))
+        alike, reason = counts.decisions - counts.differ, f"of {counts.decisions} at {counts.nodes} nodes"
+        if alike:
+            effects.append(self._note(tally, "", _ALIKE, _ALIKE, reason, now_s, weight=alike))
+        if counts.differ:
+            texts, reason = (counts.chosen, counts.other), f"at {counts.node_id}; {counts.differ} {reason}"
+            effects.append(self._note(tally, "", *texts, reason, now_s, weight=counts.differ))
         return effects
 
     def _targets(
@@ -187,11 +219,12 @@ class Shadow:
         reason: str,
         now_s: float,
         placement: Placement | None = None,
+        weight: int = 1,
     ) -> Effect:
-        """Count a decision; returns it for the record."""
-        tally.decisions += 1
+        """Count a decision; returns it for the record. weight: how many it stands for."""
+        tally.decisions += weight
         if chosen != other:
-            tally.differ += 1
+            tally.differ += weight
             tally.examples.append(Example(now_s, app_id, chosen, other, reason))
         return Decided(
             DecisionRecord(
@@ -206,6 +239,7 @@ class Shadow:
                 unit=placement.unit if placement is not None else "",
                 alternative=tally.alternative,
                 other=other,
+                weight=weight,
             )
         )
 

@@ -12,6 +12,7 @@ from rm_proxy.coordinator.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
 from rm_proxy.coordinator.cluster_state import ClusterState
 from rm_proxy.coordinator.moves import Mover
+from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.coordinator.sidecar_events import SidecarEvents
 from rm_proxy.coordinator.targets import TargetSetter
 from rm_proxy.coordinator.task_durations import TaskDurations
@@ -36,10 +37,12 @@ class SidecarReports:
         targets: TargetSetter,
         mover: Mover,
         thief: Thief,
+        shadow: Shadow,
     ) -> None:
         self._state, self._inventory, self._events = state, inventory, events
         self._adopted, self._restore, self._durations = adopted, restore, durations
         self._targets, self._mover, self._thief = targets, mover, thief
+        self._compared = shadow.nodes
         self.new_events = events.new
         self._drops: dict[str, dict[str, str]] = {}
         """By node: drops that could not be sent, with their reasons."""
@@ -60,6 +63,7 @@ class SidecarReports:
         if node.report is None:
             state.urgent += self._restore.announce_again(report, now_s)
         node.confirm(report, now_s)
+        self._compared.report(node_id, report.compared)
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
         before = node.view
@@ -102,12 +106,14 @@ class SidecarReports:
         self._drops.pop(node_id, None)
         self._events.forget_node(node_id)
         self._state.giving_way.forget_node(node_id)
+        self._compared.forget_node(node_id)
 
     def clear(self) -> None:
         """Forget all messages to sidecars: another proxy serves now."""
         self._events.clear()
         self._drops.clear()
         self._promoted.clear()
+        self._compared.clear()
 
     def _targets_of(self, node_id: str, report: Report, now_s: float) -> Targets | None:
         """Return the targets of a node, with the outlook of the jobs there.

@@ -157,7 +157,7 @@ class EffectHandlers:
         log.error("a policy failed", application=effect.app_id, why=effect.fault)
 
     def _shadow_faulted(self, effect: ShadowFaulted) -> None:
-        self._metrics.shadow_faults.labels(effect.alternative, effect.slot).inc()
+        self._metrics.shadow_faults.labels(effect.alternative, effect.slot).inc(effect.count)
         log.warning("an alternative failed", alternative=effect.alternative, why=effect.fault)
 
     def _refused(self, effect: Refused) -> None:

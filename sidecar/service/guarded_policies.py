@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import ContainerView, Gap, Resources
 from quicksilver.common.process.logs import get_logger
 from sidecar.metrics import SidecarMetrics
+from sidecar.shadow.node_shadow import NodeShadow
 
 log = get_logger(__name__)
 
@@ -16,8 +18,9 @@ log = get_logger(__name__)
 class GuardedPolicies:
     """The policies of one node; `current` is replaced when the settings are read again."""
 
-    def __init__(self, current: Policies, metrics: SidecarMetrics) -> None:
-        self.current, self._metrics = current, metrics
+    def __init__(self, current: Policies, metrics: SidecarMetrics, clock: Callable[[], float] = time.time) -> None:
+        self.current, self._metrics, self._clock = current, metrics, clock
+        self.shadow = NodeShadow(lambda: self.current)
 
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         """Return the sort key of a waiting container; order of arrival when the policy fails."""
@@ -41,23 +44,27 @@ class GuardedPolicies:
 
     def fills(self) -> bool:
         """Return whether any container may start before the first of the queue where that one does not fit."""
-        return self.current.node.fills
+        return self.current.node.fills or self.shadow.looks_for_gaps(self._clock())
 
     def fill(self, waiting: ContainerView, gap: Gap) -> bool:
         """Return whether a container may start before the first of the queue; not when the policy fails."""
         try:
-            return self.current.node.fill(waiting, gap)
+            chosen = self.current.node.fill(waiting, gap)
         except PolicyFaultError as error:
             self._fault("fill", error)
             return False
+        self.shadow.fill(waiting, gap, chosen, self._clock())
+        return chosen
 
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
-            return self.current.node.victims(need, running, now_s)
+            chosen = self.current.node.victims(need, running, now_s)
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
+        self.shadow.preempt(need, running, chosen, now_s)
+        return chosen
 
     def grace_s(self) -> float:
         """Return how long a guaranteed start waits for queueable containers that are about to end."""

@@ -165,7 +165,8 @@ class Sidecar:
             name = str(place.known_as)
             journal = NodeJournal(place.journal(folder), name, self.node, self.identity, unacknowledged)
         self.limitations = Limitations(gates, self.policies, chosen, watcher, journal, self.nm_rest)
-        status = Status(gates, place, self.identity, self.limitations, lambda: self._reloader.version)
+        shadow = self.policies.shadow
+        status = Status(gates, place, self.identity, self.limitations, lambda: self._reloader.version, shadow)
         credentials = self.security.credentials(Role.NODE)
         reporter = Reporter(
             [RestLine(url, settings.report_timeout_s, credentials) for url in place.proxies],

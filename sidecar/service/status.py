@@ -17,6 +17,7 @@ from sidecar.service.guarded_policies import GuardedPolicies
 from sidecar.service.nm_rest import NodeManagerRest
 from sidecar.service.node_journal import Identity, NodeJournal
 from sidecar.service.process_watch import Watcher
+from sidecar.shadow.node_shadow import NodeShadow
 
 _ENCRYPTED_S: Final = 600.0
 """How long the warning about encrypted connections is shown."""
@@ -62,16 +63,24 @@ class Status:
     """Builds reports and health of one node."""
 
     def __init__(
-        self, gates: GateRunner, place: Place, identity: Identity, limitations: Limitations, settings: Callable[[], str]
+        self,
+        gates: GateRunner,
+        place: Place,
+        identity: Identity,
+        limitations: Limitations,
+        settings: Callable[[], str],
+        shadow: NodeShadow,
     ) -> None:
         """Prepare. settings: returns the version of the settings in use."""
         self._node, self._place, self._identity = gates.node, place, identity
-        self._limitations, self._settings = limitations, settings
+        self._limitations, self._settings, self._shadow = limitations, settings, shadow
         self._reports = 0
 
     def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
         """Return the node's state for the proxy, with these events."""
         self._reports += 1
+        now_s = time.time()
+        self._shadow.order(self._node.state.queue, now_s)
         report = Report(
             node_id=self._identity.node_id,
             boot=self._identity.boot,
@@ -82,8 +91,9 @@ class Status:
             events=list(events),
             limits=self._limitations.texts(),
             settings_version=self._settings(),
+            compared=self._shadow.counts(),
         )
-        return fill_report(report, self._node, time.time())
+        return fill_report(report, self._node, now_s)
 
     def health(self, nm_answers: bool | None, proxy_answers: bool | None) -> Health:
         """Return the health. nm_answers: whether the NodeManager's REST answers; None: not asked yet."""

@@ -9,8 +9,8 @@ import pytest
 
 from policies.config.registry import Bound
 from policies.model import JobClass
-from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.attempt.effects import Faulted
+from quicksilver.common.messages import Comparison, ContainerReport, ContainerState
+from rm_proxy.attempt.effects import Decided, Faulted, ShadowFaulted
 from rm_proxy.domain.comparison import Question
 from rm_proxy.probes.thief import Thief
 from tests.rm_proxy.attempt.test_promotion_requests import Site
@@ -192,6 +192,58 @@ def test_a_fault_of_the_order_in_force_is_reported_while_orders_are_compared() -
     am.world.take_effects()
     am.world.round(1.0)
     assert [effect for effect in am.world.take_effects() if isinstance(effect, Faulted) and "bad" in effect.fault]
+
+
+AT_NODES = {"alternatives": {"other": {"order": {"policy": "sjf"}}}, "shadow": ["other"]}
+
+
+def counts(decisions: int, differ: int, since_s: float = 1.0, **more: Any) -> list[Comparison]:
+    """Return what a sidecar reports of the order of its queue."""
+    fields = {"chosen": "a", "other": "b"} | more
+    return [
+        Comparison(alternative="other", slot="order", since_s=since_s, decisions=decisions, differ=differ, **fields)
+    ]
+
+
+def test_what_sidecars_count_is_added_up() -> None:
+    world = coordinator({**ALL_Q, "order": {"policy": "fifo"}, **AT_NODES}, nodes=2)
+
+    def reported(number: int, compared: list[Comparison]) -> None:
+        world.report(node_id(number), report(number, compared=compared), 1.0)
+
+    reported(1, counts(3, 1))
+    reported(2, counts(0, 0))
+    reported(2, counts(4, 4, faults=2, fault="order other failed"))
+    reported(2, counts(4, 4, faults=2, fault="order other failed"))
+    world.take_effects()
+    world.round(2.0)
+    tally = world.shadow.tallies["other", "order"]
+    assert (tally.decisions, tally.differ, tally.faults) == (7, 5, 2)
+    assert (tally.policy, tally.active) == ("sjf", "fifo")
+    effects = world.take_effects()
+    records = [one.record for one in effects if isinstance(one, Decided)]
+    assert [(one.slot, one.chosen, one.other, one.weight) for one in records] == [
+        ("order", "the same", "the same", 2),
+        ("order", "a", "b", 5),
+    ]
+    assert records[1].reason == f"at {node_id(2)}; 5 of 7 at 2 nodes"
+    assert [one for one in effects if isinstance(one, ShadowFaulted)] == [
+        ShadowFaulted("other", "order", "order other failed", 2)
+    ]
+    reported(1, counts(3, 0, since_s=9.0))
+    world.round(3.0)
+    assert (tally.decisions, tally.differ) == (10, 5), "its sidecar began to count anew"
+
+
+def test_counts_of_alternatives_that_are_not_in_shadow_here_are_ignored() -> None:
+    world = coordinator({**ALL_Q, "order": {"policy": "sjf"}, **AT_NODES}, nodes=1)
+    odd = [*counts(4, 4), Comparison(alternative="x", slot="order", decisions=1)]
+    odd.append(Comparison(alternative="other", slot="of a later version", decisions=1))
+    for compared in ([], odd):
+        world.report(node_id(1), report(1, compared=compared), 1.0)
+    world.round(1.0)
+    assert not world.shadow.tallies, "the alternative orders by the policy in force"
+    assert not world.shadow.nodes.take()
 
 
 def test_nothing_is_compared_where_the_policies_are_the_same() -> None:

@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from policies.config.policy_set import Policies
+from policies.model import ContainerView, Kind, Resources
 from policies.preempt.las import Las as LasSettings
 from quicksilver.common.messages import ReloadRequest
 from sidecar.cpu_sharing.events import Shrink
@@ -93,3 +94,20 @@ def test_a_misspelt_request_is_refused(tmp_path: Path) -> None:
 
     run(story)
     assert ReloadRequest().nodes is False
+
+
+def test_counts_of_alternatives_in_shadow_are_reported(tmp_path: Path) -> None:
+    named = {"alternatives": {"other": {"preempt": {"policy": "none"}}}, "shadow": ["other"]}
+
+    async def story() -> None:
+        async with world(tmp_path) as w:
+            w.sidecar.policies.current = Policies.load({"preempt": {"policy": "kill_newest"}, **named})
+            running = ContainerView("c1", "application_1_0001", Kind.QUEUEABLE, Resources(1024, 1))
+            assert w.sidecar.policies.victims(Resources(512, 0), [running], 1.0) == ["c1"]
+            w.sidecar.dispatcher.reporter.changed()
+            await until(lambda: bool(w.proxy.reports[-1].compared))
+            (count,) = w.proxy.reports[-1].compared
+            assert (count.alternative, count.slot, count.decisions, count.differ) == ("other", "preempt", 1, 1)
+            assert (count.chosen, count.other) == ("kills c1", "kills none")
+
+    run(story)

@@ -1,0 +1,1 @@
+"""What alternatives in shadow would decide at the node."""
