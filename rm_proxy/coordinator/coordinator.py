@@ -33,6 +33,7 @@ from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.job_classes.short_and_long import ShortAndLong
+from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.probed_cluster import ProbedCluster
 from rm_proxy.probes.prober import Prober
 from rm_proxy.probes.thief import Thief
@@ -130,8 +131,9 @@ class Coordinator:
         return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow)
 
     def _all_rounds(self) -> Rounds:
+        state = self._state
         return Rounds(
-            state=self._state,
+            state=state,
             cluster=self,
             attempts=self.attempts,
             inventory=self.inventory,
@@ -139,6 +141,9 @@ class Coordinator:
             durations=self._durations,
             short_and_long=self.short_and_long,
             prober=self.prober,
+            probe_order=OrderShadow(
+                self.prober, lambda: state.policies, self.compare, lambda why: state.effects.append(Faulted("", why))
+            ),
             central=self.central,
             compare=self.compare,
             settings_change=SettingsChange(self, self.attempts, self.mover.shed),

@@ -25,6 +25,7 @@ from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.job_classes.short_and_long import ShortAndLong
+from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.prober import Prober
 
 T = TypeVar("T")
@@ -46,6 +47,7 @@ class Rounds:
     durations: TaskDurations
     short_and_long: ShortAndLong
     prober: Prober
+    probe_order: OrderShadow
     central: CentralQueue
     compare: Compare
     settings_change: SettingsChange
@@ -114,6 +116,7 @@ class Rounds:
             usable = [node.view for node in state.nodes.values() if node.view.usable]
             state.effects += self.shadow.shed(state.policies, usable, now_s)
             self._compare_order(now_s)
+            self.probe_order.round(now_s)
         state.effects += self.shadow.at_nodes(state.policies, now_s)
         self.mover.round(state.policies, state.rng, now_s)
 

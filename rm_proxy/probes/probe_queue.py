@@ -109,10 +109,11 @@ class ProbeQueue:
         when the `order` policy fails.
         """
         if self._in_order is None or now_s - self._ordered_s >= STEADY_S:
-            self._in_order, self._ordered_s = self._sort(ordering, now_s), now_s
+            self._in_order, self._ordered_s = self.ordered(ordering, now_s), now_s
         return self._in_order
 
-    def _sort(self, ordering: Ordering, now_s: float) -> Sequence[Probe]:
+    def ordered(self, ordering: Ordering, now_s: float) -> Sequence[Probe]:
+        """Return the probes in this order as of now, which is not kept. Raises PolicyFaultError."""
         may_s = inf
         first: list[tuple[tuple[float, ...], int, Probe]] = []
         held_back: list[Probe] = []

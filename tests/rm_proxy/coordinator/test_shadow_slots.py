@@ -12,6 +12,7 @@ from policies.model import JobClass
 from quicksilver.common.messages import Comparison, ContainerReport, ContainerState
 from rm_proxy.attempt.effects import Decided, Faulted, ShadowFaulted
 from rm_proxy.domain.comparison import Question
+from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.thief import Thief
 from tests.rm_proxy.attempt.test_promotion_requests import Site
 from tests.rm_proxy.coordinator.test_moves import HAWK
@@ -21,6 +22,11 @@ from tests.rm_proxy.probes.test_prober import BATCH
 from tests.rm_proxy.probes.test_prober import HAWK as PROBE_HAWK
 from tests.rm_proxy.probes.test_prober import Stage as Probes
 from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, capability, cid, coordinator, node_id, report, row
+
+
+def fails(*_: object) -> Any:
+    raise ValueError("no")
+
 
 LONG = {"estimate": {"rules": [{"expected_s": 100}]}}
 CLASSES: dict[str, Any] = {
@@ -170,6 +176,60 @@ def test_places_in_queues_that_alternatives_alone_would_take_over() -> None:
     assert (probed.at("n0"), probed.effects) == (["s", "s"], [])
 
 
+def test_the_order_of_probes_is_compared_and_stays() -> None:
+    found: list[Question[Any]] = []
+    faults: list[str] = []
+    probed = Probes({**BATCH, "alternatives": {"other": {"order": {"policy": "srpt"}}}, "shadow": ["other"]})
+    compares = OrderShadow(probed.prober, lambda: probed.policies, found.append, faults.append)
+    probed.left_s = {"big": 100.0, "small": 1.0}
+    probed.waits("big", 1)
+    compares.round(0.0)
+    assert not found, "one alone has no order"
+    probed.waits("small", 1)
+    compares.round(1.0)
+    assert [(one.slot, one.chosen) for one in found] == [("order", "big, probe 1"), ("order", "big, probe 2")]
+    assert found[0].decide(probed.policies.alternatives["other"]).startswith("small")
+    assert probed.at("n0") == ["big", "small"]
+    own = probed.policies.choices
+    own["order"] = Bound("order", "bad", "x", own["order"].cfg, fails)
+    probed.policies._enter(probed.policies.hours)
+    compares.round(2.0)
+    assert len(found) == 2 and "bad" in faults[0]
+
+
+EVERYTHING: dict[str, Any] = {
+    **CLASSES,
+    "steal": HAWK,
+    "correct": {"policy": "apollo"},
+    "probe": {"policy": "batch"},
+    "match": {"policy": "stable"},
+    "police": {"policy": "memory_limit"},
+    "promote": {"policy": "on_start"},
+    "dispatch": {"policy": "srpt"},
+    "shed": {"policy": "queue_length"},
+    "headroom": {"policy": "by_framework"},
+    "admit": {"policy": "tokens"},
+}
+
+
+def test_nothing_depends_on_alternatives_in_any_slot() -> None:
+    """Two clusters see the same; one has an alternative in each slot in which nothing is in force."""
+    shadow = {"alternatives": {"all": EVERYTHING}, "shadow": ["all"]}
+    stages = [Moves(6, place={"policy": "late"}, **settings) for settings in (shadow, {})]
+    told: list[list[Any]] = [[], []]
+    for stage, seen in zip(stages, told, strict=True):
+        for _ in range(4):
+            seen.append(stage.reports())
+            seen.append([e for e in stage.round() if not (isinstance(e, Decided) and e.record.alternative)])
+            seen.append(stage.am.asks(row("*", 5), row("*", 3, 21)))
+            stage.am.gets(limit=capability(4096, 4))
+        seen.append(stage.world.rng.random())
+        seen.append([node.view for node in stage.world.nodes.values()])
+    assert told[0] == told[1]
+    asked = {slot for _, slot in stages[0].world.shadow.tallies}
+    assert EVERYTHING.keys() - asked == {"estimate", "place", "headroom", "promote"}, "nothing runs, place is the same"
+
+
 def test_promotions_that_alternatives_alone_would_ask_for() -> None:
     promotes = {"alternatives": {"other": {"promote": {"policy": "on_start"}}}, "shadow": ["other"]}
     site = Site(policies={**ALL_Q, "estimate": {"default_s": 60}, **promotes})
@@ -179,9 +239,6 @@ def test_promotions_that_alternatives_alone_would_ask_for() -> None:
 
 
 def test_a_fault_of_the_order_in_force_is_reported_while_orders_are_compared() -> None:
-    def fails(*_: object) -> Any:
-        raise ValueError("no")
-
     named = {"alternatives": {"other": {"dispatch": {"policy": "srpt"}}}, "shadow": ["other"]}
     am = Am(coordinator({**ALL_Q, "dispatch": {"policy": "fifo"}, "place": {"policy": "late"}, **named}))
     am.asks(row("*", 400))
