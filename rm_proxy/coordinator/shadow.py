@@ -121,9 +121,12 @@ class Shadow:
         effects: list[Effect] = []
         for slot, own, other in self._questions(policies, ("shed",), None, now_s):
             tally = self._tally(policies, own, other, slot, now_s)
-            in_force = self._answer(tally, partial(own.cluster.shed, nodes, now_s), effects)
+            try:
+                in_force = own.cluster.shed(nodes, now_s)
+            except PolicyFaultError:
+                return effects  # reported with the targets of nodes
             answer = self._answer(tally, partial(other.cluster.shed, nodes, now_s), effects)
-            if in_force is not None and answer is not None:
+            if answer is not None:
                 effects += self._targets(tally, nodes, in_force, answer, now_s)
         return effects
 

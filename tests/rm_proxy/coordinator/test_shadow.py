@@ -113,3 +113,15 @@ def test_targets_of_shedding_are_compared_each_round() -> None:
     tally = world.shadow.tallies["short", "shed"]
     assert (tally.decisions, tally.active, tally.policy) == (3, "none", "queue_length")
     assert tally.differ > 0 and len(decided(decisions)) == 1
+
+
+def test_a_fault_of_the_targets_in_force_is_none_of_an_alternative() -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no")
+
+    world = coordinator(ALL_Q | {"alternatives": {"short": {"shed": {"policy": "queue_length"}}}, "shadow": ["short"]})
+    own = world.policies.choices
+    own["shed"] = Bound("shed", "bad", "x", own["shed"].cfg, fails)
+    world.policies._enter(world.policies.hours)
+    assert world.shadow.shed(world.policies, [node.view for node in world.nodes.values()], 1.0) == []
+    assert world.shadow.tallies["short", "shed"].faults == 0
