@@ -32,6 +32,8 @@ MAX_LOOKED: Final = 2_000
 """Waiting containers that are checked in one round, of nodes in random order."""
 ROUND_S: Final = 1.0
 """How far apart reports are; a wait is known no better than this (Apollo §3.4, randomisation)."""
+COMPARED_THIEVES: Final = 10
+"""Idle nodes that look for work in one round for alternatives alone."""
 MAX_COMPARED: Final = 100
 """Waiting containers that are checked in one round for alternatives alone."""
 _TYPICAL: Final = Resources(1, 1)
@@ -63,11 +65,8 @@ class Turn:
     queues: NodeQueues
     rng: Random
     now_s: float
-
-    @property
-    def max_looked(self) -> int:
-        """How many waiting containers are checked: few where only alternatives would move any."""
-        return MAX_LOOKED if self.policies.for_nodes.chosen(self.slot) != "none" else MAX_COMPARED
+    in_force: bool
+    """Whether anything can come of it: else only alternatives are asked, and less is looked at."""
 
 
 class Mover:
@@ -175,7 +174,7 @@ class Mover:
         )
         for slot in slots:
             chance = rng if slot in in_force else self._shadow_rng
-            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, chance, now_s)
+            turn = Turn(slot, policies, policies.cluster.moving(slot), queues, chance, now_s, slot in in_force)
             try:
                 self._steal(turn) if slot == "steal" else self._correct(turn)
             except PolicyFaultError as error:
@@ -190,7 +189,7 @@ class Mover:
         thieves = self._idle(turn.now_s)
         turn.rng.shuffle(thieves)
         left = turn.bounds.max_per_round
-        for thief in thieves[:MAX_THIEVES]:
+        for thief in thieves[: MAX_THIEVES if turn.in_force else COMPARED_THIEVES]:
             if left <= 0:
                 return
             offers = turn.queues.seen_by(thief)
@@ -229,10 +228,11 @@ class Mover:
             if node.view.usable and not self._full(turn, node.id)
         )
         left, looked = turn.bounds.max_per_round, 0
+        limit = MAX_LOOKED if turn.in_force else MAX_COMPARED
         for queue in self._shuffled(turn):
             for view in reversed(queue.waiting):
                 looked += 1
-                if left <= 0 or looked > turn.max_looked:
+                if left <= 0 or looked > limit:
                     return
                 if self._full(turn, queue.node.id):
                     break
