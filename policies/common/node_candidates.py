@@ -24,6 +24,13 @@ def load(node: NodeView) -> float:
     return memory if memory > vcores else vcores
 
 
+def starts(node: NodeView, ask: Ask) -> bool:
+    """Return whether the node has room for the ask beside all that runs there at its full size."""
+    used = node.used_g.vcores + node.used_q.vcores
+    enough = used + ask.resources.vcores <= node.capacity.vcores
+    return enough and node.queue_length == 0 and node.has_room(ask.resources)
+
+
 def by_tier(
     ask: Ask, nodes: Sequence[NodeView], measure: Callable[[NodeView], float], tie: Callable[[NodeView], float] = load
 ) -> list[list[Score]]:

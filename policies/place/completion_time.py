@@ -15,7 +15,7 @@ from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.common.completion_time import with_failures_s
-from policies.common.node_candidates import TIERS, draw, nowhere
+from policies.common.node_candidates import TIERS, draw, nowhere, starts
 from policies.model import Ask, NodeView, Placement, Resources
 
 
@@ -32,6 +32,9 @@ class CompletionTime(PolicyConfig):
     """The same from another rack."""
     fail_ratio: float = Field(2.0, ge=1, json_schema_extra={"source": "own; Apollo §3.3, K, found by trial"})
     """How many times as long a task takes that its node loses."""
+    early: bool = Field(True, json_schema_extra={"source": "Apollo §3.1: tasks queue at the servers"})
+    """Bind a container to its node though it waits there. Off: only nodes count on which it starts at once; where there
+    is none it waits in the proxy, in the queues of the nodes that `probe: completion_time` chose."""
     doubt_per_s: float = Field(0.1, ge=0, json_schema_extra={"unit": "per second", "source": "own; Apollo §3.4"})
     """By how much more memory and vcores waits are looked up for each second since they were reported."""
 
@@ -65,10 +68,12 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: CompletionTime, rng: Random)
     candidates = [
         (cost_s(node, ask, tier, cfg) + rng.uniform(0, cfg.noise_s), 0.0, node.id)
         for node in nodes
-        if (tier := tiers[node.id]) is not None
+        if (tier := tiers[node.id]) is not None and (cfg.early or starts(node, ask))
     ]
     if not candidates:
-        return nowhere(ask, nodes)
+        full = sum(tier is not None for tier in tiers.values())
+        reason = f"completion_time: all {full} nodes that may take it are full"
+        return Placement(None, reason=reason, wait=True) if full else nowhere(ask, nodes)
     chosen, scores = draw(candidates, 1, 1.0, rng)
     tier = tiers[chosen]
     assert tier is not None

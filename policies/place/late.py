@@ -15,7 +15,7 @@ from random import Random
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
-from policies.common.node_candidates import SHOWN, by_tier, load, nearest, nowhere
+from policies.common.node_candidates import SHOWN, by_tier, load, nearest, nowhere, starts
 from policies.common.service_levels import level
 from policies.model import Ask, NodeView, Placement
 
@@ -34,13 +34,6 @@ class Late(PolicyConfig):
 def count(node: NodeView) -> float:
     """Return how many containers run or wait at the node."""
     return float(node.containers)
-
-
-def starts(node: NodeView, ask: Ask) -> bool:
-    """Return whether the node has room for the ask beside all that runs there at its full size."""
-    used = node.used_g.vcores + node.used_q.vcores
-    enough = used + ask.resources.vcores <= node.capacity.vcores
-    return enough and node.queue_length == 0 and node.has_room(ask.resources)
 
 
 def front(node: NodeView, ask: Ask, least: float) -> bool:

@@ -34,6 +34,7 @@ from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.job_classes.short_and_long import ShortAndLong
 from rm_proxy.probes.order_shadow import OrderShadow
+from rm_proxy.probes.corrector import Corrector
 from rm_proxy.probes.probed_cluster import ProbedCluster
 from rm_proxy.probes.prober import Prober
 from rm_proxy.probes.thief import Thief
@@ -83,9 +84,8 @@ class Coordinator:
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
         self.prober = self._prober()
         self.wakeups.order = self.prober.to_wake
-        self.thief = Thief(
-            self.prober, lambda: state.policies, rng, lambda effect: state.effects.append(effect), self.compare
-        )
+        moving = self.prober, lambda: state.policies, rng, lambda effect: state.effects.append(effect), self.compare
+        self.thief, self.corrector = Thief(*moving), Corrector(*moving)
         self.placer = placer(state, self.mover, self.shadow)
         self.placer.prober, self.placer.compare = self.prober, self.compare
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
@@ -144,6 +144,7 @@ class Coordinator:
             probe_order=OrderShadow(
                 self.prober, lambda: state.policies, self.compare, lambda why: state.effects.append(Faulted("", why))
             ),
+            corrector=self.corrector,
             central=self.central,
             compare=self.compare,
             settings_change=SettingsChange(self, self.attempts, self.mover.shed),

@@ -26,6 +26,7 @@ from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.job_classes.short_and_long import ShortAndLong
 from rm_proxy.probes.order_shadow import OrderShadow
+from rm_proxy.probes.corrector import Corrector
 from rm_proxy.probes.prober import Prober
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ class Rounds:
     short_and_long: ShortAndLong
     prober: Prober
     probe_order: OrderShadow
+    corrector: Corrector
     central: CentralQueue
     compare: Compare
     settings_change: SettingsChange
@@ -119,6 +121,8 @@ class Rounds:
             self.probe_order.round(now_s)
         state.effects += self.shadow.at_nodes(state.policies, now_s)
         self.mover.round(state.policies, state.rng, now_s)
+        if self.corrector.round(now_s) and state.wakeups.waiting:
+            state.wakeups.places_free(now_s)
 
     def _compare_order(self, now_s: float) -> None:
         """Compare which application would get the next place."""

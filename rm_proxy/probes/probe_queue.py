@@ -33,6 +33,10 @@ class Probe:
     """Its application had the turn and did not use it: others go before it until then."""
     passes: int = 0
     """How often that was so."""
+    moves: int = 0
+    """How often its application's place moved here from another node."""
+    placed_wait_s: float | None = None
+    """How long it was expected to wait when it came, once that was looked at."""
 
 
 @dataclass(slots=True)

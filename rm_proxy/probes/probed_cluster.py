@@ -51,6 +51,7 @@ class ProbedCluster:
                 app=c.app_id,
                 kind=Kind.GUARANTEED if c.kind == Kind.GUARANTEED else Kind.QUEUEABLE,
                 resources=Resources(c.memory_mb, c.vcores),
+                started_s=self.nodes[node_id].reported_s - c.since_s if c.state is not ContainerState.WAITING else None,
                 expected_s=c.expected_s,
                 job_class=self._class_of(c.app_id),
             )

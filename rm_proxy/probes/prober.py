@@ -245,10 +245,14 @@ class Prober:
                 long_waits = long_waits or job.app.job_class is JobClass.LONG
         return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._kept, now_s)
 
-    def add(self, job: Job, node_id: str, now_s: float) -> None:
-        """Put a probe into a node's queue."""
+    def joins(self, view: NodeView, now_s: float) -> float:
+        """Return how long a place that joins the queue of a node now is expected to wait."""
+        return self._probed(view, now_s).slots_s[0]
+
+    def add(self, job: Job, node_id: str, now_s: float, moves: int = 0) -> None:
+        """Put a probe into a node's queue. moves: how often it moved."""
         self._number += 1
-        probe = Probe(self._number, job.attempt_id, node_id, now_s)
+        probe = Probe(self._number, job.attempt_id, node_id, now_s, moves=moves)
         job.probes.setdefault(node_id, []).append(probe)
         job.count += 1
         queue = self.queues.get(node_id)

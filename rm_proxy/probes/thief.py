@@ -15,10 +15,10 @@ from typing import Final
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.model import NodeQueue, NodeView, Resources
-from rm_proxy.attempt.effects import Decided, Effect, Faulted, Moved
+from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.domain.comparison import Compare, Question, not_compared, shadowed
 from rm_proxy.domain.lazy_sequence import LazySequence
-from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.probes.place_move import may_go, move, tell
 from rm_proxy.probes.probe_queue import Probe
 from rm_proxy.probes.prober import Prober
 
@@ -76,12 +76,6 @@ class Thief:
             return False
         return next(self._prober.served(node_id, 1), None) is None
 
-    def may_go(self, probe: Probe, thief: NodeView) -> bool:
-        """Return whether a probe's application may use the idle node."""
-        job = self._prober.jobs[probe.attempt_id]
-        sizes = all(label == thief.label and size.fits(thief.capacity) for label, size in job.sizes)
-        return sizes and thief.host not in job.app.kept_off
-
     def _offers(self, thief: NodeView, probes: dict[str, Probe]) -> Sequence[NodeQueue]:
         """Return the queues that an idle node may look at; `probes` gets the probes of those that are looked at."""
         prober = self._prober
@@ -89,7 +83,7 @@ class Thief:
         def queue(node_id: str) -> NodeQueue:
             waiting = []
             for probe in prober.in_order(node_id):
-                view = replace(prober.view(probe), movable=self.may_go(probe, thief))
+                view = replace(prober.view(probe), movable=may_go(prober.jobs[probe.attempt_id], thief))
                 probes[view.id] = probe
                 waiting.append(view)
             return NodeQueue(prober.cluster.nodes[node_id].view, prober.cluster.running(node_id), tuple(waiting))
@@ -97,26 +91,13 @@ class Thief:
         return LazySequence(sorted(node_id for node_id in prober.queues if node_id != thief.id), queue)
 
     def _move(self, probe: Probe, thief: NodeView, now_s: float) -> bool:
-        job, source = self._prober.jobs[probe.attempt_id], probe.node_id
-        if not self.may_go(probe, thief):
+        job = self._prober.jobs[probe.attempt_id]
+        if not may_go(job, thief):
             return False
-        self._prober.remove(job, probe)
-        self._prober.add(job, thief.id, now_s)
-        policies = self._policies().for_nodes
-        record = DecisionRecord(
-            at_s=now_s,
-            slot="steal",
-            policy=policies.chosen("steal"),
-            app_id=job.app.id,
-            container_id="",
-            node_id=thief.id,
-            chosen=f"its place in the queue of {source} moves to {thief.id}",
-            reason=f"{thief.id} has room and nothing waits there",
-            scores=(),
-            unit="s",
-        )
-        self._emit(Decided(record))
-        self._emit(Moved("steal", "there"))
+        move(self._prober, probe, thief.id, now_s)
+        chosen_by = "steal", self._policies().for_nodes.chosen("steal")
+        reason = f"{thief.id} has room and nothing waits there"
+        tell(self._emit, chosen_by, probe, job.app.id, thief.id, reason, now_s)
         return True
 
 

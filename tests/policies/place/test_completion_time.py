@@ -81,3 +81,14 @@ def test_equal_nodes_are_taken_by_chance() -> None:
 
 def test_a_node_without_cells_counts_by_its_queue() -> None:
     assert seconds(ask(), full("a", waits=(), queued_s=7.0)) == 20.0 + 8.0
+
+
+def test_it_waits_in_the_proxy_where_it_would_not_start_at_once() -> None:
+    free = NodeView("free", "free", "/r1", capacity=FOUR, slow_ratio=1.5)
+    waiting = place(ask(), full("a"), early=False)
+    assert (waiting.node, waiting.wait) == (None, True)
+    assert waiting.reason == "completion_time: all 1 nodes that may take it are full"
+    assert place(ask(), full("a", waits=((ONE, 1.0),)), free).node == "a", "over after 21 s there, 30 at the free node"
+    assert place(ask(), full("a", waits=((ONE, 1.0),)), free, early=False).node == "free"
+    nowhere = place(ask(label="gpu"), full("a"), early=False)
+    assert (nowhere.node, nowhere.wait) == (None, False)

@@ -6,6 +6,8 @@ from random import Random
 from policies.model import AppView, JobClass, NodeView
 from policies.probe.batch import Batch
 from policies.probe.batch import probe as batch
+from policies.probe.completion_time import CompletionTime
+from policies.probe.completion_time import probe as completion_time
 from policies.probe.succinct import Succinct
 from policies.probe.succinct import probe as succinct
 from policies.probes import NewTasks, ProbedNode
@@ -47,3 +49,19 @@ def test_with_long_tasks_everywhere_the_kept_nodes_are_probed() -> None:
     kept = node("kept", long_ahead=True, kept=True)
     assert set(succinct(new(3), [*busy, kept], Succinct(), Random(1))) == {"kept"}
     assert set(succinct(new(3), busy, Succinct(), Random(1))) == set("01234"), "any, where none is kept"
+
+
+def test_each_task_queues_where_it_is_over_first() -> None:
+    """Tasks of 10 s: over at 10, 20 at `two`, at 13 at `one`; `slow` takes 25 s, `lossy` counts 1.5 times."""
+    slow = ProbedNode(NodeView("slow", slow_ratio=2.5))
+    lossy = ProbedNode(NodeView("lossy", success_ratio=0.5), (1.0,))
+    nodes = [slow, node("two", 0.0, 10.0), lossy, node("one", 3.0)]
+    chosen = completion_time(new(6), nodes, CompletionTime(noise_s=0.0), Random(1))
+    assert chosen == ["two", "one", "lossy", "two", "two", "one"]
+    assert completion_time(new(2), [], CompletionTime(), Random(1)) == []
+
+
+def test_almost_equal_nodes_are_not_all_the_first() -> None:
+    nodes = [node(str(number)) for number in range(20)]
+    chosen = {completion_time(new(1), nodes, CompletionTime(), Random(seed))[0] for seed in range(20)}
+    assert len(chosen) > 5
