@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades faults fuzz protos lock wheels clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz protos lock wheels clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -75,6 +75,9 @@ bench-reloads: setup ## a hundred reloads, valid and broken, while GridMix runs
 
 bench-recovery: setup ## how long applications notice a SIGKILL of the proxy or of a sidecar
 	@$(PYTHON) -m quicksilver.bench.recovery $(ARGS)
+
+bench-moves: setup ## how soon a task starts elsewhere once its place was stolen or corrected
+	@$(PYTHON) -m quicksilver.bench.moves $(ARGS)
 
 bench-emulator: setup ## the same jobs on real and on emulated NodeManagers
 	@$(PYTHON) -m quicksilver.bench.emulator_validation $(ARGS)

@@ -38,6 +38,7 @@ BENCHMARKS: Final = {
         "quicksilver.bench.emulator_validation.run:emulator_validation",
         "The same jobs on a real and on an emulated cluster.",
     ),
+    "moves": Command("quicksilver.bench.moves:moves", "How soon a task starts elsewhere once its place was moved."),
     "reloads": Command("quicksilver.bench.reloads:main", "A hundred reloads, valid and broken, while GridMix runs."),
     "recovery": Command("quicksilver.bench.recovery:main", "How long a SIGKILL of the proxy or of a sidecar is felt."),
     "upgrades": Command(

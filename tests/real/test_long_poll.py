@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.bench.sleep_job import Job, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads import clients
@@ -19,7 +20,6 @@ from quicksilver.workloads.distributed_shell import reported, start_shell
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.rest import eventually
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import Job, job
 
 pytestmark = pytest.mark.hadoop
 PLACES = NODES * VCORES

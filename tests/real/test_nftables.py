@@ -12,11 +12,11 @@ import requests
 
 from quicksilver.bench.las.jobs import Scale
 from quicksilver.bench.las.modes import las
+from quicksilver.bench.sleep_job import job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
 from sidecar.connections.nftables import EXPIRES_S
-from tests.real.job import job
 from tests.sidecar.connections.test_nftables import own_network, rules
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.netns]

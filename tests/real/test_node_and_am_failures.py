@@ -16,6 +16,7 @@ import requests
 
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.bench.yarn_client import AmClient, NmClient
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -26,7 +27,6 @@ from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import shell_arguments
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.nm_log import read_lives
-from tests.real.job import Job, Task, job
 
 pytestmark = pytest.mark.hadoop
 NODES = 3

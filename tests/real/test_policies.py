@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
@@ -18,7 +19,6 @@ from quicksilver.workloads.records import Watch, application_of
 from rm_proxy.domain.records import UseRecord
 from rm_proxy.store.store import Store
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import Task, job
 
 pytestmark = pytest.mark.hadoop
 LONG = pytest.mark.long

@@ -13,6 +13,7 @@ import pytest
 import requests
 
 from policies.model import Resources
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads import clients
@@ -22,7 +23,6 @@ from quicksilver.workloads.rest import get_json
 from rm_proxy.yarn.client import YarnRest
 from rm_proxy.yarn.models import YarnQueue
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import Task, job
 
 pytestmark = pytest.mark.hadoop
 TASK_MB = 256

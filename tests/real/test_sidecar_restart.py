@@ -12,12 +12,12 @@ import pytest
 import requests
 
 from quicksilver.bench.las.modes import las_policies
+from quicksilver.bench.sleep_job import SYSTEM, Job, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from quicksilver.workloads.records import Watch
 from quicksilver.workloads.run_records import measure
-from tests.real.job import SYSTEM, Job, job
 from tests.real.requester import SCALE, burner, requester
 from tests.real.test_preemption import Node, until
 from tests.sidecar.resizer.containers import needs_cgroup1

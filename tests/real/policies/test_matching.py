@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from tests.real.conftest import VCORES
-from tests.real.job import Task, job
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from policies.config.schema import Rollout
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life, most_at_once
 from quicksilver.workloads.records import Watch
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import Task, job
 from tests.real.test_policies import all_lives, recorded, stack
 
 pytestmark = pytest.mark.hadoop

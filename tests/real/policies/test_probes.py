@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import Task, job
 from tests.real.test_policies import host, recorded, stack
 
 pytestmark = pytest.mark.hadoop

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from quicksilver.bench.sleep_job import job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.spec import ClusterSpec
-from tests.real.job import job
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long]
 VCORES = 3

@@ -1,4 +1,4 @@
-"""An application for tests of policies: tasks that sleep, asked for again when the system took them."""
+"""An application of tasks that sleep, asked for again when the system took them: for tests and figures of policies."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.master import APP_TYPE, USER, container_name, unregister
+from quicksilver.bench.las.workload import BenchError
 from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
 from quicksilver.cluster import Cluster
 
@@ -81,12 +82,12 @@ class Job:
         """Wait until all of these have a container."""
         await self.until(lambda: all(task.containers for task in tasks), within_s)
 
-    async def until(self, true: object, within_s: float) -> None:
-        """Wait for something that must come."""
-        assert callable(true)
+    async def until(self, true: Callable[[], bool], within_s: float) -> None:
+        """Wait for something that must come; raises BenchError when it does not."""
         end_s = time.monotonic() + within_s
         while not true():
-            assert time.monotonic() < end_s, f"not within {within_s:g} s: {self.errors or self.tasks}"
+            if time.monotonic() >= end_s:
+                raise BenchError(f"not within {within_s:g} s: {self.errors or self.tasks}")
             await asyncio.sleep(0.02)
 
     async def beat(self) -> None:
@@ -178,7 +179,7 @@ def app_name(app_id: y.ApplicationIdProto) -> str:
 
 @asynccontextmanager
 async def job(cluster: Cluster, name: str, *, queue: str = "default", make: type[Job] = Job) -> AsyncIterator[Job]:
-    """Run an application for the time of a with block; it must have had no errors, and ends well."""
+    """Run an application for the time of a with block, and end it well; raises BenchError if it had errors."""
     spec = cluster.spec
     async with RmClient(*spec.rm_client, user=USER) as rm:
         app_id = await rm.submit_unmanaged(name=name, app_type=APP_TYPE, queue=queue)
@@ -200,5 +201,6 @@ async def job(cluster: Cluster, name: str, *, queue: str = "default", make: type
                 await unregister(am, y.APP_SUCCEEDED)
             else:
                 async with RmClient(*spec.rm_client, user=USER) as rm:
-                    await rm.kill(app_id, diagnostics="the test is over")
-    assert made.errors == []
+                    await rm.kill(app_id, diagnostics="given up")
+    if made.errors:
+        raise BenchError(f"{name}: {'; '.join(made.errors)}")
