@@ -80,3 +80,45 @@ def test_short_tasks_and_long_ones(cluster: Cluster, policies: Mapping[str, Any]
     assert len(early) == at_once
     assert {life.node for life in early} == {"node1"}
     assert all(task.exits == [0] for task in [*wide, *quick]), "no attempt was lost"
+
+
+EXPECTED: Mapping[str, Any] = {
+    "prior_weight": 1000,
+    "rules": [{"match": {"name": name}, "expected_s": s} for name, s in (("late", 3), ("early", 30), ("waits", 2))],
+}
+"""Of which the first two are wrong."""
+
+
+async def behind_late(cluster: Cluster) -> tuple[list[Task], list[Task]]:
+    """Have tasks wait at the first node, behind others that take longer than expected while other nodes come free."""
+    async with job(cluster, "late") as late, job(cluster, "early") as early:
+        ahead = late.ask(VCORES, 12.0, hosts=(host(cluster, 0),), strict=True)
+        await late.until_granted(ahead)
+        await early.until_granted(early.ask((NODES - 1) * VCORES, 5.0))
+        async with job(cluster, "waits") as waits:
+            tasks = waits.ask(VCORES, 1.0)
+            for each in (waits, early, late):
+                await each.until_done()
+            return ahead, tasks
+
+
+@pytest.mark.parametrize("policy", ["apollo", pytest.param("none", marks=pytest.mark.long)])
+def test_places_move_where_their_wait_grew(cluster: Cluster, policy: str) -> None:
+    with stack(
+        cluster,
+        probe={"policy": "completion_time", "settings": {"noise_s": 0.1}},
+        place={"policy": "completion_time", "settings": {"early": False}},
+        correct={"policy": policy},
+        order={"policy": "fifo"},
+        estimate=EXPECTED,
+    ):
+        ahead, tasks = asyncio.run(behind_late(cluster))
+    first_end = min(life.over_s or 0.0 for life in ran(cluster, ahead))
+    moved = ran(cluster, tasks)
+    early = [life for life in moved if (life.running_s or 0.0) < first_end]
+    if policy == "none":
+        assert ({life.node for life in moved}, early) == ({"node1"}, [])
+    else:
+        assert {life.node for life in moved} <= {"node2", "node3"}
+        assert len(early) == len(moved)
+    assert all(task.exits == [0] for task in tasks), "no attempt was lost"
