@@ -23,5 +23,12 @@ def test_a_short_task_that_waits_while_long_ones_hold_all_cores() -> None:
 
 
 def test_a_short_task_that_came_after_a_long_one_that_waits() -> None:
-    assert behind_long(jobs([task(1.0, 7.0, 50.0)], [task(2.0, 8.0, 9.0)]), cores=4) == 1
-    assert behind_long(jobs([task(3.0, 7.0, 50.0)], [task(2.0, 8.0, 9.0)]), cores=4) == 0, "it came before"
+    """All four cores are taken by short tasks until the long one starts."""
+    busy = [task(0.0, 0.1, 7.0) for _ in range(4)]
+    assert behind_long(jobs([task(1.0, 7.0, 50.0)], [*busy, task(2.0, 8.0, 9.0)]), cores=4) == 1
+    assert behind_long(jobs([task(3.0, 7.0, 50.0)], [*busy, task(2.0, 8.0, 9.0)]), cores=4) == 0, "it came before"
+
+
+def test_slow_starts_on_free_cores_do_not_count() -> None:
+    busy = [task(0.0, 0.1, 7.0) for _ in range(2)]
+    assert behind_long(jobs([task(1.0, 2.1, 50.0)], [*busy, task(1.1, 2.1, 9.0)]), cores=4) == 0
