@@ -214,10 +214,19 @@ ALL: Final = (
         for preset in _PROBING
     ),
     _on_preset(
+        "quicksilver_apollo_early",
+        "apollo",
+        "preset apollo, but containers wait at the nodes, not places in the proxy",
+        0,
+        probe={"policy": "none"},
+        place={"settings": {"early": True}},
+    ),
+    _on_preset(
         "quicksilver_apollo_topk",
         "apollo",
-        "preset apollo, placed by expected delay alone (`topk_wait`)",
+        "the same, placed by expected delay alone (`topk_wait`)",
         0,
+        probe={"policy": "none"},
         place={"policy": "topk_wait"},
     ),
     _default("held_answers", "answers wait for news (`long_poll: short`)", long_poll="short"),
