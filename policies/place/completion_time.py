@@ -8,14 +8,14 @@ reported long ago are looked up for a larger size (§3.4, confidence).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from pydantic import Field
 
 from policies.base import Policy, PolicyConfig
 from policies.common.completion_time import with_failures_s
-from policies.common.node_candidates import TIERS, draw, nowhere, starts
+from policies.common.node_candidates import TIERS, Score, draw, nowhere, starts
 from policies.model import Ask, NodeView, Placement, Resources
 
 
@@ -35,6 +35,9 @@ class CompletionTime(PolicyConfig):
     early: bool = Field(True, json_schema_extra={"source": "Apollo §3.1: tasks queue at the servers"})
     """Bind a container to its node though it waits there. Off: only nodes count on which it starts at once; where there
     is none it waits in the proxy, in the queues of the nodes that `probe: completion_time` chose."""
+    ahead_s: float = Field(0.0, ge=0, allow_inf_nan=False, json_schema_extra={"source": "own; as in late"})
+    """With `early` off: one container may be bound to a full node on which another is expected to end within this time,
+    and wait there: the time from one heartbeat of a master to the next, and a start. 0 for none."""
     doubt_per_s: float = Field(0.1, ge=0, json_schema_extra={"unit": "per second", "source": "own; Apollo §3.4"})
     """By how much more memory and vcores waits are looked up for each second since they were reported."""
 
@@ -62,14 +65,23 @@ def cost_s(node: NodeView, ask: Ask, tier: int, cfg: CompletionTime) -> float:
     return with_failures_s(over_s, node.success_ratio, cfg.fail_ratio)
 
 
+def _candidates(
+    ask: Ask, nodes: Sequence[NodeView], tiers: Mapping[str, int | None], cfg: CompletionTime, rng: Random
+) -> tuple[list[Score], bool]:
+    """Return the nodes with their costs, and whether a container would wait there for one that is to end soon."""
+    able = [(node, tier) for node in nodes if (tier := tiers[node.id]) is not None]
+    costs = [(cost_s(node, ask, tier, cfg), node) for node, tier in able if cfg.early or starts(node, ask)]
+    ahead = not costs and cfg.ahead_s > 0
+    if ahead:
+        soon = [(node, tier) for node, tier in able if node.frees_within(ask.resources, cfg.ahead_s)]
+        costs = [(node.frees_s + cost_s(node, ask, tier, cfg), node) for node, tier in soon]
+    return [(cost + rng.uniform(0, cfg.noise_s), 0.0, node.id) for cost, node in costs], ahead
+
+
 def place(ask: Ask, nodes: Sequence[NodeView], cfg: CompletionTime, rng: Random) -> Placement:
     """Choose the node where the task is expected to be over first; scores are seconds from now, with the noise."""
     tiers = {node.id: ask.tier(node) for node in nodes}
-    candidates = [
-        (cost_s(node, ask, tier, cfg) + rng.uniform(0, cfg.noise_s), 0.0, node.id)
-        for node in nodes
-        if (tier := tiers[node.id]) is not None and (cfg.early or starts(node, ask))
-    ]
+    candidates, ahead = _candidates(ask, nodes, tiers, cfg, rng)
     if not candidates:
         full = sum(tier is not None for tier in tiers.values())
         reason = f"completion_time: all {full} nodes that may take it are full"
@@ -78,7 +90,7 @@ def place(ask: Ask, nodes: Sequence[NodeView], cfg: CompletionTime, rng: Random)
     tier = tiers[chosen]
     assert tier is not None
     reason = f"completion_time: {TIERS[tier]}, {len(candidates)} candidates, E = W + R"
-    return Placement(chosen, scores, "s", reason)
+    return Placement(chosen, scores, "s", reason, ahead=ahead)
 
 
 POLICY = Policy("completion_time", CompletionTime, place, by_size=True)
