@@ -33,8 +33,8 @@ from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.domain.ids import attempt_of_container
 from rm_proxy.estimates.estimator import Estimator
 from rm_proxy.job_classes.short_and_long import ShortAndLong
-from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.corrector import Corrector
+from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.probed_cluster import ProbedCluster
 from rm_proxy.probes.prober import Prober
 from rm_proxy.probes.thief import Thief

@@ -25,8 +25,8 @@ from rm_proxy.coordinator.yarn_inventory import YarnInventory
 from rm_proxy.dispatch.central_queue import CentralQueue
 from rm_proxy.domain.comparison import Compare, Question
 from rm_proxy.job_classes.short_and_long import ShortAndLong
-from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.corrector import Corrector
+from rm_proxy.probes.order_shadow import OrderShadow
 from rm_proxy.probes.prober import Prober
 
 T = TypeVar("T")

@@ -27,6 +27,8 @@ from rm_proxy.probes.prober import Job, Prober
 
 MAX_LOOKED: Final = 2_000
 """Places that are looked at in one round, of nodes in random order."""
+MAX_COMPARED: Final = 100
+"""The same where only alternatives are asked."""
 ROUND_S: Final = 1.0
 """How far apart reports are; a wait is known no better than this (Apollo §3.4, randomisation)."""
 
@@ -52,6 +54,7 @@ class _Round:
     ranked: list[tuple[float, str]]
     """Nodes by the wait of a place that joins, with noise."""
     left: int
+    """Moves that this round may still do."""
 
 
 class Corrector:
@@ -67,19 +70,22 @@ class Corrector:
     ) -> None:
         self._prober, self._policies, self._rng, self._emit = prober, policies, rng, emit
         self._compare = compare
+        self._shadow_rng = Random(0)
+        """Where only alternatives decide: nothing else is to depend on them."""
 
     def round(self, now_s: float) -> bool:
         """Move what would start earlier elsewhere; returns whether a place moved."""
         policies = self._policies().for_nodes
-        if not self._prober.queues or policies.chosen("correct") == "none":
+        in_force = policies.chosen("correct") != "none"
+        if not self._prober.queues or not (in_force or shadowed(self._policies(), "correct")):
             return False
-        queues = self._queues(now_s)
+        rng, limit = (self._rng, MAX_LOOKED) if in_force else (self._shadow_rng, MAX_COMPARED)
+        queues = self._queues(rng, limit, now_s)
         if not queues:
             return False
         bounds = policies.cluster.moving("correct")
-        turn = _Round(
-            policies, bounds, now_s, queues, _averages_s(queues, now_s), self._ranked(now_s), bounds.max_per_round
-        )
+        averages_s, ranked = _averages_s(queues, now_s), self._ranked(rng, now_s)
+        turn = _Round(policies, bounds, now_s, queues, averages_s, ranked, bounds.max_per_round)
         try:
             for node_id in queues:
                 self._correct(node_id, turn)
@@ -87,13 +93,13 @@ class Corrector:
             self._emit(Faulted("", str(error)))
         return turn.left < bounds.max_per_round
 
-    def _queues(self, now_s: float) -> dict[str, list[_Place]]:
+    def _queues(self, rng: Random, limit: int, now_s: float) -> dict[str, list[_Place]]:
         """Return queues with places that may move; of some nodes, drawn at random, where there are many."""
         prober, found, looked = self._prober, {}, 0
         ids = [node_id for node_id in prober.queues if prober.cluster.usable(node_id) is not None]
-        self._rng.shuffle(ids)
+        rng.shuffle(ids)
         for node_id in ids:
-            if looked >= MAX_LOOKED:
+            if looked >= limit:
                 break
             places = self._places(node_id, now_s)
             looked += len(places)
@@ -117,8 +123,8 @@ class Corrector:
             places.append(place)
         return places
 
-    def _ranked(self, now_s: float) -> list[tuple[float, str]]:
-        prober, noise_s = self._prober, partial(self._rng.uniform, 0, ROUND_S)
+    def _ranked(self, rng: Random, now_s: float) -> list[tuple[float, str]]:
+        prober, noise_s = self._prober, partial(rng.uniform, 0, ROUND_S)
         views = (prober.cluster.usable(node_id) for node_id in prober.cluster.nodes)
         return sorted((prober.joins(view, now_s) + noise_s(), view.id) for view in views if view is not None)
 

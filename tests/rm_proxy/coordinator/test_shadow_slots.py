@@ -18,9 +18,9 @@ from tests.rm_proxy.attempt.test_promotion_requests import Site
 from tests.rm_proxy.coordinator.test_moves import HAWK
 from tests.rm_proxy.coordinator.test_moves import Stage as Moves
 from tests.rm_proxy.coordinator.test_shadow import decided
+from tests.rm_proxy.probes.stage import Stage as Probes
 from tests.rm_proxy.probes.test_prober import BATCH
 from tests.rm_proxy.probes.test_prober import HAWK as PROBE_HAWK
-from tests.rm_proxy.probes.test_prober import Stage as Probes
 from tests.rm_proxy.yarn_messages import ALL_Q, APP, Am, capability, cid, coordinator, node_id, report, row
 
 

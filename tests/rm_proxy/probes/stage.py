@@ -46,7 +46,8 @@ class Stage:
             left_s=lambda app_id, now_s: self.left_s.get(app_id, 0.0),
             failed=lambda app_id, why: self.faults.append(why),
         )
-        moving = self.prober, lambda: self.policies, Random(3), self.effects.append
+        self.rng = Random(3)
+        moving = self.prober, lambda: self.policies, self.rng, self.effects.append
         self.thief, self.corrector = Thief(*moving), Corrector(*moving)
         for node_id in self.nodes:
             self.to(node_id, free=False)

@@ -7,6 +7,7 @@ import pytest
 
 from policies.model import NodeView, Resources
 from rm_proxy.attempt.effects import Decided, Faulted, Moved
+from rm_proxy.domain.comparison import Question
 from rm_proxy.probes import corrector
 from tests.rm_proxy.probes.stage import Stage
 
@@ -95,4 +96,20 @@ def test_a_broken_policy_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     stage.waits("a", 1, expected_s=1.0)
     assert not stage.corrector.round(0.0)
     assert [type(effect) for effect in stage.effects] == [Faulted]
+    assert stage.at("n0") == ["a"]
+
+
+def test_alternatives_are_asked_though_nothing_is_in_force() -> None:
+    other = {"alternatives": {"other": {"correct": {"policy": "apollo"}}}, "shadow": ["other"]}
+    stage = late(Stage({**APOLLO, "correct": {"policy": "none"}, **other}))
+    questions: list[Question[str | None]] = []
+    shadow = corrector.Corrector(
+        stage.prober, lambda: stage.policies, stage.rng, stage.effects.append, questions.append
+    )
+    before = stage.rng.getstate()
+    assert not shadow.round(1.0)
+    assert stage.rng.getstate() == before
+    (question,) = questions
+    assert (question.slot, question.app, question.chosen) == ("correct", None, None)
+    assert question.show(question.decide(stage.policies.alternatives["other"])) == "moves"
     assert stage.at("n0") == ["a"]
