@@ -126,7 +126,9 @@ class Corrector:
     def _ranked(self, rng: Random, now_s: float) -> list[tuple[float, str]]:
         prober, noise_s = self._prober, partial(rng.uniform, 0, ROUND_S)
         views = (prober.cluster.usable(node_id) for node_id in prober.cluster.nodes)
-        return sorted((prober.joins(view, now_s) + noise_s(), view.id) for view in views if view is not None)
+        return sorted(
+            (prober.probed(view, now_s).slots_s[0] + noise_s(), view.id) for view in views if view is not None
+        )
 
     def _correct(self, node_id: str, turn: _Round) -> None:
         """Look at the places of one node, the last first."""
@@ -166,7 +168,7 @@ class Corrector:
         for _, node_id in turn.ranked:
             view = self._prober.cluster.nodes[node_id].view
             if node_id != place.probe.node_id and may_go(place.job, view):
-                return replace(view, queued_s=self._prober.joins(view, turn.now_s), remaining_s=0.0)
+                return replace(view, queued_s=self._prober.probed(view, turn.now_s).slots_s[0], remaining_s=0.0)
         return None
 
     def _move(self, place: _Place, best: NodeView, why: str, turn: _Round) -> None:
@@ -178,7 +180,8 @@ class Corrector:
         tell(self._emit, by, probe, place.job.app.id, best.id, why, turn.now_s, scores)
         at = next(at for at, (_, node_id) in enumerate(turn.ranked) if node_id == best.id)
         noise_s = turn.ranked.pop(at)[0] - best.wait_s
-        insort(turn.ranked, (prober.joins(prober.cluster.nodes[best.id].view, turn.now_s) + noise_s, best.id))
+        wait_s = prober.probed(prober.cluster.nodes[best.id].view, turn.now_s).slots_s[0]
+        insort(turn.ranked, (wait_s + noise_s, best.id))
 
 
 def _single(job: Job) -> bool:

@@ -225,10 +225,11 @@ class Prober:
             view = self.cluster.usable(node_id)
             fits = view is not None and view.label == label and size.fits(view.capacity)
             if view is not None and fits and view.host not in job.app.kept_off:
-                found.append(self._probed(view, now_s))
+                found.append(self.probed(view, now_s))
         return found
 
-    def _probed(self, view: NodeView, now_s: float) -> ProbedNode:
+    def probed(self, view: NodeView, now_s: float) -> ProbedNode:
+        """Return a node as `probe` policies see it."""
         queue = self.queues.get(view.id)
         changes = queue.changes if queue is not None else 0
         before = self._looked.get(view.id)
@@ -244,10 +245,6 @@ class Prober:
                 waits_s += job.expected_s * min(1.0, job.tasks / job.count)
                 long_waits = long_waits or job.app.job_class is JobClass.LONG
         return self.cluster.probed(view.id, waits_s, long_waits, view.host in self._kept, now_s)
-
-    def joins(self, view: NodeView, now_s: float) -> float:
-        """Return how long a place that joins the queue of a node now is expected to wait."""
-        return self._probed(view, now_s).slots_s[0]
 
     def add(self, job: Job, node_id: str, now_s: float, moves: int = 0) -> None:
         """Put a probe into a node's queue. moves: how often it moved."""
