@@ -57,9 +57,12 @@ class Allocations:
 
     def rewrite_updated(self, answer: y.AllocateResponseProto) -> bool:
         """Restore containers that come back changed at the application's wish; returns whether there are any."""
-        ours = [updated.container for updated in answer.updated_containers if self._was_private(updated.container)]
-        for container in ours:
-            self._restore(container)
+        ours = [updated for updated in answer.updated_containers if self._was_private(updated.container)]
+        for updated in ours:
+            execution_type = updated.container.execution_type
+            self._restore(updated.container)
+            if updated.update_type in (y.PROMOTE_EXECUTION_TYPE, y.DEMOTE_EXECUTION_TYPE):
+                updated.container.execution_type = execution_type
         return bool(ours)
 
     def adopt(self, containers: Iterable[y.ContainerProto], now_s: float) -> bool:

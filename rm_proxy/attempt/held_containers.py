@@ -191,8 +191,8 @@ class HeldContainers:
         else:
             self.over_g += live.resources
 
-    def promote(self, container_id: str, now_s: float) -> None:
-        """Count a queueable container as guaranteed from now on."""
+    def promote(self, container_id: str, now_s: float | None) -> None:
+        """Count a queueable container as guaranteed from now on; None: its application master had it promoted."""
         ended_s, live = self.ended_s, self.pop(container_id)
         if live is not None:
             self.ended_s = ended_s

@@ -138,6 +138,9 @@ class Promotions:
             live = self._live.get(container_id)
             self._theirs.add(container_id)
             self._to_ask.pop(container_id, None)
+            wish = self._wishes.get(container_id)
+            if wish is not None and (wish.stand is Stand.TO_ASK or theirs.update_type == y.PROMOTE_EXECUTION_TYPE):
+                self._forget(wish)  # the verdict is for the application
             if live is not None and live.promoted_s is not None:
                 theirs.container_version += 1
                 changed = True
@@ -172,6 +175,7 @@ class Promotions:
                 del answer.updated_containers[at]
                 changed = True
             else:
+                self._count_theirs(updated)
                 changed = self._restore_version(updated.container) or changed
         for at in reversed(range(len(answer.update_errors))):
             error = answer.update_errors[at]
@@ -209,6 +213,13 @@ class Promotions:
         self._promoted_lately.append((now_s, live))
         self._world.promoted(live.node_id, live.id)
         self._decided(live, "promoted", wish.reason, now_s)
+
+    def _count_theirs(self, updated: y.UpdatedContainerProto) -> None:
+        """Count a container as guaranteed that the application master itself had promoted."""
+        live = self._live.get(ids.container_id_text(updated.container.id))
+        if updated.update_type == y.PROMOTE_EXECUTION_TYPE and live is not None and live.kind is Kind.QUEUEABLE:
+            self._live.promote(live.id, None)
+            self._world.promoted(live.node_id, live.id)
 
     def _restore_version(self, container: y.ContainerProto) -> bool:
         """Give the application the version that it expects of its own update; return whether it differed."""

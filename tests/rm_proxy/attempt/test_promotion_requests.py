@@ -56,9 +56,11 @@ def error(sent: y.UpdateContainerRequestProto, reason: str, version: int = 0) ->
     return proto
 
 
-def theirs(number: int, version: int = 0) -> y.UpdateContainerRequestProto:
+def theirs(
+    number: int, version: int = 0, update_type: y.ContainerUpdateTypeProto.ValueType = y.INCREASE_RESOURCE
+) -> y.UpdateContainerRequestProto:
     """Return an update that the application master asks for itself."""
-    proto = y.UpdateContainerRequestProto(container_version=version, update_type=y.INCREASE_RESOURCE)
+    proto = y.UpdateContainerRequestProto(container_version=version, update_type=update_type)
     proto.container_id.CopyFrom(container_proto(number))
     proto.capability.memory = 2048
     return proto
@@ -155,6 +157,31 @@ def test_what_the_application_asked_for_as_opportunistic_stays_so() -> None:
     site.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
     assert site.attempt.live.count_q == 1
     assert site.round() == []
+
+
+def test_the_application_may_promote_what_it_asked_for_as_opportunistic() -> None:
+    """It sees the type that it asked for, and the container counts as guaranteed."""
+    site = Site(0)
+    site.asks(row("*", opportunistic=True))
+    (asked,) = granted_rows(site.sent.ask).values()
+    site.gets(container(1, int(asked.resource_name[4:]), asked))
+    site.attempt.containers.on_event(event(1, EventKind.STARTED), 0.0)
+    own = theirs(1, update_type=y.PROMOTE_EXECUTION_TYPE)
+    assert site.send(own) == [own]
+    done = updated(1)
+    done.container.allocation_request_id = asked.allocation_request_id
+    (seen,) = site.answer(done).updated_containers
+    assert (seen.container.execution_type, seen.container.version) == (y.GUARANTEED, 1)
+    assert seen.container.allocation_request_id == -1
+    assert (site.attempt.live.count_q, site.attempt.live.used_g) == (0, Resources(1024, 1))
+
+
+def test_a_promotion_that_the_application_asks_for_as_well_is_its_own() -> None:
+    site = Site()
+    site.round()
+    site.send(theirs(1, update_type=y.PROMOTE_EXECUTION_TYPE))
+    assert len(site.answer(updated(1)).updated_containers) == 1
+    assert site.attempt.live.count_q == 0
 
 
 def test_one_that_ended_meanwhile_is_not_asked_for() -> None:
