@@ -193,11 +193,10 @@ class Policies:
     def route(self, ask: Ask, rng: Random) -> Route:
         """Decide whether one wanted container is guaranteed or queueable, and say by which rule."""
         own = self.for_app(ask.app)
-        limit = own.section.retries_to_g
+        why = over_retries(self, ask)
         if not own.listed(ask.app.queue):
             return Route(Kind.GUARANTEED, f"queue {full_queue(ask.app.queue)} is not listed in policies.queues")
-        if ask.retries > limit:
-            why = f"its queueable containers were shed or killed {ask.retries} times, more than {limit}"
+        if why is not None:
             return Route(Kind.GUARANTEED, why)
         for rule in own.rules:
             if rule.test(ask.app, ask.priority):
@@ -284,3 +283,11 @@ class Policies:
         """Ten hexadecimal digits that depend on all settings."""
         text = json.dumps(describe(self), sort_keys=True, default=str)
         return blake2b(text.encode(), digest_size=5).hexdigest()
+
+
+def over_retries(policies: Policies, ask: Ask) -> str | None:
+    """Return why a task is queueable no longer: it was shed or killed too often; None when it may be."""
+    limit = policies.for_app(ask.app).section.retries_to_g
+    if ask.retries <= limit:
+        return None
+    return f"its queueable containers were shed or killed {ask.retries} times, more than {limit}"

@@ -50,6 +50,7 @@ class Job:
         self._told: dict[tuple[int, int], int] = {}
         self._hosts: dict[tuple[int, int], tuple[str, ...]] = {}
         self._strict: set[tuple[int, int]] = set()
+        self._types: dict[tuple[int, int], y.ExecutionTypeRequestProto] = {}
         self._running: dict[str, Task] = {}
         self._release: list[y.ContainerIdProto] = []
         self._tokens: dict[tuple[str, int], TokenProto] = {}
@@ -63,6 +64,8 @@ class Job:
         hosts: Sequence[str] = (),
         memory_mb: int = MEMORY_MB,
         strict: bool = False,
+        opportunistic: bool = False,
+        enforced: bool = False,
     ) -> list[Task]:
         """Want so many more tasks; at first on `hosts` where there are any, later anywhere; strict: nowhere else."""
         tasks = [Task(seconds, priority, memory_mb) for _ in range(count)]
@@ -71,6 +74,8 @@ class Job:
         self._hosts[key] = tuple(hosts)
         if strict:
             self._strict.add(key)
+        kind = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
+        self._types[key] = y.ExecutionTypeRequestProto(execution_type=kind, enforce_execution_type=enforced)
         self._wanted.setdefault(key, deque()).extend(tasks)
         return tasks
 
@@ -102,7 +107,10 @@ class Job:
         self._release = []
         for key, waiting in self._wanted.items():
             if self._told.get(key, 0) != len(waiting):
-                request.ask.extend(_rows(key, len(waiting), self._hosts[key], key in self._strict))
+                rows = _rows(key, len(waiting), self._hosts[key], key in self._strict)
+                for row in rows:
+                    row.execution_type_request.CopyFrom(self._types[key])
+                request.ask.extend(rows)
                 self._told[key] = len(waiting)
         return request
 
@@ -133,8 +141,8 @@ class Job:
         name = container_name(container.id)
         key = container.priority.priority, container.resource.memory
         waiting = self._wanted.get(key)
-        if container.execution_type != y.GUARANTEED:
-            self.errors.append(f"{name} came as OPPORTUNISTIC, asked for was GUARANTEED")
+        if key in self._types and container.execution_type != self._types[key].execution_type:
+            self.errors.append(f"{name} came as another type than it was asked for: {container.execution_type}")
         if not waiting:
             self._release.append(container.id)
             return
@@ -167,7 +175,6 @@ def _rows(key: tuple[int, int], count: int, hosts: Sequence[str], strict: bool) 
         row = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=relax)
         row.priority.priority = key[0]
         row.capability.memory, row.capability.virtual_cores = key[1], 1
-        row.execution_type_request.execution_type = y.GUARANTEED
         rows.append(row)
     return rows
 

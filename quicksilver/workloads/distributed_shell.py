@@ -63,6 +63,7 @@ def shell_arguments(cluster: Cluster, name: str, asked: str, containers: int, sl
         *("-container_vcores", "1"),
         *("-num_containers", str(containers)),
         *("-container_type", asked),
+        *(("-enforce_execution_type",) if asked == OPPORTUNISTIC else ()),
         *("-shell_command", f"echo {_MARK} $CONTAINER_ID; sleep {sleep_s}"),
     ]
 

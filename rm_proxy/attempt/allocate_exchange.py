@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
 from rm_proxy.attempt.allocations import Allocations
-from rm_proxy.attempt.ask_table import AskTable, Key
+from rm_proxy.attempt.ask_table import AskTable, is_rewritten
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
@@ -257,11 +257,7 @@ class AllocateExchange:
             self._effect(Refused(self._registration.app_id, why))
         self._ends.releases.answered()
         sent = call.sent
-        mixed = [
-            row
-            for row in sent.ask
-            if (entry := self._table.entries.get(Key.of(row))) is not None and entry.rows.rewritten
-        ]
+        mixed = [row for row in sent.ask if is_rewritten(self._table, row)]
         self.resend = [*(self.resend or ()), *self._table.doubt(mixed)]
         self._ends.releases.add(*(ids.copied(c) for c in sent.release if ids.container_id_text(c) in self._ends))
         self._promotion.ask_again(sent.update_requests)

@@ -85,7 +85,9 @@ class Allocations:
         if live is not None:
             return live.private_id == private
         own = self._table.is_own_id(container.priority.priority, private)
-        return self._is_private(container) or (container.version > 0 and not own)
+        if self._is_private(container) or self._is_instead(container):
+            return True
+        return container.version > 0 and not own
 
     def _is_private(self, container: y.ContainerProto) -> bool:
         """Return whether the proxy asked for a container; an application's request ids may resemble private ones."""
@@ -95,6 +97,13 @@ class Allocations:
         known = private in self._table.by_private
         opportunistic = container.execution_type == y.OPPORTUNISTIC
         return known or (opportunistic and not self._table.is_own_id(container.priority.priority, private))
+
+    def _is_instead(self, container: y.ContainerProto) -> bool:
+        """Return whether a guaranteed container was asked for where the application asked for OPPORTUNISTIC."""
+        private = container.allocation_request_id
+        if container.execution_type != y.GUARANTEED or container.version or not ids.is_instead(private):
+            return False
+        return not self._table.is_own_id(container.priority.priority, private)
 
     def _restore(self, container: y.ContainerProto) -> None:
         """Give a container the request id and execution type that the application asked for."""
@@ -110,7 +119,7 @@ class Allocations:
             if self._is_private(container):
                 ours.append((at, container))
             else:
-                self._passed_arrived(container, now_s)
+                changed = self._guaranteed_arrived(container, now_s) or changed
         for at, container in ours:  # after the others, which may make some of these superfluous
             changed = True
             refusal = self._queueable_arrived(container, now_s)
@@ -123,23 +132,33 @@ class Allocations:
             del answer.allocated_containers[at]
         return changed
 
-    def _passed_arrived(self, container: y.ContainerProto, now_s: float) -> None:
-        """Handle a container of rows that passed: guaranteed, or OPPORTUNISTIC at the application's own wish."""
-        entry = self._table.entry_of_passed(
-            container.priority.priority,
-            container.allocation_request_id,
-            container.execution_type == y.OPPORTUNISTIC,
-            resources_of(container.resource),
-        )
+    def _guaranteed_arrived(self, container: y.ContainerProto, now_s: float) -> bool:
+        """Handle a container of a guaranteed share: also of rows that passed as OPPORTUNISTIC. Returns whether the
+        application asked for another type.
+        """
+        instead = self._is_instead(container)
+        entry = self._entry_of_guaranteed(container, instead)
         reason = Reason("not asked for through quicksilver", now_s, 1)
         if entry is not None:
             host, rack = self._where(container.nodeId)
             reason = entry.take_g() or Reason("not wanted any more when the ResourceManager granted it", now_s, 1)
             self._lower(entry, host, rack)
-            entry.rows.decrement_at_rm(host, rack)
+            if instead == entry.rows.as_guaranteed:
+                entry.rows.decrement_at_rm(host, rack)
             if entry.undecided < 0:
                 self._table.shrink(entry, -entry.undecided)
         self._deliver(container, Kind.GUARANTEED, reason, None, now_s)
+        if instead:
+            self._restore(container)
+        return instead
+
+    def _entry_of_guaranteed(self, container: y.ContainerProto, instead: bool) -> AskEntry | None:
+        priority, request_id = container.priority.priority, container.allocation_request_id
+        resources = resources_of(container.resource)
+        if instead:
+            return self._table.entry_of(request_id, priority, resources)
+        opportunistic = container.execution_type == y.OPPORTUNISTIC
+        return self._table.entry_of_passed(priority, request_id, opportunistic, resources)
 
     def _queueable_arrived(self, container: y.ContainerProto, now_s: float) -> str | None:
         """Handle a container of a private id; returns None if the application gets it, else the reason against it."""
@@ -230,6 +249,7 @@ class Allocations:
     ) -> None:
         live = self._held(container, kind, now_s, reason.retries, reason.follows)
         if q is not None:
+            live.either = not q.entry.only_q
             live.ask, live.wait_s, live.ahead = q.ask, q.placement.wait_s, q.placement.ahead
         self._live.add(live)
         self.given.append(live.id)

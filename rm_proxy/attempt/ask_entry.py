@@ -101,14 +101,30 @@ class AskEntry:
         return self.rows.guaranteed
 
     @property
+    def only_q(self) -> bool:
+        """Whether no container of it may be guaranteed: the application enforces OPPORTUNISTIC.
+
+        Without that flag YARN may give it a guaranteed one instead.
+        """
+        return self.key.opportunistic and (self.rows.enforced or self.rows.guaranteed_id is None)
+
+    @property
     def undecided(self) -> int:
         """Containers wanted beyond the shares; negative when the application wants fewer than it did."""
         return self.demand - self.g_share - self.q_wanted - len(self.pending)
 
     # Shares
 
-    def add_g(self, reason: Reason) -> None:
-        """Put `reason.count` wanted containers into the guaranteed share."""
+    def add_g(self, reason: Reason, as_it_came: bool = False) -> None:
+        """Put `reason.count` wanted containers into the guaranteed share.
+
+        as_it_came: whether an OPPORTUNISTIC ask goes to the ResourceManager as such, as it does where that is enforced.
+        A key that is asked for as GUARANTEED already stays so.
+        """
+        if self.only_q:
+            self.rows.ask_as(guaranteed=False)
+        elif self.key.opportunistic and not as_it_came:
+            self.rows.ask_as(guaranteed=True)
         self._set_g(self.g_share + reason.count)
         _append(self.g_reasons, reason)
 

@@ -46,6 +46,11 @@ class AskRows:
     rewritten: bool = False
     """Whether the key ever had a queueable share, or containers that were not decided on at once: only then its rows
     are rewritten. OPPORTUNISTIC keys always are: the ResourceManager keeps a zero row of such a key for ever."""
+    guaranteed_id: int | None = None
+    """Of an OPPORTUNISTIC key: the request id under which its guaranteed share is asked for as GUARANTEED; None if that
+    cannot be done. Under its own id such rows would replace those of a GUARANTEED key in the ResourceManager."""
+    as_guaranteed: bool = False
+    """Whether it is asked for so; else its rows go out as they came."""
     guaranteed: int = 0
     """Containers of the guaranteed share."""
     by_name: dict[str, y.ResourceRequestProto] = field(default_factory=dict)
@@ -62,6 +67,8 @@ class AskRows:
     _unequal: dict[str, None] = field(default_factory=dict)
     """Names of rows whose guaranteed count may differ from what the ResourceManager holds."""
     _in_flight: set[str] = field(default_factory=set)
+    _to_zero: dict[tuple[str, bool], None] = field(default_factory=dict)
+    """Names of rows that the ResourceManager may hold in the form that is no longer used, each with `as_guaranteed`."""
 
     def set_guaranteed(self, count: int) -> None:
         """Change the guaranteed share."""
@@ -76,6 +83,21 @@ class AskRows:
             self.rewritten = True
             self._unequal.update(dict.fromkeys(self.by_name))
             self.touch(self.key)
+
+    def ask_as(self, guaranteed: bool) -> None:
+        """Ask for the guaranteed share of an OPPORTUNISTIC key as GUARANTEED, or as it came."""
+        if guaranteed != self.as_guaranteed:
+            self._to_zero.update(dict.fromkeys((name, self.as_guaranteed) for name in self.at_rm))
+            self.at_rm.clear()
+            self.as_guaranteed = guaranteed
+            self._unequal.update(dict.fromkeys(self.by_name))
+            self.touch(self.key)
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the application takes containers of no other execution type."""
+        row = self.by_name.get(ANY)
+        return row is not None and row.execution_type_request.enforce_execution_type
 
     @property
     def demand(self) -> int:
@@ -185,9 +207,12 @@ class AskRows:
 
     # Rows that the ResourceManager holds
 
-    def doubt(self, name: str) -> None:
+    def doubt(self, name: str, as_guaranteed: bool = False) -> None:
         """Note that the ResourceManager may not have seen a row: it is sent again with the next request."""
-        if name in self.by_name:
+        if name in self.by_name and as_guaranteed != self.as_guaranteed:
+            self.touch(self.key)
+            self._to_zero[name, as_guaranteed] = None
+        elif name in self.by_name:
             self.touch(self.key)
             self.at_rm[name] = _UNKNOWN
             self._unequal[name] = None
@@ -196,6 +221,8 @@ class AskRows:
     @property
     def stale(self) -> bool:
         """Whether the ResourceManager holds other guaranteed rows than it should, of a key that is rewritten."""
+        if self._to_zero:
+            return True
         return self.rewritten and any(
             self.at_rm.get(n, 0) != self._guaranteed(n) for n in self._unequal if n in self.by_name
         )
@@ -211,17 +238,32 @@ class AskRows:
             for row in rows:
                 self._send(row.resource_name, row.num_containers)
             return rows
-        out = []
+        out = [self._row(name, 0, as_guaranteed) for name, as_guaranteed in self._to_zero if name in self.by_name]
+        self._to_zero.clear()
         for name in [n for n in self._unequal if n in self.by_name]:
             count = self._guaranteed(name)
             if self.at_rm.get(name, 0) == count:
                 continue
-            row = y.ResourceRequestProto()
-            row.CopyFrom(self.by_name[name])
-            row.num_containers = count
-            out.append(row)
+            out.append(self._row(name, count, self.as_guaranteed))
             self._send(name, count)
         return out
+
+    def _row(self, name: str, count: int, as_guaranteed: bool) -> y.ResourceRequestProto:
+        row = y.ResourceRequestProto()
+        row.CopyFrom(self.by_name[name])
+        row.num_containers = count
+        if as_guaranteed and self.guaranteed_id is not None:
+            row.execution_type_request.Clear()
+            row.execution_type_request.execution_type = y.GUARANTEED
+            row.allocation_request_id = self.guaranteed_id
+        return row
+
+    @property
+    def key_at_rm(self) -> Key:
+        """The key under which the ResourceManager holds the rows of the guaranteed share."""
+        if self.as_guaranteed and self.guaranteed_id is not None:
+            return Key(self.key.priority, self.guaranteed_id, False, self.key.capability)
+        return self.key
 
     def settled(self) -> None:
         """Note that the request in hand holds everything."""

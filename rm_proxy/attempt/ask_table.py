@@ -45,6 +45,8 @@ class AskTable:
         self.entries: dict[Key, AskEntry] = {}
         self.by_private: dict[int, QPlacement] = {}
         self.sums = AskSums()
+        self.by_guaranteed_id: dict[int, AskEntry] = {}
+        """OPPORTUNISTIC keys by the request id under which their guaranteed share is asked for as GUARANTEED."""
         self._named: dict[_Name, dict[Key, AskEntry]] = {}
         self._parked: dict[Key, list[int]] = {}
         self._parked_for: dict[int, Key] = {}
@@ -67,6 +69,10 @@ class AskTable:
         beyond = beyond_memory_and_cpu(row.capability)
         rows = AskRows(key, self._touch, self.sums.in_flight, rewritten=key.opportunistic)
         entry = self.entries[key] = AskEntry(key, resources_of(row.capability), self.sums, rows, beyond)
+        if key.opportunistic and ids.fits(key.request_id) and self.serial < ids.MAX_SERIAL:
+            self.serial += 1
+            rows.guaranteed_id = ids.private_id(self.serial, key.request_id, True)
+            self.by_guaranteed_id[rows.guaranteed_id] = entry
         self._named.setdefault((key.priority, key.request_id, key.opportunistic), {})[key] = entry
         return entry
 
@@ -74,7 +80,9 @@ class AskTable:
         self.sums.changed[key] = self.entries[key]
 
     def _drop(self, key: Key) -> None:
-        del self.entries[key]
+        guaranteed_id = self.entries.pop(key).rows.guaranteed_id
+        if guaranteed_id is not None:
+            del self.by_guaranteed_id[guaranteed_id]
         name = (key.priority, key.request_id, key.opportunistic)
         del self._named[name][key]
         if not self._named[name]:
@@ -98,7 +106,7 @@ class AskTable:
         `reason` was taken from the share with `take_q`. None when there is no id: MAX_PARKED, or 2**30 are used up.
         """
         assert placement.node is not None
-        private, zero = self._private(entry.key)
+        private, zero = self._private(entry)
         if private is None:
             return None
         q = QPlacement(private, entry, ask, placement, placement.node, host, rack, reason, reason.tries + 1)
@@ -108,15 +116,16 @@ class AskTable:
         self._to_send[private] = (q, zero if zero != host else None)
         return q
 
-    def _private(self, key: Key) -> tuple[int | None, str | None]:
+    def _private(self, entry: AskEntry) -> tuple[int | None, str | None]:
         """Return a private id and the host row that the ResourceManager may still hold for it."""
+        key = entry.key
         parked = self._parked.get(key)
         if parked:
             private = parked[-1]
             zero = self._to_zero.get(private)
             self.unpark(private)
             return private, zero[1] if zero else None
-        too_many = len(self._parked_for) >= MAX_PARKED and not key.opportunistic  # those cannot go guaranteed
+        too_many = len(self._parked_for) >= MAX_PARKED and not entry.only_q  # those cannot go guaranteed
         if self.serial >= ids.MAX_SERIAL or too_many:
             return None, None
         self.serial += 1
@@ -179,7 +188,7 @@ class AskTable:
         """Yield a row for each that the ResourceManager may hold, the host rows of queueable ones included."""
         for entry in self.entries.values():
             for name in entry.rows.at_rm:
-                yield row_of(entry.key, name, 1)
+                yield row_of(entry.rows.key_at_rm, name, 1)
         for private, q in self.by_private.items():
             yield _q_row(q.entry.key, private, q.host, 1)
         for private, key in self._parked_for.items():
@@ -196,6 +205,8 @@ class AskTable:
         """Return the key of a private id, whether the id is pending, parked or from before a restart."""
         if private in self.by_private:
             return self.by_private[private].entry
+        if private in self.by_guaranteed_id:
+            return self.by_guaranteed_id[private]
         if private in self._parked_for:
             return self.entries.get(self._parked_for[private])
         entry = _best(
@@ -255,12 +266,25 @@ class AskTable:
         """
         gone = []
         for row in rows:
-            entry = self.entries.get(Key.of(row))
+            entry, private = entry_of_row(self, row), ids.is_private(row.allocation_request_id)
             if entry is not None:
-                entry.rows.doubt(row.resource_name)
-            elif not (row.num_containers or ids.is_private(row.allocation_request_id)):
+                entry.rows.doubt(row.resource_name, row.allocation_request_id == entry.rows.guaranteed_id)
+            elif not (row.num_containers or (private and Key.of(row).opportunistic)):
                 gone.append(row)
         return gone
+
+
+def entry_of_row(table: AskTable, row: y.ResourceRequestProto) -> AskEntry | None:
+    """Return the key of a guaranteed row as it went out; None when that is forgotten, or not asked for so."""
+    return table.entries.get(Key.of(row)) or table.by_guaranteed_id.get(row.allocation_request_id)
+
+
+def is_rewritten(table: AskTable, row: y.ResourceRequestProto) -> bool:
+    """Return whether a guaranteed row that went out is ours, so that the application does not send it again."""
+    entry = entry_of_row(table, row)
+    if entry is not None:
+        return entry.rows.rewritten
+    return not Key.of(row).opportunistic and ids.is_instead(row.allocation_request_id)
 
 
 def _q_row(key: Key, private: int, name: str, count: int) -> y.ResourceRequestProto:

@@ -38,6 +38,14 @@ def must_be_guaranteed(app_type: str, priority: int, live_precedences: frozenset
     return any(other > own for other in live_precedences)
 
 
+def always_enforces(app_type: str) -> bool:
+    """Return whether a framework sets `enforceExecutionType` in all its asks, so that the flag tells nothing.
+
+    MapReduce does, in guaranteed asks too (RMContainerRequestor.addResourceRequest).
+    """
+    return app_type == "MAPREDUCE"
+
+
 def all_wait_for(app_type: str, priority: int, live_precedences: frozenset[int]) -> bool:
     """Return whether all running containers of an application (at least one) wait for a container of this priority."""
     own = precedence(app_type, priority)

@@ -76,6 +76,9 @@ class HeldContainer:
     """The proxy releases it, because its sidecar killed it and has no session to stop it."""
     private_id: int | None = None
     """The request id under which the proxy asked for it; None when the application itself did."""
+    either: bool = False
+    """Whether the application takes a guaranteed container in its place: it asked for one, or does not enforce
+    OPPORTUNISTIC."""
     version: int = 0
     """How often the ResourceManager updated it."""
     promoted_s: float | None = None
@@ -111,10 +114,14 @@ class HeldContainer:
 
     @property
     def promotable(self) -> bool:
-        """Whether it may become guaranteed without the application: it runs, and is taken for guaranteed already."""
+        """Whether it may become guaranteed without the application: it runs, and may be of either type."""
         quiet = self.is_started and not self.released and self.killed is None
-        asked = self.private_id is not None and not ids.asked_opportunistic(self.private_id)
-        return self.kind is Kind.QUEUEABLE and quiet and asked
+        return self.kind is Kind.QUEUEABLE and quiet and self.may_be_guaranteed
+
+    @property
+    def may_be_guaranteed(self) -> bool:
+        """Whether the proxy asked for it, and the application takes a guaranteed one in its place."""
+        return self.private_id is not None and (self.either or not ids.asked_opportunistic(self.private_id))
 
 
 class HeldContainers:

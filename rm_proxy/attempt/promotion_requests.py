@@ -137,7 +137,6 @@ class Promotions:
             container_id = ids.container_id_text(theirs.container_id)
             live = self._live.get(container_id)
             self._theirs.add(container_id)
-            self._to_ask.pop(container_id, None)
             wish = self._wishes.get(container_id)
             if wish is not None and (wish.stand is Stand.TO_ASK or theirs.update_type == y.PROMOTE_EXECUTION_TYPE):
                 self._forget(wish)  # the verdict is for the application
@@ -194,12 +193,10 @@ class Promotions:
             return None
         container_id = ids.container_id_text(container)
         live = self._live.get(container_id)
-        if container_id not in self._wishes and container_id not in self._theirs and live is not None:
-            ours = live.private_id is not None and not ids.asked_opportunistic(live.private_id)
-            if ours and live.kind is Kind.QUEUEABLE:
-                self._wishes[container_id] = PromotionRequest(
-                    live, "asked for before quicksilver restarted", Stand.ASKED
-                )
+        unknown = container_id not in self._wishes and container_id not in self._theirs
+        if unknown and live is not None and live.kind is Kind.QUEUEABLE and live.may_be_guaranteed:
+            why = "asked for before quicksilver restarted"
+            self._wishes[container_id] = PromotionRequest(live, why, Stand.ASKED)
         return self._wishes.get(container_id)
 
     def _promoted(self, wish: PromotionRequest, version: int, now_s: float) -> None:

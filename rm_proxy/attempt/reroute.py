@@ -51,7 +51,7 @@ class Reroute:
             part = self._todo[0]
             recalled: list[Reason] = []
             if table.entries.get(part.entry.key) is part.entry:
-                if answered and not part.entry.key.opportunistic:
+                if answered and not part.entry.only_q:
                     _recall_placements(table, part.entry)
                 recalled = self._recall(part, limit)
                 router.decide(part.entry, recalled, now_s, self.routes)
@@ -60,7 +60,7 @@ class Reroute:
                 self._todo.popleft()
 
     def _part(self, entry: AskEntry) -> _Part:
-        if entry.key.opportunistic:  # only what went to the ResourceManager as it came, in bypass
+        if entry.only_q:  # only what went to the ResourceManager as it came, in bypass
             return _Part(entry, 0, entry.g_share)
         queueable = entry.q_wanted + len(entry.pending)
         return _Part(entry, queueable, sum(r.count for r in entry.g_reasons if self._concerns(r)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final
 
+from policies.config.policy_set import over_retries
 from policies.config.quota_check import admits, within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
@@ -189,6 +190,8 @@ class Router:
         left = MAX_ROUTED
         earlier, self.undecided = self.undecided, {}
         for entry in [*earlier.values(), *(e for e in entries if id(e) not in earlier)]:
+            if entry.only_q and entry.rows.as_guaranteed:
+                self._enforce(entry, now_s)
             count = entry.undecided
             if count < 0:
                 self._table.shrink(entry, -count)
@@ -210,6 +213,13 @@ class Router:
         self._decide_each(entry, self._new(entry.resources, count, now_s), now_s, True)
         return count
 
+    def _enforce(self, entry: AskEntry, now_s: float) -> None:
+        """Take guaranteed containers back whose application enforces OPPORTUNISTIC from now on."""
+        wanted = list(entry.g_reasons)
+        entry.set_g(())
+        entry.rows.ask_as(guaranteed=False)
+        self.decide(entry, wanted, now_s, True)
+
     def _new(self, size: Resources, count: int, now_s: float) -> Iterator[Reason]:
         for _ in range(count):
             credits = self._credits.get(size)
@@ -223,14 +233,18 @@ class Router:
 
     def _decide_together(self, entry: AskEntry, wanted: Iterable[Reason]) -> bool:
         """Give wanted containers their share where no policy has a choice; returns whether that is so."""
-        why = self._always_guaranteed(entry, self.view())
+        view = self.view()
+        why = self._always_guaranteed(entry, view)
         if why is not None:
+            passes = view is None or view.mode != "bypass" or not _listed(self._cluster, view.app)
             for reason in wanted:
-                entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0))
-        elif entry.key.opportunistic:
-            for reason in wanted:
-                entry.add_q(replace(reason, text=OWN_WISH, tries=0))
-        return why is not None or entry.key.opportunistic
+                entry.add_g(replace(reason, text=why, slot="route", shadow=None, tries=0), passes)
+            return True
+        if not stays_q(entry, view):
+            return False
+        for reason in wanted:
+            entry.add_q(replace(reason, text=OWN_WISH, tries=0))
+        return True
 
     def _decide_each(self, entry: AskEntry, wanted: Iterable[Reason], now_s: float, routes: bool) -> None:
         """Have the policies decide on the wanted containers one after the other: each decision counts for the next."""
@@ -245,7 +259,8 @@ class Router:
                 ask = self._retry(ask, last)
             if ask.app is not view.app:
                 ask = replace(ask, app=view.app)
-            chosen = self._choose(ask, view.queue, None if routes else reason, now_s)
+            wish = entry.key.opportunistic
+            chosen = self._choose(ask, view.queue, None if routes else reason, wish, now_s)
             if chosen.kind is Kind.QUEUEABLE:
                 view.add()
             elif chosen.slot != "route":
@@ -256,16 +271,21 @@ class Router:
         if refusals:
             self._records.refused(view.app, refusals, now_s)
 
-    def _choose(self, ask: Ask, queue: QueueView, before: Reason | None, now_s: float) -> Route:
+    def _choose(self, ask: Ask, queue: QueueView, before: Reason | None, wish: bool, now_s: float) -> Route:
         """Return the route of one container: the first matching rule's `route` policy, then quotas and windows.
 
-        before: the reason of its share so far, where its route stays and only quotas and windows decide.
+        before: the reason of its share so far, where its route stays and only quotas and windows decide; wish: whether
+        the application itself asked for OPPORTUNISTIC, which takes the place of all routes.
         """
         policies, rng = self._cluster.policies, self._cluster.rng
         try:
             if before is not None:
                 text = before.text if before.slot == "route" else f"allowed now; before: {before.text}"
                 return within_quota(policies, Route(Kind.QUEUEABLE, text), ask, queue, rng, now_s)
+            if wish:
+                why = over_retries(policies, ask)
+                route = Route(Kind.QUEUEABLE, OWN_WISH) if why is None else Route(Kind.GUARANTEED, why)
+                return within_quota(policies, route, ask, queue, rng, now_s)
             chosen = policies.choose(ask, queue, rng, now_s)
             self._cluster.compare_route(ask, queue, chosen, now_s)
         except PolicyFaultError as error:
@@ -302,8 +322,13 @@ class Router:
         if label and not (view.queue_known and view.queue.labels & {label, "*"}):
             return f"queue {app.queue} is not known to reach nodes labelled {label}"
         if entry.key.opportunistic:
-            listed = self._cluster.policies.for_app(app).listed(app.queue)
-            return None if listed else f"queue {app.queue} is not listed: it goes to the ResourceManager as it came"
+            return (
+                None
+                if _listed(self._cluster, app)
+                else f"queue {app.queue} is not listed: it goes to the ResourceManager as it came"
+            )
+        if entry.rows.enforced and not frameworks.always_enforces(app.type):
+            return "the application enforces GUARANTEED"
         if frameworks.must_be_guaranteed(app.type, entry.key.priority, view.precedences):
             return "deadlock guard: containers of the application that wait for it run already"
         return None
@@ -334,9 +359,18 @@ class Router:
         return replace(ask, retries=credit.retries, expected_s=mean_s, known=known, spread_s=spread_s)
 
 
+def _listed(cluster: ClusterView, app: AppView) -> bool:
+    return cluster.policies.for_app(app).listed(app.queue)
+
+
 def label_of(entry: AskEntry, queue: QueueView) -> str:
     """Return the node label of a key: its own, or the default of its queue."""
     return entry.rows.label if entry.rows.names_label else queue.default_label
+
+
+def stays_q(entry: AskEntry, view: RequestView | None) -> bool:
+    """Return whether containers of a key may not go guaranteed: OPPORTUNISTIC is enforced, or nothing is to change."""
+    return entry.only_q or (entry.key.opportunistic and view is not None and view.mode == "shadow")
 
 
 def share(entry: AskEntry, chosen: Route, reason: Reason, mode: str) -> None:

@@ -73,6 +73,7 @@ _WHERE_SET: Final = (
     "released",
     "killed",
     "private_id",
+    "either",
     "version",
     "promoted_s",
     "wait_s",
@@ -191,7 +192,10 @@ class Snapshot:
                     own = Key(key.priority, ids.original_id(private), ids.asked_opportunistic(private), key.capability)
                     self.asked[private] = own, row.resource_name
                 self.serial = max(self.serial, ids.serial_of(private))
-            elif row.num_containers:
+                continue
+            if ids.is_instead(private):
+                self.serial = max(self.serial, ids.serial_of(private))
+            if row.num_containers:
                 self.rows[Key.of(row), row.resource_name] = None
             else:
                 self.rows.pop((Key.of(row), row.resource_name), None)

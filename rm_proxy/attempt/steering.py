@@ -21,7 +21,7 @@ from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.request_view import RequestView
-from rm_proxy.attempt.router import Router, label_of
+from rm_proxy.attempt.router import Router, label_of, stays_q
 from rm_proxy.dispatch.central_queue import UNLIMITED
 from rm_proxy.dispatch.free_places import LabelledSize
 from rm_proxy.dispatch.group_queue import Demand
@@ -220,15 +220,15 @@ class Steering:
 
         full: labels and sizes without room; None when better applications claim what is free.
         """
-        follows, opportunistic = entry.q_reasons[0].follows, entry.key.opportunistic
+        follows, waits = entry.q_reasons[0].follows, stays_q(entry, view)
         if follows:
             ask = replace(ask, steer=self._cluster.move_target(follows))
-        over = self._over_quota(ask, view, opportunistic)
+        over = self._over_quota(ask, view, waits)
         placement = over or (_CLAIMED if full is None else self._cluster.place(ask, frozenset(), follows))
         if full is not None and placement.wait and ask.anywhere:
             full.add((ask.label, entry.resources))
         why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
-        if placement.node is None and (opportunistic or why is None):
+        if placement.node is None and (waits or why is None):
             return False
         reason = entry.take_q()
         assert reason is not None
@@ -244,20 +244,20 @@ class Steering:
         q = self._table.place(entry, ask, placement, node.host, node.rack, reason)
         if q is None:
             self.back_to_wanted(entry, reason, NO_IDS, now_s)
-            return not opportunistic
+            return not waits
         self._cluster.count_asked(q)
         view.bind(entry.resources)
         return True
 
-    def _over_quota(self, ask: Ask, view: RequestView, opportunistic: bool) -> Placement | None:
+    def _over_quota(self, ask: Ask, view: RequestView, stays: bool) -> Placement | None:
         """Return why a container may not get a node now, as a placement that waits; None when it may.
 
-        opportunistic: whether the application asked for it as OPPORTUNISTIC. It cannot go guaranteed, so it waits for
-        all quotas. Containers that have no node yet do not count in them.
+        stays: whether it cannot go guaranteed, so that it waits for all quotas. Containers that have no node yet do
+        not count in them.
         """
         policies = self._cluster.policies
         try:
-            if opportunistic:
+            if stays:
                 unplaced = sum(entry.q_wanted for entry in self._table.sums.unplaced.values())
                 app = replace(view.app, live_q=view.app.live_q - unplaced)
                 why = exceeded_quota(policies, replace(ask, app=app), view.queue)
@@ -310,7 +310,7 @@ class Steering:
     def _drained(self, entry: AskEntry, ask: Ask, view: RequestView, now_s: float) -> bool:
         """Let a container without a node go guaranteed if an upcoming window would not allow it."""
         policies = self._cluster.policies
-        if entry.key.opportunistic or not policies.hours.coming:
+        if stays_q(entry, view) or not policies.hours.coming:
             return False
         try:
             why = policies.drained(ask, view.queue, self._cluster.rng, now_s)
@@ -347,8 +347,8 @@ class Steering:
         self.back_to_wanted(q.entry, q.reason, f"{q.tries} nodes did not grant it", now_s)
 
     def back_to_wanted(self, entry: AskEntry, reason: Reason, why: str, now_s: float) -> None:
-        """Give up a placement for good: it goes guaranteed, unless the application itself asked for OPPORTUNISTIC."""
-        if entry.key.opportunistic:
+        """Give up a placement for good: it goes guaranteed, unless the application enforces OPPORTUNISTIC."""
+        if stays_q(entry, self._router.view()):
             entry.add_q(replace(reason, tries=0))
         else:
             self._fall_back(entry, reason, why, now_s)

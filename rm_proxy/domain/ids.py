@@ -105,6 +105,11 @@ def is_private(request_id: int) -> bool:
     return request_id >> _SERIAL_SHIFT > 0
 
 
+def is_instead(request_id: int) -> bool:
+    """Return whether a guaranteed container of this request id may be one in place of an OPPORTUNISTIC one."""
+    return is_private(request_id) and asked_opportunistic(request_id)
+
+
 def serial_of(private: int) -> int:
     """Return the number that a private request id was made of."""
     return private >> _SERIAL_SHIFT

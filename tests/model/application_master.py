@@ -24,9 +24,10 @@ class Assigned:
 class ApplicationMaster:
     """One job."""
 
-    def __init__(self, number: int, attempt_id: str) -> None:
+    def __init__(self, number: int, attempt_id: str, app_type: str) -> None:
+        self.app_type = app_type
         self.number, self.attempt_id = number, attempt_id
-        self.table = Requestor()
+        self.table = Requestor(enforces=app_type == "MAPREDUCE")
         self.wanted: dict[int, Want] = {}
         self.assigned: dict[str, Assigned] = {}
         self.releasing: dict[str, y.ContainerIdProto] = {}

@@ -98,10 +98,10 @@ def _tables_agree(run: Run, am: ApplicationMaster, attempt: Attempt) -> None:
             assert outstanding[private].hosts == {q.host: 1}, "old host rows are gone"
     on_their_way = Counter((c.priority.priority, c.allocation_request_id) for c in app.granted)
     for entry in attempt.entries:
-        key = (entry.key.priority, entry.key.request_id)
+        key = (entry.key.priority, entry.rows.key_at_rm.request_id)
         rows = app.g.get(key, {})
         at_rm = rows[ANY].count if ANY in rows else 0
-        if not entry.key.opportunistic:
+        if not entry.rows.key_at_rm.opportunistic:
             assert at_rm + on_their_way[key] == entry.rows.at_rm.get(ANY, 0), f"{key}: {rows}, told {entry.rows.at_rm}"
-    known = {(e.key.priority, e.key.request_id) for e in attempt.entries}
+    known = {(e.key.priority, e.rows.key_at_rm.request_id) for e in attempt.entries}
     assert not [key for key, rows in app.g.items() if ANY in rows and key not in known]

@@ -1,4 +1,7 @@
-"""The ask table of a MapReduce application master, after what RMContainerRequestor does (Hadoop 3.4)."""
+"""The ask table of a MapReduce application master, after what RMContainerRequestor does (Hadoop 3.4).
+
+Others are taken to differ in one point: they enforce no execution type.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ Row = tuple[int, str, int, bool]
 class Requestor:
     """Absolute counts by (priority, name, memory, opportunistic); only changed rows are sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, enforces: bool = True) -> None:
+        self.enforces = enforces
         self.counts: dict[Row, int] = {}
         self.changed: dict[Row, None] = {}
         self._sending: dict[Row, int] = {}
@@ -91,5 +95,5 @@ class Requestor:
         proto.capability.memory, proto.capability.virtual_cores = memory_mb, 1
         kind = proto.execution_type_request
         kind.execution_type = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
-        kind.enforce_execution_type = True
+        kind.enforce_execution_type = self.enforces
         return proto

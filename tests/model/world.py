@@ -118,7 +118,7 @@ class Run:
     def _submit(self, number: int, app_type: str) -> None:
         app_id = f"application_{TIMESTAMP}_{number:04d}"
         self.coordinator.yarn_app(AppRecord(app_id, "default", "u", app_type, "job", (), 0, 0.0))
-        am = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_000001")
+        am = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_000001", app_type)
         self.ams.append(am)
         self.proxied[number] = set()
         self.calm[number] = 99
@@ -155,7 +155,8 @@ class Run:
         kept = self.rm.next_attempt(number, keeps)
         self.wires.pop(number, None)
         attempt = self.rm.app(number).attempt
-        am = self.ams[number - 1] = ApplicationMaster(number, f"appattempt_{TIMESTAMP}_{number:04d}_{attempt:06d}")
+        attempt_id = f"appattempt_{TIMESTAMP}_{number:04d}_{attempt:06d}"
+        am = self.ams[number - 1] = ApplicationMaster(number, attempt_id, self.ams[number - 1].app_type)
         am.next_task = old.next_task
         self.proxied[number] = {ids.container_id_text(c.id) for c in kept}
         self.calm[number], self.fresh[number] = 0, False

@@ -45,16 +45,17 @@ def row(
     *,
     request_id: int | None = None,
     opportunistic: bool = False,
+    enforced: bool | None = None,
     relax: bool = True,
     label: str | None = None,
     size: y.ResourceProto | None = None,
 ) -> y.ResourceRequestProto:
-    """Return one row of an ask, as MapReduce sends it unless told otherwise (no request id)."""
+    """Return one row of an ask, without a request id unless one is given; enforced: if OPPORTUNISTIC, by default."""
     proto = y.ResourceRequestProto(resource_name=name, num_containers=count, relax_locality=relax)
     proto.priority.priority = priority
     proto.capability.CopyFrom(size if size is not None else capability())
     proto.execution_type_request.execution_type = y.OPPORTUNISTIC if opportunistic else y.GUARANTEED
-    proto.execution_type_request.enforce_execution_type = opportunistic
+    proto.execution_type_request.enforce_execution_type = opportunistic if enforced is None else enforced
     if request_id is not None:
         proto.allocation_request_id = request_id
     if label is not None:
