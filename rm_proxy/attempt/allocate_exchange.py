@@ -6,8 +6,9 @@ completions stay consistent in what it sees (docs/architecture.md, The proxy).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from policies.errors import PolicyFaultError
@@ -16,7 +17,7 @@ from rm_proxy.attempt.ask_table import AskTable, is_rewritten
 from rm_proxy.attempt.cluster_view import ClusterView
 from rm_proxy.attempt.completions import Completions
 from rm_proxy.attempt.container_events import ContainerEvents
-from rm_proxy.attempt.effects import Effect, Faulted, Refused
+from rm_proxy.attempt.effects import BadTags, Effect, Faulted, Refused
 from rm_proxy.attempt.held_containers import HeldContainers
 from rm_proxy.attempt.message_checks import check_answer, check_request
 from rm_proxy.attempt.promotion_requests import Promotions
@@ -30,9 +31,13 @@ from rm_proxy.domain import ids
 from rm_proxy.domain.comparison import Question
 from rm_proxy.domain.resources import resources_of, set_resources
 from rm_proxy.domain.response_ids import id_before
+from rm_proxy.estimates.duration_tags import request_hints
 from rm_proxy.job_classes.exclusions import Exclusions
 from rm_proxy.long_poll.answer_news import Told, carries
 from rm_proxy.long_poll.signs import Signs
+
+MAX_BAD_TAGS: Final = 20
+"""Unreadable allocation tags of an attempt that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,8 @@ class AllocateExchange:
         self.asks_unread = False
         """Whether it ever asked in a way that the proxy does not read, and whose answers therefore may not wait."""
         self._told = Told()
+        self._bad_tags: set[str] = set()
+        """Allocation tags that were reported as unreadable."""
         self.last: LastAnswer | None = None
         self.resend: list[y.ResourceRequestProto] | None = None
         """Rows of forgotten keys that go out again; None while no row is in doubt."""
@@ -142,6 +149,7 @@ class AllocateExchange:
         last, first = self.last, self._open
         if request.scheduling_requests:
             self.asks_unread = True
+            self._read_hints(request.scheduling_requests)
         if self._signs.watches:
             self._watch(request, now_s)
         repeats = last is not None and last.repeats(request.response_id)
@@ -176,6 +184,15 @@ class AllocateExchange:
             self._strip(call)
         self._open = call
         return call.rewritten
+
+    def _read_hints(self, requests: Iterable[y.SchedulingRequestProto]) -> None:
+        """Read the durations that SchedulingRequests name in their allocation tags; all else of them passes unread."""
+        hints, bad = request_hints((request.priority.priority, request.allocationTags) for request in requests)
+        self._world.named(self._registration.app_id, hints)
+        unreported = tuple(tag for tag in bad if tag not in self._bad_tags)[: MAX_BAD_TAGS - len(self._bad_tags)]
+        if unreported:
+            self._bad_tags.update(unreported)
+            self._effect(BadTags(self._registration.app_id, unreported))
 
     def _watch(self, request: y.AllocateRequestProto, now_s: float) -> None:
         """Look for signs that the application is harmed by waiting."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Protocol
@@ -31,6 +31,8 @@ class ClusterView(Protocol):
     """Chooses nodes for the containers of a request together; None for those that choose one after the other."""
     compare_match: Callable[[Sequence[Ask]], None]
     """Compares choosing nodes for containers of a request one after the other with choosing them together."""
+    named: Callable[[str, Mapping[int, float]], None]
+    """Handles durations (s) that requests of an application name, by priority."""
 
     def app(self, app_id: str) -> AppView | None:
         """Return the application's record, None while it is not known."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -163,6 +163,7 @@ class Coordinator:
         self.queue, self.charge = inventory.queue, inventory.charge
         self.node, self.node_changed, self.away = inventory.node, inventory.node_changed, inventory.away
         self.expected = durations.expected
+        self.named: Callable[[str, Mapping[int, float]], None] = durations.estimator.named
         self.job_remaining_s = durations.outlook.job_remaining_s
         self.place, self.has_room, self.compare_route = placer.place, placer.has_room, placer.compare_route
         self.match: Callable[[Sequence[Ask]], Sequence[str | None]] = placer.match

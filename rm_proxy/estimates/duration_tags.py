@@ -1,13 +1,19 @@
-"""Durations that an application names in its tags: `expected_s:12`, and for one request priority `expected_s:20:12`."""
+"""Durations that an application names in its tags: `expected_s:12`, and for one request priority `expected_s:20:12`.
+
+The allocation tags of a SchedulingRequest may name one for the tasks of that request.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 PREFIX: Final = "expected_s:"
+MAX_TAGS: Final = 10
+"""Hints that are read of one request, as many as the tags that YARN allows an application."""
 MAX_S: Final = 1e7
 """A longer expectation is a mistake: 115 days."""
 
@@ -50,6 +56,23 @@ def tag_hints(tags: frozenset[str]) -> TagHints:
 def bad_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags that look like hints but cannot be read."""
     return tag_hints(frozenset(tags)).bad
+
+
+def request_hints(requests: Iterable[tuple[int, Iterable[str]]]) -> tuple[dict[int, float], tuple[str, ...]]:
+    """Return the hints of single requests by request priority, in seconds, and the tags that cannot be read.
+
+    requests: the priority of each, and its tags; of several of a priority the longest hint counts.
+    """
+    hints: dict[int, float] = {}
+    bad: list[str] = []
+    for priority, tags in requests:
+        like_hints = (tag for tag in tags if tag.strip().lower().startswith(PREFIX))
+        known = tag_hints(frozenset(islice(like_hints, MAX_TAGS)))
+        bad += known.bad
+        named_s = known.of(priority)
+        if named_s is not None:
+            hints[priority] = max(named_s, hints.get(priority, 0.0))
+    return hints, tuple(bad)
 
 
 def _read(parts: list[str]) -> tuple[int | None, float] | None:

@@ -160,6 +160,8 @@ class Estimator:
     def __init__(self) -> None:
         self._stages: OrderedDict[tuple[str, int], Stage] = OrderedDict()
         self._names: OrderedDict[Name, Durations] = OrderedDict()
+        self._named: OrderedDict[tuple[str, int], float] = OrderedDict()
+        """By stage: durations that requests of it named, in seconds."""
         self._lost: OrderedDict[str, float] = OrderedDict()
         """By lost container: how long its task ran at most before, in seconds; only where it ran."""
         self._changed: dict[Name, None] = {}
@@ -179,7 +181,7 @@ class Estimator:
             raise ValueError(f"a container cannot have run for {ran_s} s")
         stage, ran_s = self._stage(app, priority), max(MIN_S, ran_s)
         stage.done.add(ran_s)
-        if stage.done.count == LEARN_TASKS and (named_s := _tagged_s(app, priority, estimate)) is not None:
+        if stage.done.count == LEARN_TASKS and (named_s := self._tagged_s(app, priority, estimate)) is not None:
             self.honesty.observe(app.user, named_s, stage.done.mean_s)
         self._known.pop((app.id, priority), None)
         name = _name(app, priority)
@@ -187,6 +189,13 @@ class Estimator:
         self._changed[name] = None
         if len(self._changed) > MAX_KEYS:
             del self._changed[next(iter(self._changed))]
+
+    def named(self, app_id: str, hints: Mapping[int, float]) -> None:
+        """Handle durations (s) that requests name, by priority: they count before the tags of the application."""
+        for priority, named_s in hints.items():
+            _entry(self._named, (app_id, priority), named_s)
+            self._named[app_id, priority] = named_s
+            self._known.pop((app_id, priority), None)
 
     def lost(self, container_id: str, ran_s: float, follows: str = "") -> None:
         """Note that a container was lost after `ran_s` seconds (0: shed); its task takes longer when it runs again.
@@ -290,7 +299,7 @@ class Estimator:
 
     def _guess(self, app: AppView, priority: int, policies: Policies, estimate: Estimate) -> tuple[Expectation, float]:
         """Return the estimate of tags, rules or the default, and its weight in tasks."""
-        named_s = _tagged_s(app, priority, estimate)
+        named_s = self._tagged_s(app, priority, estimate)
         if named_s is not None:
             doubt = self.honesty.of(app.user) if estimate.doubt_tags else Doubt()
             source = Source.TAG if doubt.times == 1.0 else Source.DOUBTED_TAG
@@ -299,6 +308,13 @@ class Estimator:
         if ruled_s is not None:
             return Expectation(ruled_s, source=Source.RULE), estimate.prior_weight
         return Expectation(estimate.default_s), 0.0
+
+    def _tagged_s(self, app: AppView, priority: int, estimate: Estimate) -> float | None:
+        """Return the duration that requests, or the application, name in tags; None without one."""
+        if not estimate.tags:
+            return None
+        named_s = self._named.get((app.id, priority))
+        return named_s if named_s is not None or not app.tags else tag_hints(app.tags).of(priority)
 
     # What is kept
 
@@ -338,11 +354,6 @@ class Estimator:
         earlier = replace(name) if name is not None else Durations()
         self._known.pop(key, None)
         return _entry(self._stages, key, Stage(earlier))
-
-
-def _tagged_s(app: AppView, priority: int, estimate: Estimate) -> float | None:
-    """Return the duration that an application names in its tags; None without one."""
-    return tag_hints(app.tags).of(priority) if estimate.tags and app.tags else None
 
 
 def _blend(known: Durations, prior: Expectation, weight: float, source: Source) -> tuple[Expectation, float]:

@@ -4,10 +4,13 @@ from typing import Any
 
 import pytest
 
+from hadoop_rpc.protos import yarn_pb2 as y
+from policies.model import Kind
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, Grant
-from rm_proxy.attempt.effects import Announce, BadTags, Estimated
+from rm_proxy.attempt.allocate_exchange import MAX_BAD_TAGS
+from rm_proxy.attempt.effects import Announce, BadTags, Estimated, Granted
 from rm_proxy.domain.records import AppRecord
-from rm_proxy.estimates.estimator import Source
+from rm_proxy.estimates.estimator import MAX_KEYS, Estimator, Source
 from tests.rm_proxy.yarn_messages import (
     ALL_Q,
     APP,
@@ -145,6 +148,85 @@ def test_each_end_tells_how_good_the_estimate_was() -> None:
     assert estimated == [Estimated(Source.DEFAULT, 12.0, 18.0)], "neither one that was given up early nor a killed one"
     app = am.world.app(APP)
     assert app is not None and am.world.expected(app, 20).count == 1
+
+
+def scheduling(am: Am, *requests: tuple[int, tuple[str, ...]]) -> None:
+    """Send SchedulingRequests: priority and allocation tags of each."""
+    body = y.AllocateRequestProto(response_id=am.response_id)
+    for priority, tags in requests:
+        body.scheduling_requests.add(allocationTags=tags).priority.priority = priority
+    assert am.attempt.exchange.on_allocate(body.SerializeToString(), am.now_s) is None, "they pass as they came"
+
+
+def expected_s(am: Am, *priorities: int) -> list[float]:
+    app = am.world.app(APP)
+    assert app is not None
+    return [am.world.expected(app, priority).mean_s for priority in priorities]
+
+
+def test_scheduling_requests_name_durations_in_their_allocation_tags() -> None:
+    """Of several of a priority the longest counts; they come before the tags of the application."""
+    am = Am(coordinator(tags=("expected_s:7",)))
+    assert expected_s(am, 1, 2, 3) == [7.0, 7.0, 7.0]
+    scheduling(am, (1, ("hbase", "Expected_s:12.5")), (2, ("expected_s:3",)), (2, ("expected_s:4",)), (3, ("web",)))
+    assert expected_s(am, 1, 2, 3) == [12.5, 4.0, 7.0]
+    am.gets()
+    scheduling(am, (2, ("expected_s:2",)))
+    assert expected_s(am, 1, 2, 3) == [12.5, 2.0, 7.0], "the latest request counts"
+    app = am.world.app(APP)
+    assert app is not None and am.world.expected(app, 1).source is Source.TAG
+    assert app.tags == {"expected_s:7"}, "rules match the tags of applications alone"
+    am.gets(container(1, 1, row("*", 1, 1)))
+    (grant,) = (effect.record for effect in am.effects if isinstance(effect, Granted))
+    assert (grant.kind, grant.expected_s, grant.expected_by) == (Kind.GUARANTEED, 12.5, "tag")
+
+
+def test_allocation_tags_are_not_read_where_tags_are_not() -> None:
+    am = Am(coordinator({**ALL_Q, "estimate": {"tags": False, "default_s": 9}}))
+    scheduling(am, (1, ("expected_s:12",)))
+    assert expected_s(am, 1) == [9.0]
+
+
+def test_allocation_tags_of_a_user_who_lies_are_corrected() -> None:
+    am = Am(coordinator())
+    estimator = am.world.estimator
+    for _ in range(5):
+        estimator.honesty.observe("u", 1.0, 10.0)
+    scheduling(am, (1, ("expected_s:2",)))
+    app = am.world.app(APP)
+    assert app is not None
+    expects = am.world.expected(app, 1)
+    assert expects.source is Source.DOUBTED_TAG and expects.mean_s > 4.0
+    ran = estimator.honesty.of("u").times
+    for _ in range(3):
+        estimator.observe(app, 1, 2.0, am.world.policies.estimate(app))
+    assert estimator.honesty.of("u").times < ran, "a stage of which a request named the duration counts, too"
+
+
+def test_bad_allocation_tags_are_told_once_each_and_not_for_ever() -> None:
+    am = Am(coordinator())
+    for _ in range(2):
+        scheduling(am, (1, ("expected_s:soon", "expected_s:4")))
+        am.gets()
+    assert expected_s(am, 1) == [4.0]
+    for number in range(30):
+        scheduling(am, (1, (f"expected_s:-{number}",)))
+        am.gets()
+    assert len(am.attempt.exchange._bad_tags) == MAX_BAD_TAGS
+    am = Am(coordinator())
+    scheduling(am, (1, ("expected_s:soon",)))
+    am.gets()
+    assert [effect for effect in am.effects if isinstance(effect, BadTags)] == [BadTags(APP, ("expected_s:soon",))]
+    scheduling(am, (1, ("expected_s:soon",)))
+    am.gets()
+    assert not am.effects
+
+
+def test_durations_that_requests_name_are_bounded() -> None:
+    estimator = Estimator()
+    for number in range(MAX_KEYS + 5):
+        estimator.named(APP, {number: 1.0})
+    assert len(estimator._named) == MAX_KEYS
 
 
 def test_bad_tags_are_told_once() -> None:
