@@ -32,7 +32,7 @@ _ESTIMATES: Final = {
     "task": "its task had run before",
     "stage": "as its siblings took",
     "name": "as in earlier jobs of that name",
-    "tag": "as a tag of the application says",
+    "tag": "as a tag of the application, or of its request, says",
     "doubted tag": "as a tag of it says, corrected: durations in tags of this user were wrong before",
     "rule": "as a rule of policies.estimate says",
     "default": "policies.estimate has no better than its default",

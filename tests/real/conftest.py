@@ -60,7 +60,10 @@ def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         min_allocation_mb=256,
         resource_calculator="dominant",
         queues={"default": 100},
-        extra_site={"capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"}},
+        extra_site={
+            "capacity-scheduler": {"yarn.scheduler.capacity.maximum-am-resource-percent": "1000"},
+            "yarn": {"yarn.resourcemanager.placement-constraints.handler": "scheduler"},
+        },
     )
     made = Cluster(spec)
     made.start()

@@ -6,10 +6,11 @@ import asyncio
 
 import pytest
 
+from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import OPPORTUNISTIC, Watch
-from tests.real.job import Job, job
+from tests.real.job import MEMORY_MB, Job, job
 from tests.real.test_policies import all_lives, stack
 
 pytestmark = pytest.mark.hadoop
@@ -50,3 +51,48 @@ def test_each_type_is_what_the_application_takes(three_nodes: Cluster) -> None:
         shown = {cid for cid in mine if cid in watch.seen and watch.seen[cid].execution_type == OPPORTUNISTIC}
         assert shown <= queueable and mine & watch.seen.keys() & queueable == shown, "the NodeManagers agree"
         assert most_at_once([lives[cid] for cid in queueable]) <= 1, kind
+
+
+SIZING = y.ResourceProto(memory=MEMORY_MB, virtual_cores=1).SerializeToString()
+SIZING_FIELD = b"\x08\x01\x12" + bytes([len(SIZING)]) + SIZING
+"""ResourceSizingProto: one allocation of that size."""
+
+
+class Constrained(Job):
+    """An application that asks by SchedulingRequests, with a duration among their allocation tags."""
+
+    async def ask_with(self, *tags: str) -> None:
+        """Ask for a container with these allocation tags, and run a task in it."""
+        tasks = self.ask(1, 0.5)
+        self._told[tasks[0].priority, MEMORY_MB] = 1  # no ResourceRequest
+        known = y.SchedulingRequestProto(allocationRequestId=5, allocationTags=tags)
+        known.priority.priority = tasks[0].priority
+        known.executionType.execution_type = y.GUARANTEED
+        raw = known.SerializeToString() + b"\x2a" + bytes([len(SIZING_FIELD)]) + SIZING_FIELD
+        self._scheduling = [y.SchedulingRequestProto.FromString(raw)]
+        await self.until_done()
+
+    def _request(self) -> y.AllocateRequestProto:
+        request = super()._request()
+        request.scheduling_requests.extend(getattr(self, "_scheduling", ()))
+        self._scheduling: list[y.SchedulingRequestProto] = []
+        return request
+
+
+def test_a_scheduling_request_names_its_duration_to_the_proxy_alone(three_nodes: Cluster) -> None:
+    """The ResourceManager takes any tag, and grants a guaranteed container."""
+
+    async def run() -> Job:
+        async with job(three_nodes, "constrained", make=Constrained) as mine:
+            assert isinstance(mine, Constrained)
+            await mine.ask_with("web", "expected_s:12.5")
+        return mine
+
+    with stack(three_nodes, routes=[{"policy": "only_q"}]) as running, Watch(three_nodes) as watch:
+        mine = asyncio.run(run())
+        found = running.get(f"/v1/decisions?app={mine.app_id}")["items"]
+    (container_id,) = mine.tasks[0].containers
+    granted = watch.granted()
+    assert container_id in granted.all - granted.opportunistic
+    assert [(one["container_id"], one["kind"]) for one in found] == [(container_id, "G")]
+    assert (found[0]["expected_s"], found[0]["expected_by"]) == (12.5, "tag")
