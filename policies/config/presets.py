@@ -141,8 +141,7 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         section={
             "queues": "*",
             "routes": [_ALL_Q],
-            "place": {"policy": "completion_time", "settings": {"early": False, "ahead_s": 1.5}},
-            "probe": {"policy": "completion_time"},
+            "place": {"policy": "completion_time"},
             "match": {"policy": "stable"},
             "order": {"policy": "fifo"},
             "fill": {"policy": "backfill"},

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from tests.real.job import MEMORY_MB, Job, job
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import OPPORTUNISTIC, Watch
-from tests.real.job import MEMORY_MB, Job, job
 from tests.real.test_policies import all_lives, stack
 
 pytestmark = pytest.mark.hadoop
