@@ -60,6 +60,8 @@ class Policy:
     """
     by_size: bool = False
     """Of a `place` policy: it looks at the waits of nodes by size, which these report only then."""
+    by_work: bool = False
+    """Of a `preempt` policy: it looks at the CPU time of containers, which is then measured before it is asked."""
     at_binding: bool = False
     """Of a `quota` policy: it is asked when a container gets a node, and its no lets the container wait.
 

@@ -59,6 +59,11 @@ class NodeSlots:
         return answer
 
     @property
+    def kills_by_work(self) -> bool:
+        """Whether the `preempt` policy looks at the CPU time of containers."""
+        return self._choices["preempt"].by_work
+
+    @property
     def grace_s(self) -> float:
         """How long a guaranteed container waits for queueable ones that are about to end, before they are killed."""
         cfg = self._choices["preempt"].cfg

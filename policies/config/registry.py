@@ -61,6 +61,7 @@ class Bound:
     steady: bool = False
     at_binding: bool = False
     by_size: bool = False
+    by_work: bool = False
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -154,7 +155,8 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsMistakesError(mistakes)
-        return Bound(slot, name, offer.package, cfg, policy.decide, policy.steady, policy.at_binding, policy.by_size)
+        steady, at_binding = policy.steady, policy.at_binding
+        return Bound(slot, name, offer.package, cfg, policy.decide, steady, at_binding, policy.by_size, policy.by_work)
 
 
 def load_offer(offer: Offer) -> Policy:

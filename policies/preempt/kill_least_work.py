@@ -1,6 +1,6 @@
 """Kill the running queueable containers that lose the least work to make room for a guaranteed one (Mercury §3).
 
-Work is CPU time where the node measures it, else time since the start.
+Work is the CPU time of the processes of a container where the sidecar can see them, else the time since its start.
 """
 
 from __future__ import annotations
@@ -17,4 +17,4 @@ def victims(need: Resources, running: Sequence[ContainerView], cfg: Killing, now
     return fewest(need, running, Victims.LEAST_WORK, now_s)
 
 
-POLICY = Policy("kill_least_work", Killing, victims)
+POLICY = Policy("kill_least_work", Killing, victims, by_work=True)

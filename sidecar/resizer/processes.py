@@ -81,6 +81,17 @@ def family(leader: Leader, processes: Mapping[int, Process], proc: Path = PROC) 
     return members
 
 
+def cpu_s(leaders: Mapping[str, Leader], proc: Path = PROC) -> dict[str, float]:
+    """Return the CPU seconds that the processes of containers have used, by container; those that are gone left out."""
+    processes = scan(proc) if leaders else {}
+    families = {container_id: family(leader, processes, proc) for container_id, leader in leaders.items()}
+    return {
+        container_id: sum(process.ticks for process in members.values()) / TICKS
+        for container_id, members in families.items()
+        if members
+    }
+
+
 def same(process: Process, leader: Leader, proc: Path = PROC) -> bool:
     """Return whether a process is the leader, and not another one with a recycled number."""
     return abs(began_s(process, proc) - leader.began_s) <= _BEGAN_WITHIN_S

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
@@ -15,12 +16,18 @@ from sidecar.shadow.node_shadow import NodeShadow
 log = get_logger(__name__)
 
 
+CpuTimes = Callable[[Collection[str]], Mapping[str, float]]
+"""From ids of containers to their CPU time in seconds; those that cannot be measured are left out."""
+
+
 class GuardedPolicies:
     """The policies of one node; `current` is replaced when the settings are read again."""
 
     def __init__(self, current: Policies, metrics: SidecarMetrics, clock: Callable[[], float] = time.time) -> None:
         self.current, self._metrics, self._clock = current, metrics, clock
         self.shadow = NodeShadow(lambda: self.current)
+        self.cpu_times: CpuTimes = lambda container_ids: {}
+        """Measures containers whose CPU time nothing else measures."""
 
     def order_key(self, waiting: ContainerView, now_s: float) -> tuple[float, ...]:
         """Return the sort key of a waiting container; order of arrival when the policy fails."""
@@ -59,12 +66,22 @@ class GuardedPolicies:
     def victims(self, need: Resources, running: Sequence[ContainerView], now_s: float) -> list[str]:
         """Return the containers to preempt for `need`; none when the policy fails."""
         try:
-            chosen = self.current.node.victims(need, running, now_s)
+            measured = self._measured(running)
+            chosen = self.current.node.victims(need, measured, now_s)
         except PolicyFaultError as error:
             self._fault("preempt", error)
             return []
-        self.shadow.preempt(need, running, chosen, now_s)
+        self.shadow.preempt(need, measured, chosen, now_s)
         return chosen
+
+    def _measured(self, running: Sequence[ContainerView]) -> Sequence[ContainerView]:
+        """Return the containers with their CPU time, where the policy or an alternative in shadow looks at it."""
+        unknown = [one.id for one in running if one.attained_s is None]
+        asked = self.current, *(self.current.alternatives[name] for name in self.current.shadow)
+        if not unknown or not any(policies.node.kills_by_work for policies in asked):
+            return running
+        cpu_s = self.cpu_times(unknown)
+        return [replace(one, attained_s=cpu_s.get(one.id, one.attained_s)) for one in running]
 
     def grace_s(self) -> float:
         """Return how long a guaranteed start waits for queueable containers that are about to end."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,6 +16,8 @@ from typing import Final
 import psutil
 
 from quicksilver.common.process.logs import get_logger
+from sidecar.resizer.base import Leader
+from sidecar.resizer.processes import leader_of
 
 log = get_logger(__name__)
 _BEFORE_S: Final = 2.0
@@ -68,6 +70,12 @@ class Watcher:
     def seen(self) -> frozenset[str]:
         """Return the containers whose process is watched."""
         return frozenset(cid for cid, w in self._watched.items() if w.pidfd is not None)
+
+    def leaders(self, container_ids: Collection[str]) -> dict[str, Leader]:
+        """Return the session leaders that are known, by container."""
+        pids = {container_id: self.pid(container_id) for container_id in container_ids}
+        found = {container_id: leader_of(pid) for container_id, pid in pids.items() if pid is not None}
+        return {container_id: leader for container_id, leader in found.items() if leader is not None}
 
     def pid(self, container_id: str) -> int | None:
         """Return the session leader's process id, when it is known."""

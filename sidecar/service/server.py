@@ -45,6 +45,7 @@ from sidecar.node.recovery import Restored
 from sidecar.node.sharing import Sharing
 from sidecar.resizer.base import Leader
 from sidecar.resizer.probe import Chosen
+from sidecar.resizer.processes import cpu_s
 from sidecar.service.api import Health, make_api
 from sidecar.service.dispatcher import Dispatcher
 from sidecar.service.guarded_policies import GuardedPolicies
@@ -157,6 +158,7 @@ class Sidecar:
                 resizing.attach(container_id, Leader(pid, began_s))
 
         watcher = Watcher(place.local_dirs, settings.watch_poll_s, self._process_ended, process_found)
+        self.policies.cpu_times = lambda container_ids: cpu_s(watcher.leaders(container_ids))
         gates = GateRunner(self.node, settings, metrics, queue, connector(place.upstream))
         unacknowledged: deque[ContainerEvent] = deque()
         folder = settings.state_dir or default_state_dir()

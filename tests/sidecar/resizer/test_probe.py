@@ -13,7 +13,7 @@ from sidecar.resizer.cgroup import files
 from sidecar.resizer.cgroup.v1 import Cgroup1
 from sidecar.resizer.cgroup.v1_mounts import hierarchies
 from sidecar.resizer.probe import WANTED, Chosen, Squeeze, choose, nm_groups
-from sidecar.resizer.processes import family, look, scan
+from sidecar.resizer.processes import TICKS, cpu_s, family, look, scan
 from sidecar.resizer.signals import Signals
 from tests.sidecar.resizer.containers import NAME, PARENT, groups_left, needs_cgroup1
 from tests.sidecar.resizer.trees import ACCOUNT_FILES, CPU_FILES, FREEZER_FILES, MEMORY_FILES, group, mount, proc
@@ -189,6 +189,10 @@ def test_processes_with_odd_names_are_read(tmp_path: Path) -> None:
     assert (process.parent, process.session, process.ticks, process.began) == (100, 100, 26, 4000)
     assert family(LEADER, scan(root), root).keys() == {100, 101}
     assert look(102, root) is None
+    gone = Leader(9999, 0.0)
+    both = sum(process.ticks for process in scan(root).values() if process.pid in (100, 101)) / TICKS
+    assert cpu_s({"here": LEADER, "gone": gone}, root) == {"here": both}
+    assert cpu_s({}, root) == {}
 
 
 def test_the_nodemanager_s_groups_are_told_by_its_settings(tmp_path: Path) -> None:
