@@ -1,4 +1,4 @@
-"""Never kill a running queueable container: a guaranteed one waits at the NodeManager until room is there."""
+"""Choose no victims: the NodeManager itself kills its newest opportunistic containers for a guaranteed one."""
 
 from __future__ import annotations
 
