@@ -95,6 +95,10 @@ class Job:
                 raise BenchError(f"not within {within_s:g} s: {self.errors or self.tasks}")
             await asyncio.sleep(0.02)
 
+    def command(self, task: Task) -> str:
+        """Return what a task's container runs."""
+        return f"exec sleep {task.seconds:g}"
+
     async def beat(self) -> None:
         """Send heartbeats, until cancelled."""
         while True:
@@ -158,7 +162,7 @@ class Job:
         for _ in range(_STARTS):
             try:
                 async with NmClient(*address, self._tokens[address]) as node:
-                    await node.start(container, f"exec sleep {task.seconds:g}")
+                    await node.start(container, self.command(task))
             except ConnectionError:
                 await asyncio.sleep(_RETRY_S)
                 continue

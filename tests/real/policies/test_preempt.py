@@ -1,0 +1,152 @@
+"""Which queueable containers make room for a guaranteed one, by what the NodeManagers recorded."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.workloads.nm_log import Life
+from quicksilver.workloads.records import Watch
+from tests.real.conftest import VCORES
+from tests.real.job import Job, Task, job
+from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
+
+pytestmark = pytest.mark.hadoop
+URGENT, SOON, LATE = 10, 20, 30
+"""Priorities: of what the rules leave guaranteed, and of queueable containers that are needed sooner and later."""
+ROUTES = [{"match": {"priority": URGENT}, "policy": "only_g"}, {"policy": "only_q"}]
+
+
+@pytest.fixture(scope="module")
+def cluster(three_nodes: Cluster) -> Cluster:
+    return three_nodes
+
+
+class Burning(Job):
+    """Its tasks use all the CPU time that they get."""
+
+    def command(self, task: Task) -> str:
+        return f"timeout --foreground {task.seconds:g} sh -c 'while :; do :; done'; true"
+
+
+async def until_running(cluster: Cluster, mine: Job, tasks: list[Task]) -> None:
+    await mine.until(lambda: len(running(cluster, tasks)) == len(tasks), 20)
+
+
+def one_killed(cluster: Cluster, older: list[Task], newer: list[Task]) -> str:
+    """Return which of two running containers its node killed; it did not kill the other."""
+    killed = {"older": first_life(cluster, older).killed, "newer": first_life(cluster, newer).killed}
+    (name,) = [name for name, was in killed.items() if was]
+    return name
+
+
+def first_life(cluster: Cluster, tasks: list[Task]) -> Life:
+    return recorded(cluster, tasks)[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "victim"), [("kill_least_work", "older"), pytest.param("kill_newest", "newer", marks=LONG)]
+)
+def test_the_container_with_the_least_work_is_killed(cluster: Cluster, policy: str, victim: str) -> None:
+    """On one node the older container sleeps, and the newer one uses CPU time."""
+    first = (host(cluster, 0),)
+
+    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+        async with job(cluster, "sleeping") as sleeping, job(cluster, "burning", make=Burning) as burning:
+            older = sleeping.ask(1, 9.0, hosts=first)
+            await until_running(cluster, sleeping, older)
+            newer = burning.ask(1, 9.0, hosts=first)
+            await until_running(cluster, burning, newer)
+            await asyncio.sleep(3.0)  # of CPU time, or a part of it on a busy machine
+            urgent = sleeping.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await sleeping.until_done()
+            await burning.until_done()
+            return older, newer, urgent
+
+    with stack(cluster, preempt={"policy": policy}, routes=ROUTES, place=TO_THE_FIRST):
+        older, newer, urgent = asyncio.run(run())
+    assert one_killed(cluster, older, newer) == victim
+    assert [task.exits for task in urgent] == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("policy", "victim"), [("kill_lowest_priority", "older"), pytest.param("kill_newest", "newer", marks=LONG)]
+)
+def test_the_container_of_the_lowest_priority_is_killed(cluster: Cluster, policy: str, victim: str) -> None:
+    """On one node the older container is the one that its application needs last."""
+    first = (host(cluster, 0),)
+
+    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+        async with job(cluster, "priorities") as mine:
+            older = mine.ask(1, 7.0, priority=LATE, hosts=first)
+            await until_running(cluster, mine, older)
+            newer = mine.ask(1, 7.0, priority=SOON, hosts=first)
+            await until_running(cluster, mine, newer)
+            urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await mine.until_done()
+            return older, newer, urgent
+
+    with stack(cluster, preempt={"policy": policy}, routes=ROUTES, place=TO_THE_FIRST):
+        older, newer, urgent = asyncio.run(run())
+    assert one_killed(cluster, older, newer) == victim
+    assert [task.exits for task in urgent] == [[0]]
+
+
+@pytest.mark.parametrize("grace_s", [10.0, pytest.param(0.0, marks=LONG)])
+def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, grace_s: float) -> None:
+    """On one node a guaranteed container runs beside a queueable one, in whose place another guaranteed one comes."""
+    first = (host(cluster, 0),)
+
+    async def run() -> tuple[list[Task], list[Task]]:
+        async with job(cluster, "grace") as mine:
+            beside = mine.ask(VCORES - 1, 7.0, priority=URGENT, hosts=first, strict=True)
+            await until_running(cluster, mine, beside)
+            tasks = mine.ask(1, 4.0, hosts=first)
+            await until_running(cluster, mine, tasks)
+            urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await mine.until_done()
+            return tasks, urgent
+
+    preempt = {"policy": "kill_newest", "settings": {"grace_s": grace_s}}
+    expected = {"prior_weight": 1000, "rules": [{"expected_s": 4}]}
+    with stack(cluster, preempt=preempt, routes=ROUTES, place=TO_THE_FIRST, estimate=expected), Watch(cluster) as watch:
+        tasks, urgent = asyncio.run(run())
+    (guaranteed,), life = recorded(cluster, urgent), first_life(cluster, tasks)
+    assert not {cid for task in urgent for cid in task.containers} & watch.granted().opportunistic
+    ran_s = (life.over_s or 0.0) - (life.running_s or 0.0)
+    assert (guaranteed.running_s or 0.0) >= (life.over_s or 0.0)
+    if grace_s:
+        assert [task.exits for task in tasks] == [[0]]
+        assert ran_s >= 4.0
+    else:
+        assert life.killed
+        assert ran_s < 4.0
+
+
+@pytest.mark.parametrize(
+    ("policy", "by"), [("none", "NodeManager"), pytest.param("kill_newest", "sidecar", marks=LONG)]
+)
+def test_without_a_policy_the_nodemanager_makes_room(cluster: Cluster, policy: str, by: str) -> None:
+    """It kills the newest opportunistic container itself, and writes so."""
+    first = (host(cluster, 0),)
+
+    async def run() -> tuple[list[Task], list[Task], list[Task]]:
+        async with job(cluster, "by itself") as mine:
+            older = mine.ask(1, 6.0, priority=SOON, hosts=first)
+            await until_running(cluster, mine, older)
+            newer = mine.ask(1, 6.0, priority=LATE, hosts=first)
+            await until_running(cluster, mine, newer)
+            urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
+            await mine.until_done()
+            return older, newer, urgent
+
+    with stack(cluster, preempt={"policy": policy}, routes=ROUTES, place=TO_THE_FIRST) as here:
+        older, newer, urgent = asyncio.run(run())
+        killed = events(here, newer, "killed")
+    assert one_killed(cluster, older, newer) == "newer"
+    assert [task.exits for task in urgent] == [[0]]
+    log = cluster.log("nodemanager-node1").read_text(errors="replace")
+    itself = f"{newer[0].containers[0]} will be killed to start the execution of guaranteed container"
+    assert (itself in log, bool(killed)) == ((True, False) if by == "NodeManager" else (False, True))
