@@ -45,6 +45,8 @@ class Job:
         self.app_id = app_id
         self.tasks: list[Task] = []
         self.errors: list[str] = []
+        self.headroom_mb: int | None = None
+        """As the last answer has it."""
         self._am = am
         self._wanted: dict[tuple[int, int], deque[Task]] = {}
         self._told: dict[tuple[int, int], int] = {}
@@ -119,6 +121,7 @@ class Job:
         return request
 
     async def _take(self, answer: y.AllocateResponseProto) -> None:
+        self.headroom_mb = answer.limit.memory
         for token in answer.nm_tokens:
             self._tokens[token.nodeId.host, token.nodeId.port] = token.token
         for status in answer.completed_container_statuses:
