@@ -150,11 +150,12 @@ def test_reordering_starts_the_older_job_first(cluster: Cluster, order: str, fir
 
 SHED: Mapping[str, Any] = {"policy": "mean_sigma", "settings": {"c": 0.5, "min_wait_s": 1.0, "settle_s": 0.5}}
 """Of three nodes with waits (w, 0, 0), c = 2 allows 1.28 w: the first alone would never be shed."""
+BY_LENGTH: Mapping[str, Any] = {"policy": "queue_length", "settings": {"max_length": 5, "settle_s": 0.5}}
 TO_THE_FIRST: Mapping[str, Any] = {"policy": "topk_wait", "settings": {"k": 1, "locality_wait_s": 1000.0}}
 """Placed where the application asked for, however long the wait there is."""
 
 
-@pytest.mark.parametrize("shed", [SHED, pytest.param({"policy": "none"}, marks=LONG)])
+@pytest.mark.parametrize("shed", [SHED, BY_LENGTH, pytest.param({"policy": "none"}, marks=LONG)])
 def test_shedding_moves_queued_containers_off_a_loaded_node(cluster: Cluster, shed: Mapping[str, Any]) -> None:
     async def run() -> list[Task]:
         async with job(cluster, "loaded") as mine:

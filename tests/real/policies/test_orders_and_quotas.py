@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from policies.config.schema import Rollout
-from quicksilver.bench.sleep_job import Task, job
+from policies.model import ContainerView, Kind, Resources
+from policies.order.random import RandomOrder, key
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life, most_at_once
 from quicksilver.workloads.records import Watch
 from tests.real.conftest import NODES, VCORES
-from tests.real.test_policies import all_lives, recorded, stack
+from quicksilver.bench.sleep_job import Task, job
+from tests.real.test_policies import TO_THE_FIRST, all_lives, host, recorded, stack
 
 pytestmark = pytest.mark.hadoop
 LONG = pytest.mark.long
@@ -58,6 +60,30 @@ def test_an_order_by_durations_starts_the_quick_job_first(cluster: Cluster, orde
     assert len(times[first]) == len(times[other]) == 2 * NODES
     assert times[first][NODES] < times[other][NODES]
     assert sum(times[first]) < sum(times[other])
+
+
+@pytest.mark.parametrize("order", ["random", pytest.param("fifo", marks=LONG)])
+def test_a_random_order_is_another_one_than_that_of_arrival(cluster: Cluster, order: str) -> None:
+    """The tasks are so large that the node runs one at a time; a hash of its id gives each its place."""
+    first, large_mb = (host(cluster, 0),), 2304
+
+    async def run() -> list[Task]:
+        async with job(cluster, "random") as mine:
+            before = mine.ask(1, 5.0, priority=10, hosts=first, memory_mb=large_mb)
+            await mine.until_granted(before)
+            await asyncio.sleep(0.5)
+            tasks = mine.ask(7, 0.3, hosts=first, memory_mb=large_mb)
+            await mine.until_done()
+            return tasks
+
+    with stack(cluster, order={"policy": order}, place=TO_THE_FIRST):
+        tasks = asyncio.run(run())
+    arrived = [task.containers[0] for task in tasks]
+    drawn = sorted(arrived, key=lambda cid: key(ContainerView(cid, "", Kind.QUEUEABLE, Resources()), RandomOrder(), 0))
+    lives = all_lives(cluster)
+    assert {lives[cid].node for cid in arrived} == {"node1"}
+    assert sorted(arrived, key=lambda cid: lives[cid].running_s or 0.0) == (drawn if order == "random" else arrived)
+    assert drawn != arrived, "by a chance of one in 5040"
 
 
 def queueable(cluster: Cluster, watch: Watch, tasks: list[Task]) -> list[Life]:
