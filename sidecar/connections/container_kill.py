@@ -67,6 +67,14 @@ async def stop_and_see_gone(
         return False, f"the NodeManager's answer cannot be read: {error}"
 
 
+async def see_gone(container_id: str, call: Call, *, poll_s: float, wait_s: float) -> None:
+    """Return when the NodeManager knows that the container is gone, cannot say so, or after `wait_s`."""
+    with suppress(TimeoutError, DecodeError):
+        async with asyncio.timeout(wait_s):
+            while (await _is_gone(container_id, call))[0] is None:  # noqa: ASYNC110 - the NodeManager is asked
+                await asyncio.sleep(poll_s)
+
+
 async def _is_localizing(container_id: str, call: Call) -> bool:
     """Return whether the NodeManager has it and it does not run yet; False when the NodeManager cannot answer."""
     request = GetContainerStatusesRequestProto(container_id=[container_proto(container_id)])

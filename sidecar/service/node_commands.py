@@ -11,13 +11,14 @@ from hadoop_rpc.connection import Failure, Response
 from policies.model import Way
 from quicksilver.common.messages import EventKind
 from quicksilver.common.process.logs import get_logger
-from sidecar.connections.container_kill import stop_and_see_gone
+from sidecar.connections.container_kill import see_gone, stop_and_see_gone
 from sidecar.connections.gate_runner import GateRunner
 from sidecar.cpu_sharing.events import Freeze, Resized, Restore, Shrink
-from sidecar.node.container import QUEUEABLE
+from sidecar.node.container import QUEUEABLE, Container
 from sidecar.node.events import (
     Answered,
     Command,
+    Ended,
     Forward,
     Hold,
     Kill,
@@ -32,12 +33,15 @@ from sidecar.node.events import (
     Warn,
     Watch,
 )
+from sidecar.node.phases import Phase
 from sidecar.service.process_watch import Watcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resize_executor import ResizeExecutor
 
 log = get_logger(__name__)
 _ENDED_S: Final = 10.0
+_SEEN_S: Final = 2.0
+"""How long the NodeManager may take to notice that a process is gone."""
 
 
 class NodeCommands:
@@ -104,6 +108,25 @@ class NodeCommands:
         if gone:
             self._metrics.room_s.observe(time.monotonic() - begun_s)
         self._gates.queue.put(KillOver(command.container_id, gone, text, time.time()))
+
+    def process_ended(self, container_id: str) -> None:
+        """Handle that a container's process is gone.
+
+        While a guaranteed start waits for room the NodeManager has to know of the end, too: it has no room for that
+        start before, and would kill another queueable container.
+        """
+        container = self._node.state.containers.get(container_id)
+        if container is not None and container.phase is Phase.RUNNING and self._node.guaranteed.waiting:
+            self._gates.tasks.spawn(self._see_gone(container))
+        else:
+            self._gates.queue.put(Ended(container_id, time.time()))
+
+    async def _see_gone(self, container: Container) -> None:
+        async def call(method: str, body: bytes) -> Response | Failure | None:
+            return await self._gates.nm_calls.call(container.start.attempt_id, method, body)
+
+        await see_gone(container.id, call, poll_s=self._gates.settings.kill_poll_s, wait_s=_SEEN_S)
+        self._gates.queue.put(Ended(container.id, time.time()))
 
     def _is_localized(self, container_id: str) -> bool:
         container = self._node.state.containers.get(container_id)

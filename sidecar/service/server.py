@@ -37,7 +37,7 @@ from sidecar.connections.tcp_relay import TcpRelay
 from sidecar.memory.memory_guard import MemoryGuard
 from sidecar.memory.pressure import Gauge
 from sidecar.metrics import SidecarMetrics
-from sidecar.node.events import Drain, Ended, Physical, Retuned
+from sidecar.node.events import Drain, Physical, Retuned
 from sidecar.node.node import Node
 from sidecar.node.node_policies import NodePolicies
 from sidecar.node.node_room import overcommits
@@ -248,7 +248,7 @@ class Sidecar:
 
     def _process_ended(self, container_id: str) -> None:
         self.metrics.ends.labels("process").inc()
-        self.queue.put(Ended(container_id, time.time()))
+        self.dispatcher.commands.process_ended(container_id)
 
     def _oom_score(self, container_id: str) -> int:
         entry = self.node.state.containers.get(container_id)
