@@ -9,7 +9,6 @@ import pytest
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from quicksilver.workloads.records import Watch
-from tests.real.conftest import VCORES
 from tests.real.job import Job, Task, job
 from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
 
@@ -96,33 +95,33 @@ def test_the_container_of_the_lowest_priority_is_killed(cluster: Cluster, policy
 
 @pytest.mark.parametrize("grace_s", [10.0, pytest.param(0.0, marks=LONG)])
 def test_a_guaranteed_container_waits_for_one_that_ends_soon(cluster: Cluster, grace_s: float) -> None:
-    """On one node a guaranteed container runs beside a queueable one, in whose place another guaranteed one comes."""
+    """On one node the older container ends soon, and the newer one is expected to run for long: neither is killed."""
     first = (host(cluster, 0),)
 
-    async def run() -> tuple[list[Task], list[Task]]:
+    async def run() -> tuple[list[Task], list[Task], list[Task]]:
         async with job(cluster, "grace") as mine:
-            beside = mine.ask(VCORES - 1, 7.0, priority=URGENT, hosts=first, strict=True)
-            await until_running(cluster, mine, beside)
-            tasks = mine.ask(1, 4.0, hosts=first)
-            await until_running(cluster, mine, tasks)
+            older = mine.ask(1, 4.0, priority=SOON, hosts=first)
+            await until_running(cluster, mine, older)
+            newer = mine.ask(1, 9.0, priority=LATE, hosts=first)
+            await until_running(cluster, mine, newer)
             urgent = mine.ask(1, 1.0, priority=URGENT, hosts=first, strict=True)
             await mine.until_done()
-            return tasks, urgent
+            return older, newer, urgent
 
     preempt = {"policy": "kill_newest", "settings": {"grace_s": grace_s}}
-    expected = {"prior_weight": 1000, "rules": [{"expected_s": 4}]}
+    rules = [{"match": {"priority": LATE}, "expected_s": 60}, {"expected_s": 4}]
+    expected = {"prior_weight": 1000, "rules": rules}
     with stack(cluster, preempt=preempt, routes=ROUTES, place=TO_THE_FIRST, estimate=expected), Watch(cluster) as watch:
-        tasks, urgent = asyncio.run(run())
-    (guaranteed,), life = recorded(cluster, urgent), first_life(cluster, tasks)
+        older, newer, urgent = asyncio.run(run())
+    (guaranteed,), ending = recorded(cluster, urgent), first_life(cluster, older)
     assert not {cid for task in urgent for cid in task.containers} & watch.granted().opportunistic
-    ran_s = (life.over_s or 0.0) - (life.running_s or 0.0)
-    assert (guaranteed.running_s or 0.0) >= (life.over_s or 0.0)
+    waited = (guaranteed.running_s or 0.0) >= (ending.over_s or 0.0)
     if grace_s:
-        assert [task.exits for task in tasks] == [[0]]
-        assert ran_s >= 4.0
+        assert not any(life.killed for life in recorded(cluster, [*older, *newer]))
+        assert waited
     else:
-        assert life.killed
-        assert ran_s < 4.0
+        assert one_killed(cluster, older, newer) == "newer"
+        assert not waited
 
 
 @pytest.mark.parametrize(
