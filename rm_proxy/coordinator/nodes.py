@@ -247,17 +247,12 @@ def _with(view: NodeView, own: Own) -> NodeView:
     The queue moves as fast as the cores work, whether containers share them or not.
     """
     resources = own.resources
-    if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
-        used_q = view.used_q + resources
-        return replace(view, used_q=used_q, containers=view.containers + 1, since_queueable_s=0.0)
     by_memory = view.capacity.memory_mb / resources.memory_mb if resources.memory_mb else 1.0
     by_cpu = view.capacity.vcores / resources.vcores if resources.vcores else 1.0
     more_s = own.expected_s / max(1.0, min(by_memory, by_cpu))
+    more = replace(view, containers=view.containers + 1, unreported_s=view.unreported_s + more_s)
+    if not own.ahead and view.queue_length == view.ahead and view.has_room(resources):
+        return replace(more, used_q=view.used_q + resources, since_queueable_s=0.0)
     return replace(
-        view,
-        queue_length=view.queue_length + 1,
-        ahead=view.ahead + own.ahead,
-        queued_s=view.queued_s + more_s,
-        unreported_s=view.unreported_s + more_s,
-        containers=view.containers + 1,
+        more, queue_length=view.queue_length + 1, ahead=view.ahead + own.ahead, queued_s=view.queued_s + more_s
     )

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from quicksilver.cluster.cluster import Cluster
+from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import Watch
 from quicksilver.workloads.rest import get_json
 from tests.real.conftest import NODES, VCORES
@@ -104,6 +105,23 @@ def test_a_container_waits_where_the_wait_or_the_queue_is_shortest(
         task = asyncio.run(run())
     (life,) = recorded(cluster, task)
     assert life.node in nodes
+
+
+def test_a_batch_takes_all_cores_before_any_of_it_waits(cluster: Cluster) -> None:
+    """By completion time: what is on its way to a node counts there, though the node has not reported it."""
+
+    async def run() -> list[Task]:
+        async with job(cluster, "batch") as mine:
+            tasks = mine.ask(SLOTS, 3.0)
+            await mine.until_done()
+            return tasks
+
+    policy = {"policy": "completion_time", "settings": {"noise_s": 0.0}}
+    with stack(cluster, place=policy, estimate=EXPECTED):
+        tasks = asyncio.run(run())
+    lives = recorded(cluster, tasks)
+    assert most_at_once(lives) == SLOTS
+    assert sorted(life.node for life in lives) == sorted(f"node{n}" for n in range(1, NODES + 1) for _ in range(VCORES))
 
 
 @pytest.mark.parametrize("policy", ["by_framework", pytest.param("as_is", marks=LONG)])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
-from quicksilver.common.messages import ContainerReport, ContainerState, EventKind
+from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, WaitBySize
 from rm_proxy.api.queue_views import all_queues, one_queue
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
@@ -215,6 +215,18 @@ def test_a_batch_spreads_over_equal_nodes(taken: int, nodes: int, count: int, se
     assert spread[1] <= 1
     pool = -(-nodes // 5)
     assert spread[50] <= 1 if pool == 1 else spread[50] <= 6
+
+
+@pytest.mark.parametrize("count", [6, 12])
+def test_a_batch_fills_the_cores_of_all_nodes_before_it_waits(count: int) -> None:
+    """By completion time (Apollo): on its way to a node with a free core, a container takes that core."""
+    place = {"policy": "completion_time", "settings": {"noise_s": 0.0}}
+    world = coordinator({**ALL_Q, "place": place}, nodes=3)
+    waits = [WaitBySize(memory_mb=8192, vcores=8, wait_s=0.0)]
+    for number in range(1, 4):
+        world.report(node_id(number), report(number, used_g_mb=6144, used_g_vcores=6, waits=waits), 0.0)
+    Am(world).asks(row("*", count))
+    assert [len(node.own) for node in world.nodes.values()] == [count // 3] * 3
 
 
 def test_forgets_the_oldest_ended_applications(monkeypatch: pytest.MonkeyPatch) -> None:
