@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.real.job import MEMORY_MB, Job, job
 
 from hadoop_rpc.protos import yarn_pb2 as y
+from quicksilver.bench.sleep_job import MEMORY_MB, Job, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import OPPORTUNISTIC, Watch

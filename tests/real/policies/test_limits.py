@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
+from quicksilver.bench.sleep_job import MEMORY_MB, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.workloads.nm_log import most_at_once
 from quicksilver.workloads.records import GUARANTEED, Watch
 from tests.real.conftest import NODES, VCORES
-from tests.real.job import MEMORY_MB, Task, job
 from tests.real.policies.test_orders_and_quotas import queueable
 from tests.real.test_policies import LONG, all_lives, recorded, stack
 

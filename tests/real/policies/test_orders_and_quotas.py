@@ -11,11 +11,11 @@ import pytest
 from policies.config.schema import Rollout
 from policies.model import ContainerView, Kind, Resources
 from policies.order.random import RandomOrder, key
+from quicksilver.bench.sleep_job import Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life, most_at_once
 from quicksilver.workloads.records import Watch
 from tests.real.conftest import NODES, VCORES
-from quicksilver.bench.sleep_job import Task, job
 from tests.real.test_policies import TO_THE_FIRST, all_lives, host, recorded, stack
 
 pytestmark = pytest.mark.hadoop

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from quicksilver.bench.sleep_job import Job, Task, job
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.workloads.nm_log import Life
 from quicksilver.workloads.records import Watch
-from tests.real.job import Job, Task, job
 from tests.real.test_policies import LONG, TO_THE_FIRST, events, host, recorded, running, stack
 
 pytestmark = pytest.mark.hadoop
