@@ -213,6 +213,12 @@ ALL: Final = (
         )
         for preset in _PROBING
     ),
+    *(
+        _on_preset(
+            f"quicksilver_{preset}_held", preset, f"preset {preset}, answers wait for news", 0, long_poll="short"
+        )
+        for preset in _PROBING
+    ),
     _on_preset(
         "quicksilver_apollo_places",
         "apollo",

@@ -169,7 +169,9 @@ def _papers_mix(name: str, cutoff_s: float, kept_ratio: float) -> Mix:
         name=f"{name}_told",
         about=about,
         draw=_told(name, cutoff_s),
-        changed={"quicksilver_hawk": classes, "quicksilver_eagle": classes},
+        changed={
+            f"{name}{held}": classes for name in ("quicksilver_hawk", "quicksilver_eagle") for held in ("", "_held")
+        },
     )
 
 
@@ -271,7 +273,7 @@ TOLD: Final = (
         _saturated,
         jobs=120,
         load=1.3,
-        changed=dict.fromkeys(("quicksilver_hawk", "quicksilver_eagle"), _KEPT)
+        changed={f"{name}{held}": _KEPT for name in ("quicksilver_hawk", "quicksilver_eagle") for held in ("", "_held")}
         | {f"{name}_shared": {"classify": _KEPT["classify"]} for name in ("quicksilver_hawk", "quicksilver_eagle")},
     ),
     _papers_mix("google", cutoff_s=15.0, kept_ratio=0.17),
