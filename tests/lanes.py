@@ -14,6 +14,8 @@ from xdist.scheduler import LoadScopeScheduling
 
 LANES: Final = (
     (
+        "tests/real/test_node_and_am_failures.py",
+        "tests/real/test_failover.py",
         "tests/real/test_kerberos.py",
         "tests/real/sidecar/test_tracker_kerberos.py",
         "tests/real/test_nftables.py",
@@ -28,10 +30,8 @@ LANES: Final = (
         "tests/real/test_secure_rest.py",
     ),
     (
-        "tests/real/test_node_and_am_failures.py",
         "tests/real/sidecar/test_tracker.py",
         "tests/real/sidecar/test_full_node.py",
-        "tests/real/test_failover.py",
         "tests/real/sidecar/test_nodemanager.py",
         "tests/real/test_rm_restart.py",
         "tests/real/bench/test_emulated_masters.py",
@@ -48,6 +48,7 @@ LANES: Final = (
         "tests/real/policies/test_matching.py",
         "tests/real/policies/test_stragglers.py",
         "tests/real/policies/test_tokens.py",
+        "tests/real/policies/test_execution_types.py",
         "tests/real/test_long_poll.py",
         "tests/real/test_promotion.py",
         "tests/real/test_sidecar_restart.py",  # one_node
