@@ -25,8 +25,10 @@ from rm_proxy.probes.place_move import may_go, move, tell
 from rm_proxy.probes.probe_queue import Probe
 from rm_proxy.probes.prober import Job, Prober
 
-MAX_LOOKED: Final = 2_000
+MAX_LOOKED: Final = 500
 """Places that are looked at in one round, of nodes in random order."""
+MAX_NODES: Final = 200
+"""Nodes among which the better one is chosen, drawn at random in each round where there are more."""
 MAX_COMPARED: Final = 100
 """The same where only alternatives are asked."""
 ROUND_S: Final = 1.0
@@ -125,7 +127,9 @@ class Corrector:
 
     def _ranked(self, rng: Random, now_s: float) -> list[tuple[float, str]]:
         prober, noise_s = self._prober, partial(rng.uniform, 0, ROUND_S)
-        views = (prober.cluster.usable(node_id) for node_id in prober.cluster.nodes)
+        ids = list(prober.cluster.nodes)
+        drawn = rng.sample(ids, MAX_NODES) if len(ids) > MAX_NODES else ids
+        views = (prober.cluster.usable(node_id) for node_id in drawn)
         return sorted(
             (prober.probed(view, now_s).slots_s[0] + noise_s(), view.id) for view in views if view is not None
         )

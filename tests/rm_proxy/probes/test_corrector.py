@@ -113,3 +113,11 @@ def test_alternatives_are_asked_though_nothing_is_in_force() -> None:
     assert (question.slot, question.app, question.chosen) == ("correct", None, None)
     assert question.show(question.decide(stage.policies.alternatives["other"])) == "moves"
     assert stage.at("n0") == ["a"]
+
+
+def test_the_better_node_is_one_of_a_few_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corrector, "MAX_NODES", 1)
+    stage = late(Stage(APOLLO))
+    rounds = [stage.corrector.round(1.0 + number) for number in range(20)]
+    assert sum(rounds) == 1, "once, in the first round in which n1 is drawn"
+    assert stage.at("n1") == ["a"]
