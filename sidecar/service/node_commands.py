@@ -125,8 +125,10 @@ class NodeCommands:
         async def call(method: str, body: bytes) -> Response | Failure | None:
             return await self._gates.nm_calls.call(container.start.attempt_id, method, body)
 
-        await see_gone(container.id, call, poll_s=self._gates.settings.kill_poll_s, wait_s=_SEEN_S)
-        self._gates.queue.put(Ended(container.id, time.time()))
+        try:
+            await see_gone(container.id, call, poll_s=self._gates.settings.kill_poll_s, wait_s=_SEEN_S)
+        finally:
+            self._gates.queue.put(Ended(container.id, time.time()))
 
     def _is_localized(self, container_id: str) -> bool:
         container = self._node.state.containers.get(container_id)
