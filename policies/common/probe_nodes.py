@@ -23,6 +23,9 @@ class Probing(PolicyConfig):
     """A long job has one probe for each task, where it waits least; off: long jobs are sampled like others."""
     sticky: bool = Field(False, json_schema_extra={"source": "Hawk: a probe is for one task"})
     """A probe stays in its queue until all tasks of its application that wait have got places, and is served again."""
+    behind_long: bool = Field(True, json_schema_extra={"source": "own"})
+    """Whether a container of a job that is not long may be bound to a node whose cores long tasks hold, ahead of the
+    end of one."""
 
 
 def by_wait(tasks: NewTasks, nodes: Sequence[ProbedNode]) -> list[str]:

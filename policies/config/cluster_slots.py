@@ -87,6 +87,12 @@ class ClusterSlots:
         cfg = self._choices["probe"].cfg
         return isinstance(cfg, Probing) and cfg.sticky
 
+    @property
+    def behind_long(self) -> bool:
+        """Whether a container of a job that is not long may wait at a node whose cores long tasks hold."""
+        cfg = self._choices["probe"].cfg
+        return not isinstance(cfg, Probing) or cfg.behind_long
+
     def match(self, tasks: Sequence[Candidates]) -> Sequence[str | None]:
         """Return the node of each container of a request, or None for those that choose one after the other."""
         bound = self._choices["match"]

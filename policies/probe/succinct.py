@@ -25,6 +25,9 @@ class Succinct(Probing):
     """Probes of a job at least, however few tasks it has."""
     sticky: bool = Field(True, json_schema_extra={"source": "Eagle, thesis §3.4.2: sticky batch probing"})
     """A probe stays in its queue until all tasks of its application that wait have got places, and is served again."""
+    behind_long: bool = Field(False, json_schema_extra={"source": "Eagle, thesis §3.3: no short task waits behind one"})
+    """Whether a container of a job that is not long may be bound to a node whose cores long tasks hold, ahead of the
+    end of one."""
 
 
 def probe(tasks: NewTasks, nodes: Sequence[ProbedNode], cfg: Succinct, rng: Random) -> list[str]:

@@ -58,6 +58,11 @@ class ProbedCluster:
             for c in self._at(node_id)
         )
 
+    def all_long(self, node_id: str) -> bool:
+        """Return whether long tasks hold all cores of a node."""
+        slots = max(1, int(self.nodes[node_id].view.capacity.vcores))
+        return sum(self._class_of(c.app_id) is JobClass.LONG for c in self._at(node_id)) >= slots
+
     def probed(self, node_id: str, waits_s: float, long_waits: bool, kept: bool, now_s: float) -> ProbedNode:
         """Return a node as `probe` policies see it.
 

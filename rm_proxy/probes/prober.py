@@ -53,6 +53,8 @@ class Job:
     count: int = 0
     """Of its probes."""
     sticky: bool = False
+    off_long: bool = False
+    """It has no turn at a node whose cores long tasks hold, though one of them is expected to end soon."""
     offered: Collection[str] = ()
     """Nodes that it may place containers on with the request at hand."""
 
@@ -171,6 +173,7 @@ class Prober:
         if job is None:
             job = Job(attempt_id, waiting.app, now_s, waiting.expected_s)
         job.app, job.expected_s, job.sticky = waiting.app, waiting.expected_s, policies.cluster.sticky
+        job.off_long = not policies.cluster.behind_long and waiting.app.job_class is not JobClass.LONG
         job.beat_s = now_s
         self._pass_on(job, now_s)
         wanted = sum(demand.sizes.values())
@@ -302,6 +305,8 @@ class Prober:
         for probe in self.in_order(node_id):
             job = self.jobs.get(probe.attempt_id)
             if job is None or probe.passed_until_s > self._now_s or not self._alive(job):
+                continue
+            if job.off_long and self.cluster.all_long(node_id):
                 continue
             count = min(free, job.tasks) if job.sticky else 1
             yield job, count

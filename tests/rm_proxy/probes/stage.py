@@ -1,6 +1,7 @@
 """Nodes with queues of places, and applications that wait."""
 
 from collections.abc import Mapping
+from math import inf
 from random import Random
 from typing import Any
 
@@ -52,10 +53,10 @@ class Stage:
         for node_id in self.nodes:
             self.to(node_id, free=False)
 
-    def to(self, node_id: str, free: bool, usable: bool = True) -> None:
+    def to(self, node_id: str, free: bool, usable: bool = True, frees_s: float = inf) -> None:
         """Let a node be free or busy."""
         used = Resources() if free else ONE
-        self.nodes[node_id].view = NodeView(node_id, node_id, capacity=ONE, used_q=used, usable=usable)
+        self.nodes[node_id].view = NodeView(node_id, node_id, capacity=ONE, used_q=used, usable=usable, frees_s=frees_s)
         self.free.changed[node_id] = None
 
     def runs(self, node_id: str, app_id: str, expected_s: float, ran_s: float) -> None:

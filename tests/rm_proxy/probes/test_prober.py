@@ -155,6 +155,21 @@ def test_no_short_task_waits_behind_a_long_one() -> None:
     assert (stage.at("n0"), stage.at("n1"), set(stage.at("n2"))) == ([], ["l"], {"s"})
 
 
+@pytest.mark.parametrize(("behind_long", "places"), [(True, 1), (False, 0)])
+def test_no_short_task_is_bound_ahead_of_the_end_of_a_long_one(behind_long: bool, places: int) -> None:
+    probe = {"policy": "succinct", "settings": {"behind_long": behind_long}}
+    stage = Stage({**EAGLE, "probe": probe}, nodes=1)
+    stage.classes = {"short": JobClass.SHORT, "long": JobClass.LONG}
+    stage.waits("short", 1)
+    stage.runs("n0", "long", 20.0, 19.0)
+    stage.free.bind_ahead(1.5)
+    stage.to("n0", free=False, frees_s=1.0)
+    assert stage.may("short") == places
+    stage.nodes["n0"].report = None
+    stage.to("n0", free=True)
+    assert stage.may("short") == 1
+
+
 def test_an_idle_node_takes_over_short_tasks_behind_a_long_one() -> None:
     stage = Stage(HAWK, nodes=3)
     stage.classes = {"l": JobClass.LONG, "s": JobClass.SHORT}
