@@ -22,7 +22,7 @@ from rm_proxy.coordinator.node_sampling import NodeSampling
 from rm_proxy.coordinator.shadow import Shadow
 from rm_proxy.dispatch.giving_way import NOTHING_YIELDS
 from rm_proxy.domain.comparison import Compare, PerSecond, Question, not_compared
-from rm_proxy.probes.prober import Prober
+from rm_proxy.probes.prober import Prober, off_long
 
 MAX_COMPARED: Final = 10
 """Requests within a second whose containers alternatives alone would match."""
@@ -73,11 +73,17 @@ class Placer:
                 views, placement = roomy, policies.place(ask, roomy, state.rng)
         except PolicyFaultError as error:
             return Placement(None, reason=f"a policy failed: {error}")
+        if placement.ahead and self._behind_long(ask, placement.node):
+            return Placement(None, reason=f"long tasks hold all cores of {placement.node}", wait=True)
         state.effects += self._shadow.placed(policies, ask, views, placement, state.round_s)
         if placement.node is None:
             return placement
         self._mover.placed_elsewhere(follows)
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
+
+    def _behind_long(self, ask: Ask, node_id: str | None) -> bool:
+        off = self.prober is not None and off_long(ask.app, self.state.policies.for_app(ask.app))
+        return off and self.prober is not None and node_id is not None and self.prober.cluster.all_long(node_id)
 
     def _choose(self, ask: Ask, views: list[NodeView]) -> Placement:
         """Have a node chosen; those that the ask shuns are tried last."""

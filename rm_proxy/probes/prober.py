@@ -173,7 +173,7 @@ class Prober:
         if job is None:
             job = Job(attempt_id, waiting.app, now_s, waiting.expected_s)
         job.app, job.expected_s, job.sticky = waiting.app, waiting.expected_s, policies.cluster.sticky
-        job.off_long = not policies.cluster.behind_long and waiting.app.job_class is not JobClass.LONG
+        job.off_long = off_long(waiting.app, policies)
         job.beat_s = now_s
         self._pass_on(job, now_s)
         wanted = sum(demand.sizes.values())
@@ -365,6 +365,11 @@ class Prober:
         text = self._central.why(attempt_id, now_s)
         job = self.jobs.get(attempt_id)
         return f"{text}; {job.count} places in the queues of {len(job.probes)} nodes" if job is not None else text
+
+
+def off_long(app: AppView, policies: Policies) -> bool:
+    """Return whether no container of an application is to wait at a node whose cores long tasks hold."""
+    return not policies.cluster.behind_long and app.job_class is not JobClass.LONG
 
 
 def _counted(nodes: Sequence[str]) -> str:

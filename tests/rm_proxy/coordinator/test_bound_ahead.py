@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from policies.model import AppView, Ask, JobClass, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, Grant
 from rm_proxy.attempt.effects import Announce
 from rm_proxy.attempt.grant_messages import CORE_WAIT_S
@@ -33,7 +34,14 @@ def runs(world: Coordinator, ran_s: float, *, waits: int = 0, ahead: int | None 
     states += [(n, ContainerState.WAITING) for n in range(9, 9 + waits)]
     listed = [
         ContainerReport(
-            container_id=cid(n), app_id=APP, kind="Q", state=state, memory_mb=1024, vcores=1, since_s=ran_s, priority=20
+            container_id=cid(n),
+            app_id=APP,
+            kind="Q",
+            state=state,
+            memory_mb=1024,
+            vcores=1,
+            since_s=ran_s,
+            priority=20,
         )
         for n, state in states
     ]
@@ -82,3 +90,19 @@ def test_none_is_bound_ahead_unless_the_policy_says_so() -> None:
     gets_all(am, 1)
     runs(am.world, 19.0)
     assert not granted_rows(am.asks())
+
+
+@pytest.mark.parametrize(("behind_long", "node"), [(True, node_id(1)), (False, None)])
+def test_no_short_task_is_bound_ahead_of_the_end_of_a_long_one(
+    monkeypatch: pytest.MonkeyPatch, behind_long: bool, node: str | None
+) -> None:
+    """Long tasks hold all cores of the node, and one of them is expected to end in half a second."""
+    probe = {"policy": "succinct", "settings": {"behind_long": behind_long}}
+    world = coordinator({**AHEAD, "probe": probe}, nodes=1)
+    monkeypatch.setattr(world.prober.cluster, "all_long", {node_id(1): True}.get)
+    runs(world, 19.5)
+    short = Ask(AppView(APP, job_class=JobClass.SHORT), 20, Resources(1024, 1))
+    placement = world.place(short, frozenset())
+    assert (placement.node, placement.wait) == (node, node is None)
+    long = Ask(AppView(APP, job_class=JobClass.LONG), 20, Resources(1024, 1))
+    assert world.place(long, frozenset()).node == node_id(1)
