@@ -90,27 +90,39 @@ def bind_alternatives(raw: Mapping[str, Any], registry: Registry, path: Path) ->
     return by_name, mistakes
 
 
-def misnamed(raw: Mapping[str, Any], section: PoliciesSection, path: Path) -> list[Mistake]:
-    """Return the mistakes of rollout, windows and shadow: unknown alternatives, and names that are there twice."""
-    known = list(section.alternatives)
-    uses: list[tuple[Path, str]] = [(("rollout", n, "use"), entry.use) for n, entry in enumerate(section.rollout)]
-    uses += [(("windows", n, "use"), window.use) for n, window in enumerate(section.windows)]
-    uses += [(("shadow", n), name) for n, name in enumerate(section.shadow)]
+def entries(raw: Mapping[str, Any], key: str) -> list[tuple[int, Mapping[str, Any]]]:
+    """Return the entries of a list of a section that are mappings, with their numbers; others have mistakes already."""
+    given = raw.get(key)
+    return [(n, one) for n, one in enumerate(given if isinstance(given, list) else []) if isinstance(one, Mapping)]
+
+
+def misnamed(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
+    """Return the mistakes of rollout, windows and shadow: unknown alternatives, and names that are there twice.
+
+    They are found in a section with other mistakes, too.
+    """
+    given, shadow = raw.get("alternatives"), raw.get("shadow")
+    known = [str(name) for name in given] if isinstance(given, Mapping) else []
+    shadows = [(n, name) for n, name in enumerate(shadow if isinstance(shadow, list) else []) if isinstance(name, str)]
+    uses: list[tuple[Path, object]] = [
+        ((key, n, "use"), entry.get("use")) for key in ("rollout", "windows") for n, entry in entries(raw, key)
+    ]
+    uses += [(("shadow", n), name) for n, name in shadows]
     mistakes = [
         Mistake((*path, *where), f"unknown alternative '{name}'; {close_to(name, known)}")
         for where, name in uses
-        if name not in section.alternatives
+        if isinstance(name, str) and name not in known and isinstance(given, Mapping | None)
     ]
-    names = [window.name for window in section.windows]
+    names = [(n, entry.get("name")) for n, entry in entries(raw, "windows") if isinstance(entry.get("name"), str)]
     mistakes += [
         Mistake((*path, "windows", n, "name"), f"another window is called '{name}' too; choose another name")
-        for n, name in enumerate(names)
-        if name in names[:n]
+        for n, name in names
+        if (name in [earlier for at, earlier in names if at < n])
     ]
     mistakes += [
         Mistake((*path, "shadow", n), f"'{name}' is there twice; keep one")
-        for n, name in enumerate(section.shadow)
-        if name in section.shadow[:n]
+        for n, name in shadows
+        if name in [earlier for at, earlier in shadows if at < n]
     ]
     return mistakes
 

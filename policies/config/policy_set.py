@@ -107,9 +107,7 @@ class Policies:
         raw = laid_over(data if isinstance(data, Mapping) else {})
         base, mistakes = bind(PoliciesSection, raw, registry, path)
         alternatives, wrong = bind_alternatives(raw, registry, path)
-        mistakes += wrong
-        if base is not None and isinstance(base.section, PoliciesSection):
-            mistakes += misnamed(raw, base.section, path)
+        mistakes += wrong + misnamed(raw, path)
         if mistakes or base is None:
             raise SettingsMistakesError(mistakes)
         others = {name: cls(a.section, a.choices, a.routes, a.quotas, name=name) for name, a in alternatives.items()}

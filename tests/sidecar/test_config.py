@@ -119,7 +119,7 @@ def run(tmp_path: Path, settings: str, *more: str) -> str:
 def test_the_command_names_place_and_remedy(tmp_path: Path) -> None:
     assert "quicksilver.yaml:2:3: sidecar.holdlimit" in run(tmp_path, "sidecar:\n  holdlimit: 3\n")
     assert "sidecar.report_s" in run(tmp_path, "sidecar:\n  report_s: 0\n")
-    missing = run(tmp_path, "", "--conf-dir", str(tmp_path / "none"))
+    missing = run(tmp_path, "policies: {}\n", "--conf-dir", str(tmp_path / "none"))
     assert "no such directory; set HADOOP_CONF_DIR" in missing
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from apscheduler.triggers.cron import CronTrigger
 
+from policies.config.binding import entries
 from policies.config.schema import Window
 from policies.config.validation import Path, shorten
 from policies.config.windows import Hours, Span, hours, next_change_s
@@ -47,21 +48,27 @@ def _weekday(part: str) -> str:
     return ",".join(dict.fromkeys(_DAYS[day] for day in range(begin, end + 1, int(step or 1))))
 
 
-def calendar_mistakes(windows: Sequence[Window], time_zone: str, path: Path) -> list[Mistake]:
-    """Return mistakes that the settings' schema cannot find: unknown time zones, impossible times."""
-    try:
-        zone = ZoneInfo(time_zone).key if time_zone else ""
-    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
-        zone = None
-    if zone is None:
-        why = f"unknown time zone {shorten(time_zone)}; give a name such as Europe/Berlin (`ls /usr/share/zoneinfo`)"
-        return [Mistake((*path, "time_zone"), why)]
+def calendar_mistakes(section: Mapping[str, Any], path: Path) -> list[Mistake]:
+    """Return mistakes that the schema of the section `policies` cannot find: unknown time zones, impossible times.
+
+    They are found in a section with other mistakes, too.
+    """
     mistakes = []
-    for number, window in enumerate(windows):
+    time_zone = section.get("time_zone") or ""
+    try:
+        zone = ZoneInfo(time_zone).key if time_zone and isinstance(time_zone, str) else ""
+    except (ValueError, OSError, KeyError):  # ZoneInfoNotFoundError is a KeyError
+        zone = ""
+        why = f"unknown time zone {shorten(time_zone)}; give a name such as Europe/Berlin (`ls /usr/share/zoneinfo`)"
+        mistakes.append(Mistake((*path, "time_zone"), why))
+    for number, window in entries(section, "windows"):
+        cron = window.get("cron")
+        if not isinstance(cron, str) or len(cron.split()) != 5:
+            continue  # the schema's own mistake
         try:
-            trigger(window.cron, time_zone)
+            trigger(cron, zone)
         except (ValueError, TypeError) as error:
-            why = f"is no cron expression: {error}, got {shorten(window.cron)} (minute hour day month weekday)"
+            why = f"is no cron expression: {error}, got {shorten(cron)} (minute hour day month weekday)"
             mistakes.append(Mistake((*path, "windows", number, "cron"), why))
     return mistakes
 

@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.tag import Tag
 
 from policies.config.description import notes
 from policies.config.policy_set import Policies
@@ -39,6 +40,10 @@ SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "security")
 TOP_LEVEL: Final = (*SECTIONS, "hadoop_conf_dir")
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""
+EMPTY: Final = (
+    "is empty, as after an interrupted write; write `policies: {}` for the defaults, under which all YARN queues may "
+    "have queueable containers, or `policies: {preset: stock}` for none"
+)
 MAX_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 30
@@ -168,22 +173,25 @@ def read_settings(
     for name, model in models.items():
         if isinstance(data.get(name), Mapping | None):  # else it is among the mistakes already
             section, wrong = validate(model, data.get(name), (name,))
-            mistakes += wrong
+            mistakes = _first_of_each(mistakes, wrong)
             if section is not None:
                 sections[name] = section
     try:
         given = data.get("policies")
         policies = _policies(given if isinstance(given, Mapping) else None, registry)
     except SettingsMistakesError as error:
-        raise file.error([*mistakes, *error.mistakes]) from error
+        raise file.error(_first_of_each(mistakes, error.mistakes)) from error
     if mistakes:
         raise file.error(mistakes)
     return Settings(chosen, sections, policies)
 
 
 def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Policies:
-    policies = Policies.load(data or {"preset": DEFAULT}, registry, ("policies",))
-    mistakes = calendar_mistakes(policies.windows, policies.time_zone, ("policies",))
+    mistakes = calendar_mistakes(data or {}, ("policies",))
+    try:
+        policies = Policies.load(data or {"preset": DEFAULT}, registry, ("policies",))
+    except SettingsMistakesError as error:
+        raise SettingsMistakesError([*error.mistakes, *mistakes]) from error
     if mistakes:
         raise SettingsMistakesError(mistakes)
     return policies
@@ -233,24 +241,43 @@ def parse_settings(text: str, path: Path) -> SettingsFile:
 
 def _parse(text: str, path: Path) -> tuple[SettingsFile, list[Mistake]]:
     yaml = YAML(typ="safe", pure=True)
+    yaml.allow_duplicate_keys = True  # `_Walk` finds them, and the first one counts for further checks
     walk = _Walk()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ReusedAnchorWarning)  # YAML lets an anchor be set anew
             root = yaml.compose(text)
         if root is None:
-            return SettingsFile(path), []
+            return SettingsFile(path), [Mistake((), EMPTY)]
         walk.visit(root, (), 0)
-        if walk.mistakes:
+        if not walk.constructible:
             return SettingsFile(path, positions=walk.positions), walk.mistakes
-        data = yaml.constructor.construct_document(root)
+        data = _constructed(yaml, root, walk)
     except _TooMuchError as error:
         raise SettingsFileError([f"{path}: {error}"]) from error
     except YAMLError as error:
         raise SettingsFileError([_syntax(error, path, text)]) from error
     except UNREADABLE as error:
-        raise SettingsFile(path, positions=walk.positions).error([walk.unreadable(str(error))]) from error
-    return SettingsFile(path, data, walk.positions), _top_level(data)
+        cannot = Mistake((), f"cannot be read: {error}")
+        raise SettingsFile(path, positions=walk.positions).error([*walk.mistakes, cannot]) from error
+    return SettingsFile(path, data, walk.positions), _first_of_each(walk.mistakes, _top_level(data))
+
+
+def _constructed(yaml: YAML, root: Node, walk: _Walk) -> Any:
+    """Return the values; one that its own YAML type cannot read is a mistake, and text in further checks."""
+    try:
+        return yaml.constructor.construct_document(root)
+    except UNREADABLE:
+        walk.take_unreadable_as_text()
+        again = YAML(typ="safe", pure=True)
+        again.allow_duplicate_keys = True
+        return again.constructor.construct_document(root)
+
+
+def _first_of_each(before: Sequence[Mistake], more: Sequence[Mistake]) -> list[Mistake]:
+    """Return all mistakes, of `more` only those at other keys and values."""
+    places = {(mistake.path, mistake.on_key) for mistake in before}
+    return [*before, *(mistake for mistake in more if (mistake.path, mistake.on_key) not in places)]
 
 
 def _top_level(data: object) -> list[Mistake]:
@@ -292,6 +319,8 @@ class _Walk:
         self.mistakes: list[Mistake] = []
         self.scalars: list[tuple[Steps, ScalarNode]] = []
         self.seen = 0
+        self.constructible = True
+        """Whether all keys are text."""
 
     def visit(self, node: Node, steps: Steps, depth: int) -> None:
         self.seen += 1
@@ -307,14 +336,15 @@ class _Walk:
             self.positions[(*steps, step)] = at
             self.visit(value, (*steps, step), depth + 1)
 
-    def unreadable(self, why: str) -> Mistake:
-        """Return the mistake for the value that its own YAML type cannot read, such as a date with month 13."""
+    def take_unreadable_as_text(self) -> None:
+        """Find the values that their own YAML type cannot read, such as a date with month 13, and make them text."""
         for steps, node in self.scalars:
             try:
                 YAML(typ="safe", pure=True).constructor.construct_object(node)
-            except UNREADABLE:
-                return Mistake(steps, f"'{node.value}' cannot be read ({why}); quote it when it is text")
-        return Mistake((), f"cannot be read: {why}")
+            except UNREADABLE as error:
+                why = f"'{node.value}' cannot be read ({error}); quote it when it is text"
+                self.mistakes.append(Mistake(steps, why))
+                node.ctag = Tag(suffix="tag:yaml.org,2002:str")
 
     def _children(self, node: Node, steps: Steps) -> Iterator[tuple[At, str | int, Node]]:
         if isinstance(node, SequenceNode):
@@ -328,6 +358,7 @@ class _Walk:
         for key, value in node.value:
             if not isinstance(key, ScalarNode):
                 self.mistakes.append(Mistake(steps, "a key must be plain text"))
+                self.constructible = False
                 continue
             if (key.tag or "").endswith(":merge"):
                 merged = value.value if isinstance(value, SequenceNode) else [value]
@@ -338,7 +369,7 @@ class _Walk:
             if key.value in first:
                 earlier = first[key.value]
                 where = (*steps, key.value)
-                self.positions[where] = At(at, _start(value))
+                self.positions[where] = At(at, self.positions[where].value)  # the first value counts for further checks
                 self.mistakes.append(Mistake(where, f"is there twice, first in line {earlier.line}; keep one", True))
             else:
                 first[key.value] = at

@@ -92,11 +92,11 @@ def test_what_is_kept_is_what_a_new_calendar_says(minutes: list[int]) -> None:
     ],
 )
 def test_times_that_there_are_not(cron: str, why: str) -> None:
-    (mistake,) = calendar_mistakes([window("0 0 * * *"), window(cron)], "", ("policies",))
+    (mistake,) = calendar_mistakes({"windows": [{"cron": "0 0 * * *"}, {"cron": cron}]}, ("policies",))
     assert mistake.where == "policies.windows[1].cron" and mistake.text.startswith(why)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlni", "../../etc/passwd", "/etc", "Europe"])
 def test_unknown_time_zones(zone: str) -> None:
-    (mistake,) = calendar_mistakes([window("0 0 * * *")], zone, ("policies",))
+    (mistake,) = calendar_mistakes({"windows": [{"cron": "0 0 * * *"}], "time_zone": zone}, ("policies",))
     assert mistake.where == "policies.time_zone" and "unknown time zone" in mistake.text

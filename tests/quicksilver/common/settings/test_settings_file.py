@@ -102,6 +102,47 @@ def test_one_mistake(text: str, line: str) -> None:
     assert found.startswith(f"quicksilver.yaml:{line}")
 
 
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing but a remark\n"])
+def test_an_empty_file_is_a_mistake(text: str) -> None:
+    assert lines(text)[0].startswith(
+        "quicksilver.yaml:1:1: is empty, as after an interrupted write; write `policies: {}`"
+    )
+
+
+def test_all_mistakes_of_a_file_come_in_one_run(tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(
+        "policies:\n"
+        "  mode: of\n"
+        "  time_zone: Mars/City\n"
+        "  windows:\n"
+        "    - {name: a, cron: '99 * * * *', length_s: 60, use: nope}\n"
+        "    - {name: a, cron: '0 0 * * *', length_s: 60, use: nope}\n"
+        "  rollout: [{use: nope}]\n"
+        "  shadow: [zap, zap]\n"
+        "  routes: [{policy: only_qq}]\n"
+        "  mode: active\n"
+        "proxy: {round_s: !!int x, lisen: here}\n"
+    )
+    found = [line.removeprefix(f"{file}:").split(": ")[:2] for line in check_settings(file, {"proxy": Proxy})[1]]
+    assert found == [
+        ["2:9", "policies.mode"],
+        ["3:14", "policies.time_zone"],
+        ["5:23", "policies.windows[0].cron"],
+        ["5:56", "policies.windows[0].use"],
+        ["6:14", "policies.windows[1].name"],
+        ["6:55", "policies.windows[1].use"],
+        ["7:19", "policies.rollout[0].use"],
+        ["8:12", "policies.shadow[0]"],
+        ["8:17", "policies.shadow[1]"],
+        ["8:17", "policies.shadow[1]"],
+        ["9:21", "policies.routes[0].policy"],
+        ["10:3", "policies.mode"],
+        ["11:18", "proxy.round_s"],
+        ["11:27", "proxy.lisen"],
+    ]
+
+
 def test_an_alias_of_itself_or_of_too_much_ends() -> None:
     assert "is an alias used in itself?" in lines("policies: &a\n  x: *a\n")[0]
     bomb = "a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
@@ -124,7 +165,7 @@ def test_a_section_by_its_model() -> None:
         "quicksilver.yaml:3:3: proxy.lisen: unknown setting; did you mean listen? known: listen, round_s",
     )
     assert parse_settings("proxy: {listen: a}", FILE).section("proxy", Proxy) == Proxy(listen="a")
-    assert parse_settings("", FILE).section("proxy", Proxy) == Proxy()
+    assert parse_settings("policies:", FILE).section("proxy", Proxy) == Proxy()
 
 
 def test_positions() -> None:
@@ -162,7 +203,6 @@ def test_no_file_means_the_default_preset(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("text", "preset"),
     [
-        ("", "default"),
         ("policies:\n", "default"),
         ("policies: {}\nproxy: {upstream: 'rm:18030'}\n", "default"),
         ("policies: {preset: stock}\n", "stock"),
