@@ -99,20 +99,26 @@ def list_presets(as_json: bool) -> None:
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @as_json
 def check_file(file: Path | None, as_json: bool) -> None:
-    """Check the policies in FILE, or in the settings file that the daemons would read; 1 when there are mistakes."""
-    path, mistakes, notes = check_settings(file, SECTIONS)
+    """Check FILE, or the settings file that the daemons would read; exit code 1 for mistakes, 0 for warnings alone."""
+    found = check_settings(file, SECTIONS)
+    mistakes, warnings = found.mistakes, found.warnings
     if as_json:
-        found = {"file": str(path) if path else None, "ok": not mistakes, "mistakes": mistakes, "notes": notes}
-        click.echo(json.dumps(found, indent=2))
+        data = {"file": str(found.path) if found.path else None, "ok": not mistakes, "mistakes": mistakes}
+        click.echo(json.dumps(data | {"warnings": warnings, "notes": found.notes}, indent=2))
     else:
-        for mistake in mistakes:
-            click.echo(mistake, err=True)
-        for note in notes:
-            click.echo(f"{path}: note: policies: {note}")
-        where = path or f"no settings file (${VARIABLE}, ./{FILE_NAME}, {SYSTEM_WIDE}): the defaults hold"
-        click.echo(f"{where}: {len(mistakes)} mistakes" if mistakes else f"{where}: no mistakes", err=bool(mistakes))
+        for line in (*mistakes, *(f"warning: {line}" for line in warnings)):
+            click.echo(line, err=True)
+        for note in found.notes:
+            click.echo(f"{found.path}: note: policies: {note}")
+        where = found.path or f"no settings file (${VARIABLE}, ./{FILE_NAME}, {SYSTEM_WIDE}): the defaults hold"
+        counts = [_count(len(mistakes), "mistake"), *([_count(len(warnings), "warning")] if warnings else [])]
+        click.echo(f"{where}: {', '.join(counts)}", err=bool(mistakes))
     if mistakes:
         raise SystemExit(1)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 @policy.command("schema")

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import BaseModel
 
 from policies.config.description import notes
+from policies.config.unintended import unintended
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property, read_properties
@@ -93,7 +94,7 @@ def _settings(config: Path | None) -> Settings:
     assert isinstance(tracker, TrackerSettings) and isinstance(security, SecuritySettings)
     return Settings(
         path=read.path,
-        notes=tuple(notes(read.policies)),
+        notes=(*notes(read.policies), *map(str, unintended(file.data.get("policies") or {}, ("policies",)))),
         proxy=proxy,
         sidecar=sidecar,
         tracker=tracker,

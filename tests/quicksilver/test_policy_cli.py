@@ -93,7 +93,7 @@ def test_show_unknown() -> None:
 
 def test_check(tmp_path: Path) -> None:
     file = tmp_path / "quicksilver.yaml"
-    file.write_text("policies: {queues: batch, routes: [{policy: only_q}]}\n")
+    file.write_text("policies: {queues: batch, routes: [{policy: only_q}], preempt: {policy: las}}\n")
     assert run("check", str(file)) == (0, f"{file}: no mistakes\n", "")
     file.write_text("policies:\n  mode: of\n  place: {policy: topk}\n")
     code, out, err = run("check", str(file))
@@ -106,6 +106,59 @@ def test_check(tmp_path: Path) -> None:
     code, out, _ = run("check", str(file), "--json")
     assert code == 1
     assert (json.loads(out)["ok"], len(json.loads(out)["mistakes"])) == (False, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "what"),
+    [
+        ("policies: {queues: a, routes: [{match: {type: MAPRED}, policy: only_g}]}", "1:47", "did you mean MAPREDUCE?"),
+        ("policies: {estimate: {rules: [{match: {type: [TEZ, hive]}, expected_s: 5}]}}", "1:52", "did you mean TEZ or"),
+        ("policies: {queues: a, routes: [{match: {type: SPARK}, policy: only_q}]}", "1:32", "Spark containers may be"),
+        ("policies: {queues: a, routes: [{policy: hybrid_gq}]}", "1:32", "Spark and Flink containers may be queueable"),
+        ("policies: {preset: mercury}", "1:20", "preempt: kill_newest kills these"),
+        ("policies: {alternatives: {b: {queues: a, routes: [{policy: only_q}]}}, shadow: [b]}", "1:51", "kill_newest"),
+        ("proxy: {upstream: 'rm:18030', rest_listen: '0.0.0.0:8390'}", "1:44", "`quicksilver proxy run` refuses it"),
+        ("sidecar: {rest_listen: '0.0.0.0:8391'}", "1:24", "`quicksilver sidecar run` refuses it"),
+        ("proxy: {round_s: 2}", "1:1", "neither upstream nor rm_conf_dir is set"),
+        ("security: {token_file: /nowhere/tokens}", "1:24", "/nowhere/tokens is not on this host"),
+        ("sidecar: {}\nsecurity: {tls_ca: /}", "2:20", "no daemon starts"),
+    ],
+)
+def test_check_warns(settings: str, place: str, what: str, tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(f"{settings}\n")
+    code, out, err = run("check", str(file))
+    assert code == 0 and f"{file}: no mistakes, 1 warning\n" in out
+    [line] = err.splitlines()
+    assert line.startswith(f"warning: {file}:{place}: ") and what in line
+    found = json.loads(run("check", str(file), "--json")[1])
+    assert found["ok"] and found["warnings"] == [line.removeprefix("warning: ")]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "policies: {queues: a, routes: [{match: {type: [mapreduce, 'SP*']}, policy: only_g}]}",
+        "policies: {queues: a, routes: [{match: {type: [SPARK, '*FLINK']}, policy: only_g}, {policy: only_q}]}",
+        "policies: {queues: a, routes: [{match: {type: TEZ}, policy: only_q}]}",
+        "policies: {preset: default}",
+        "policies: {preset: stock}",
+        "proxy: {upstream: 'rm:18030', rest_listen: '127.0.0.1:8390'}",
+        "proxy: {upstream: 'rm:18030', rest_listen: '0.0.0.0:8390'}\nsecurity: {insecure: true}",
+    ],
+)
+def test_check_does_not_warn(settings: str, tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text(f"{settings}\n")
+    code, _, err = run("check", str(file))
+    assert (code, err) == (0, "")
+
+
+def test_warnings_come_beside_mistakes(tmp_path: Path) -> None:
+    file = tmp_path / "quicksilver.yaml"
+    file.write_text("policies: {mode: of, routes: [{match: {type: MAPRED}, policy: only_g}]}\n")
+    code, _, err = run("check", str(file))
+    assert code == 1 and err.endswith(f"{file}: 1 mistake, 1 warning\n") and "MAPREDUCE" in err
 
 
 def test_presets_say_what_they_are_good_and_bad_for() -> None:

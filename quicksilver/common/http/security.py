@@ -96,7 +96,7 @@ class Credentials:
         if token is None:
             return {}
         parts = urlsplit(url)
-        if parts.scheme != "https" and not self._insecure and not _stays_here(parts.hostname or ""):
+        if parts.scheme != "https" and not self._insecure and not stays_here(parts.hostname or ""):
             remedy = "name an https:// address, or set security.insecure"
             raise SettingsError("a token would be sent in the clear", place=url, remedy=remedy)
         return {"Authorization": f"Bearer {token}"}
@@ -158,7 +158,7 @@ class Security:
 
     def allow(self, address: Address, setting: str) -> None:
         """Check an address before REST listens there. Raises SettingsError when strangers would reach it."""
-        if self.settings.tls or _stays_here(address.host):
+        if self.settings.tls or stays_here(address.host):
             return
         if not self.settings.insecure:
             what, place = "REST would listen beyond loopback without TLS", f"{setting}: {address}"
@@ -248,7 +248,7 @@ def is_loopback(host: str) -> bool:
 
 
 @lru_cache(maxsize=10_000)
-def _stays_here(host: str) -> bool:
+def stays_here(host: str) -> bool:
     """Return whether a name stands for loopback addresses alone, as nodes of a local cluster do."""
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)

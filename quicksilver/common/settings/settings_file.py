@@ -23,6 +23,7 @@ from policies.config.description import notes
 from policies.config.policy_set import Policies
 from policies.config.presets import DEFAULT
 from policies.config.registry import Registry
+from policies.config.unintended import unintended
 from policies.config.validation import Path as Steps
 from policies.config.validation import shorten, validate
 from policies.errors import Mistake, SettingsMistakesError, close_to
@@ -30,6 +31,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.security import SecuritySettings
 from quicksilver.common.process.masking import masked
 from quicksilver.common.settings.calendar import calendar_mistakes
+from quicksilver.common.settings.start_checks import refused_at_start
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -197,20 +199,43 @@ def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Poli
     return policies
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The result of a check; each line names file, line and column."""
+
+    path: Path | None
+    mistakes: list[str]
+    """In the order of the file."""
+    warnings: list[str]
+    """Settings that are allowed, but are probably not meant, or with which a daemon does not start on this host."""
+    notes: list[str]
+    """Remarks on the section `policies`, without a place."""
+
+
 def check_settings(
     path: Path | str | None = None,
     models: Mapping[str, type[BaseModel]] | None = None,
     registry: Registry | None = None,
-) -> tuple[Path | None, list[str], list[str]]:
-    """Check all of a settings file at once: its form, `policies:`, and the sections that `models` has a model for.
-
-    Returns the file, a line for each mistake in the order of the file, and notes on what is allowed but hardly meant.
-    """
+) -> Checked:
+    """Check all of a settings file at once: its form, `policies:`, and the sections that `models` has a model for."""
     chosen = find_settings() if path is None else Path(path)
+    found = settings_warnings(chosen)
     try:
-        return chosen, [], notes(read_settings(path, models or {}, registry).policies)
+        return Checked(chosen, [], found, notes(read_settings(path, models or {}, registry).policies))
     except SettingsFileError as error:
-        return chosen, list(error.lines), []
+        return Checked(chosen, list(error.lines), found, [])
+
+
+def settings_warnings(path: Path | None) -> list[str]:
+    """Return a line for each warning about a file; none for one that cannot be read."""
+    try:
+        file = SettingsFile(None) if path is None else _parse(_read(path), path)[0]
+    except SettingsFileError:
+        return []
+    data = file.data if isinstance(file.data, Mapping) else {}
+    given = data.get("policies")
+    found = [*unintended(given if isinstance(given, Mapping) else {}, ("policies",)), *refused_at_start(data)]
+    return list(file.error(found).lines)
 
 
 def _read(path: Path) -> str:

@@ -158,7 +158,7 @@ def test_exit_codes_and_the_last_line(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert "error nm-bind-host: yarn.nodemanager.bind-host is not set" in done.stdout
     assert f"<name>{_NM}.bind-host</name>" in done.stdout
-    assert done.stdout.splitlines()[-1] == "not clean: 1 error, 1 warning, 2 notes; 2 things not checked"
+    assert done.stdout.splitlines()[-1] == "not clean: 1 error, 1 warning, 3 notes; 2 things not checked"
     (copy.conf.client / "yarn-site.xml").write_text("<configuration>\n<property>\n</configuration>\n")
     done = copy.run()
     assert done.exit_code == 2

@@ -12,6 +12,7 @@ from policies.base import SLOTS
 from policies.config.registry import Registry
 from policies.model import AppView, Ask, Kind, Resources
 from quicksilver.common.settings.settings_file import (
+    Checked,
     SettingsFileError,
     check_settings,
     find_settings,
@@ -124,7 +125,7 @@ def test_all_mistakes_of_a_file_come_in_one_run(tmp_path: Path) -> None:
         "  mode: active\n"
         "proxy: {round_s: !!int x, lisen: here}\n"
     )
-    found = [line.removeprefix(f"{file}:").split(": ")[:2] for line in check_settings(file, {"proxy": Proxy})[1]]
+    found = [line.removeprefix(f"{file}:").split(": ")[:2] for line in check_settings(file, {"proxy": Proxy}).mistakes]
     assert found == [
         ["2:9", "policies.mode"],
         ["3:14", "policies.time_zone"],
@@ -230,15 +231,13 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 def test_check_finds_the_mistakes_of_all_sections(tmp_path: Path) -> None:
     file = tmp_path / "quicksilver.yaml"
     file.write_text("policies: {mode: of}\nproxy: {round_s: -1}\nsidcar: {}\n")
-    path, found, notes = check_settings(file, {"proxy": Proxy}, REGISTRY)
-    assert path == file
-    assert [line.removeprefix(f"{file}:").split(": ")[0] for line in found] == ["1:18", "2:18", "3:1"]
-    assert notes == []
+    checked = check_settings(file, {"proxy": Proxy}, REGISTRY)
+    assert checked.path == file
+    assert [line.removeprefix(f"{file}:").split(": ")[0] for line in checked.mistakes] == ["1:18", "2:18", "3:1"]
+    assert checked.notes == []
     file.write_text("policies: {queues: a}\n")
-    assert check_settings(file, registry=REGISTRY)[1:] == (
-        [],
-        ["queues are listed, but routes is empty: every container stays guaranteed"],
-    )
+    notes = ["queues are listed, but routes is empty: every container stays guaranteed"]
+    assert check_settings(file, registry=REGISTRY) == Checked(file, [], [], notes)
 
 
 words = [
@@ -287,7 +286,7 @@ def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
     page = (DOCS / "policies.md").read_text()
     file = tmp_path / "quicksilver.yaml"
     file.write_text(page.split("```yaml\n")[1].split("```")[0])
-    assert check_settings(file, registry=REGISTRY) == (file, [], [])
+    assert check_settings(file, registry=REGISTRY) == Checked(file, [], [], [])
 
 
 def test_every_policy_and_setting_is_documented() -> None:

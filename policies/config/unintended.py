@@ -1,0 +1,119 @@
+"""Warnings about a `policies:` section that is valid, and does probably not what its author wants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from policies.config.binding import entries
+from policies.config.presets import laid_over
+from policies.config.validation import Path
+from policies.errors import Mistake
+
+TYPES: Final = (
+    "MAPREDUCE",
+    "SPARK",
+    "TEZ",
+    "YARN",
+    "APACHE FLINK",
+    "FLINK",
+    "YARN-SERVICE",
+    "ORG-APACHE-SLIDER",
+    "SAMZA",
+    "TENSORFLOW",
+    "SUBMARINE",
+    "SKEIN",
+    "DASK",
+)
+"""Application types that frameworks give to the ResourceManager, in upper case."""
+_RUNS_AS: Final = {
+    "MR": "MAPREDUCE",
+    "MR2": "MAPREDUCE",
+    "HIVE": "TEZ or MAPREDUCE",
+    "PIG": "TEZ or MAPREDUCE",
+    "LLAP": "YARN-SERVICE",
+}
+_KILLS: Final = ("kill_newest", "kill_least_work", "kill_lowest_priority")
+_LONG_LIVED: Final = {"SPARK": "Spark", "FLINK": "Flink", "APACHE FLINK": "Flink"}
+"""Types whose containers hold the data of a whole job."""
+_DEFAULTS: Final = {"preempt": "kill_newest"}
+
+
+def unintended(raw: Mapping[str, Any], path: Path) -> list[Mistake]:
+    """Return warnings about a section that stands at `path`; its mistakes, if it has some, are not among them."""
+    base = laid_over(raw)
+    found = [*_types(raw, path), *_killed(base, raw, path)]
+    given = raw.get("alternatives")
+    for name, own in given.items() if isinstance(given, Mapping) else ():
+        if isinstance(own, Mapping):
+            at = (*path, "alternatives", str(name))
+            found += _types(own, at)
+            if not own.keys().isdisjoint({"preset", "queues", "routes", "preempt"}):
+                found += _killed(laid_over(own) if "preset" in own else {**base, **own}, own, at)
+    return found
+
+
+def _globs(value: object) -> list[str]:
+    """Return the globs of a `match`; nothing for what is no text."""
+    return [glob for glob in (value if isinstance(value, list) else [value]) if isinstance(glob, str)]
+
+
+def _match(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    match = entry.get("match")
+    return match if isinstance(match, Mapping) else {}
+
+
+def _types(raw: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
+    """Yield a warning for each application type in a `match` that no known framework has."""
+    estimate = raw.get("estimate")
+    hints = entries(estimate, "rules") if isinstance(estimate, Mapping) else []
+    places: list[tuple[Path, Mapping[str, Any]]] = [((*path, "routes", n), rule) for n, rule in entries(raw, "routes")]
+    places += [((*path, "estimate", "rules", n), hint) for n, hint in hints]
+    for at, entry in places:
+        given = _match(entry).get("type")
+        for number, glob in enumerate(_globs(given)):
+            name = glob.upper()
+            if not any(fnmatchcase(known, name) for known in TYPES):
+                where = (*at, "match", "type", number) if isinstance(given, list) else (*at, "match", "type")
+                yield Mistake(where, f"no framework known here has the application type '{glob}'; {_hint(name)}")
+
+
+def _hint(name: str) -> str:
+    meant = _RUNS_AS.get(name) or " or ".join(get_close_matches(name, TYPES, n=1, cutoff=0.6))
+    own = "leave it if an application of yours has it"
+    return f"did you mean {meant}? Else {own}" if meant else f"known: {', '.join(TYPES)}; {own}"
+
+
+def _killed(raw: Mapping[str, Any], own: Mapping[str, Any], path: Path) -> Iterator[Mistake]:
+    """Yield a warning if containers of long-lived frameworks may be queueable where queueable containers are killed."""
+    preempt = raw.get("preempt", _DEFAULTS["preempt"])
+    chosen = preempt.get("policy") if isinstance(preempt, Mapping) else preempt
+    if chosen not in _KILLS or not raw.get("queues"):
+        return
+    routed = {name: number for kind, name in _LONG_LIVED.items() if (number := _queueable(raw, kind)) is not None}
+    if not routed:
+        return
+    names, number = " and ".join(routed), min(routed.values())
+    where = (*path, "routes", number) if "routes" in own else (*path, "preset")
+    yield Mistake(
+        where,
+        f"{names} containers may be queueable, and preempt: {chosen} kills these with the data that they hold, such as "
+        "shuffle files; begin routes with {match: {type: [SPARK, FLINK, APACHE FLINK]}, policy: only_g}, or take "
+        "preempt: las, which leaves them alone",
+    )
+
+
+def _queueable(raw: Mapping[str, Any], kind: str) -> int | None:
+    """Return the number of the first route that may make containers of an application type queueable; None if none."""
+    for number, rule in entries(raw, "routes"):
+        match = _match(rule)
+        globs = _globs(match.get("type"))
+        if globs and not any(fnmatchcase(kind, glob.upper()) for glob in globs):
+            continue
+        if rule.get("policy") != "only_g":
+            return number
+        if not match.keys() - {"type"}:
+            return None  # all of them are guaranteed
+    return None

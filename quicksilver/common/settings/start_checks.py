@@ -1,0 +1,52 @@
+"""Warnings about settings with which the daemons refuse to start on this host, as far as the file alone shows it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from policies.errors import Mistake
+from quicksilver.common.address import parse_address
+from quicksilver.common.errors import SettingsError
+from quicksilver.common.http.security import REMEDY, stays_here
+
+_DAEMONS: Final = ("proxy", "sidecar")
+_FILES: Final = ("token_file", "tls_cert", "tls_key", "tls_ca")
+
+
+def refused_at_start(data: Mapping[str, Any]) -> Iterator[Mistake]:
+    """Yield a warning for each reason why `proxy run` or `sidecar run` would refuse these settings."""
+    security = _section(data, "security")
+    if security.get("tls_cert") is None and security.get("insecure") is not True:
+        for name in _DAEMONS:
+            address = _section(data, name).get("rest_listen")
+            if isinstance(address, str) and _beyond_loopback(address):
+                what = (
+                    f"REST would listen beyond loopback without TLS, and `quicksilver {name} run` refuses it; {REMEDY}"
+                )
+                yield Mistake((name, "rest_listen"), what)
+    if isinstance(data.get("proxy"), Mapping) and not {"upstream", "rm_conf_dir"} & _section(data, "proxy").keys():
+        what = "neither upstream nor rm_conf_dir is set, and `quicksilver proxy run` refuses that"
+        remedy = "name the address to which the ResourceManager's scheduler was moved, e.g. upstream: rmhost:18030"
+        yield Mistake(("proxy",), f"{what}; {remedy}", on_key=True)
+    if security.get("tls_ca") is not None and security.get("tls_cert") is None and {*_DAEMONS} & data.keys():
+        what = "set without tls_cert: REST would be in the clear, and no daemon starts"
+        yield Mistake(("security", "tls_ca"), f"{what}; name this host's certificate and key")
+    for name in _FILES:
+        file = security.get(name)
+        if isinstance(file, str) and not os.path.lexists(file):
+            what = f"{file} is not on this host, and a daemon that needs it does not start here"
+            yield Mistake(("security", name), f"{what}; `quicksilver certs` makes it")
+
+
+def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    section = data.get(name)
+    return section if isinstance(section, Mapping) else {}
+
+
+def _beyond_loopback(address: str) -> bool:
+    try:
+        return not stays_here(parse_address(address, "").host)
+    except SettingsError:
+        return False  # a mistake of its own
