@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 
-from policies.config.schema import queue_test
+from policies.config.policy_set import Policies
+from policies.config.schema import full_queue, queue_test
 from quicksilver.doctor.finding import finding, setting
 from quicksilver.doctor.model import SETTINGS, Facts, Finding, Place
+from quicksilver.doctor.queue_names import FileQueues, named_queues
 
 
 def check(facts: Facts) -> Iterator[Finding]:
@@ -36,13 +39,23 @@ def check(facts: Facts) -> Iterator[Finding]:
         why = "everything stays guaranteed: quicksilver decides nothing"
         remedy = setting("list YARN queues in policies.queues, as in docs/policies.md")
         yield finding("no-queues", settings.place, "policies.queues is empty", "queues, or '*'", why, remedy)
-    known = facts.live.queues if facts.live else ()
-    for pattern in policies.section.queues if known else ():
-        if not any(queue_test((pattern,))(queue) for queue in known):
-            why = "no application is ever in it"
-            remedy = setting(f"take one of {', '.join(sorted(known)[:20])}")
-            found = f"policies.queues has {pattern}, which no queue of the ResourceManager is"
-            yield finding("unknown-queue", settings.place, found, "a queue that is there", why, remedy)
+    yield from _queues(facts, policies)
+
+
+def _queues(facts: Facts, policies: Policies) -> Iterator[Finding]:
+    """Yield the queues that no ResourceManager has: by its REST, without it by capacity-scheduler.xml."""
+    files = FileQueues(facts.rms)
+    live = facts.live.queues if facts.live else ()
+    known = sorted(live or files.names)
+    for place, glob in named_queues(policies) if known else ():
+        if any(queue_test((glob,))(queue) for queue in known) if live else files.may_have(glob):
+            continue
+        why = "no application is ever in it"
+        close = get_close_matches(full_queue(glob), known, n=1)
+        remedy = setting(f"{f'did you mean {close[0]}? ' if close else ''}Take one of {', '.join(known[:20])}")
+        of = "of the ResourceManager" if live else "in capacity-scheduler.xml"
+        found = f"{place} has {glob}, which is no queue {of}"
+        yield finding("unknown-queue", facts.settings.place, found, "a queue that is there", why, remedy)
 
 
 def _split(line: str) -> tuple[Place, str]:

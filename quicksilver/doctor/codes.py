@@ -55,7 +55,7 @@ CODES: Final[dict[str, tuple[Severity, str]]] = {
     "settings-note": (NOTE, "allowed in quicksilver.yaml, but probably unintended"),
     "front-places": (NOTE, "the default preset runs without places beyond the cores"),
     "no-queues": (NOTE, "no YARN queue may have queueable containers"),
-    "unknown-queue": (WARNING, "policies.queues names a queue that does not exist"),
+    "unknown-queue": (WARNING, "the settings name a YARN queue that does not exist"),
     "rest-insecure": (WARNING, "REST is not encrypted"),
     "proxy-upstream": (ERROR, "the proxy relays to an address that is not the ResourceManager's scheduler"),
     # What runs

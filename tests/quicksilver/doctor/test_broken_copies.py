@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -274,3 +276,54 @@ def test_a_cluster_with_high_availability(tmp_path: Path) -> None:
     copy.change("client", "yarn-site.xml", {"yarn.client.failover-sleep-max-ms": "30000"})
     (found,) = serious(copy.look())
     assert (found["code"], found["property"]) == ("retry-interval", "yarn.client.failover-sleep-max-ms")
+
+
+_CAPACITY = "yarn.scheduler.capacity.root"
+QUEUES = {f"{_CAPACITY}.queues": "prod, dev", f"{_CAPACITY}.dev.queues": "adhoc"}
+NAMED = """\
+proxy: {upstream: '127.0.0.1:18035'}
+policies:
+  queues: [root.bacth, root.dev, 'root.p*', prod]
+  modes: [{queue: root.dev.adhok, mode: shadow}]
+  rollout: [{queue: root.nowhere, use: b}]
+  windows: [{queue: root.prod, name: w, cron: '0 1 * * *', length_s: 60, use: b}]
+  routes: [{match: {queue: adhoc}, policy: only_g}]
+  estimate: {rules: [{match: {queue: root.dev.adhoc}, expected_s: 5}]}
+  alternatives: {b: {queues: [root.prod, root.old]}}
+"""
+
+
+def unknown(data: dict[str, Any]) -> list[str]:
+    return sorted(one["found"] for one in data["findings"] if one["code"] == "unknown-queue")
+
+
+def test_queues_that_capacity_scheduler_xml_has_not(tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, NAMED)
+    copy.change("rm", "capacity-scheduler.xml", QUEUES)
+    done = copy.run("--json")
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    ending = "which is no queue in capacity-scheduler.xml"
+    assert unknown(found) == [
+        f"policies.alternatives.b.queues has root.old, {ending}",
+        f"policies.modes[0].queue has root.dev.adhok, {ending}",
+        f"policies.queues has root.bacth, {ending}",
+        f"policies.rollout[0].queue has root.nowhere, {ending}",
+        f"policies.routes[0].match.queue has adhoc, {ending}",
+    ]
+    remedies = [one["remedy"]["text"] for one in found["findings"] if "adhok" in one["found"]]
+    assert remedies == ["did you mean root.dev.adhoc? Take one of root.dev, root.dev.adhoc, root.prod"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {f"{_CAPACITY}.auto-queue-creation-v2.enabled": "true"},
+        {f"{_RM}.scheduler.class": "org.example.FairScheduler"},
+    ],
+    ids=["queues that are made by themselves", "another scheduler"],
+)
+def test_queues_that_no_file_has_to_name(more: dict[str, str], tmp_path: Path) -> None:
+    copy = copy_of(tmp_path, NAMED)
+    copy.change("rm", "capacity-scheduler.xml", QUEUES | more)
+    assert unknown(copy.look()) == []
