@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.report.html import html
-from quicksilver.report.model import Page
+from quicksilver.report.model import Page, Plot, Prose, Section
 
 
 def write(page: Page, path: Path, again: str) -> Path:
@@ -22,3 +23,18 @@ def write(page: Page, path: Path, again: str) -> Path:
         raise QuicksilverError(f"no plots without {error.name}", place=str(path), remedy=remedy) from error
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def write_with_or_without_plots(page: Page, path: Path, again: str) -> str:
+    """Write a page, without its plots where matplotlib is missing; return a warning then, otherwise "".
+
+    again: as of `write`. Raises OSError.
+    """
+    try:
+        write(page, path, again)
+    except QuicksilverError as error:
+        sections = [replace(one, blocks=[b for b in one.blocks if not isinstance(b, Plot)]) for one in page.sections]
+        about = Section("Plots", [Prose(f"This page has no plots: {error.remedy}.")])
+        write(replace(page, sections=[about, *(one for one in sections if one.blocks)]), path, again)
+        return str(error)
+    return ""

@@ -70,12 +70,12 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
         rows = does.rows(wanted, *step)
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts())}
     about |= {"verdict": findings(rows)}
-    places = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
+    places, warnings = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
     if as_json:
         click.echo(json.dumps(summary(about, rows)))
     else:
         _print(study, rows, places)
-    _warn(study, rows)
+    _warn(study, rows, warnings)
 
 
 @click.command("tune")
@@ -103,8 +103,8 @@ def tune_command(
         verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(study, does, wanted))
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts()), **_found(verdict)}
     rows = list(verdict.rows)
-    _warn(study, rows)
-    places = _write(asked.out, formats, about, rows, _evidence(study, verdict))
+    places, warnings = _write(asked.out, formats, about, rows, _evidence(study, verdict))
+    _warn(study, rows, warnings)
     if as_json:
         click.echo(json.dumps(about))
         return
@@ -130,8 +130,10 @@ def _study(asked: Asked) -> Study:
     return prepared
 
 
-def _warn(study: Study, rows: Sequence[Row]) -> None:
-    """Say of a settings file under which nothing was queueable that it did nothing."""
+def _warn(study: Study, rows: Sequence[Row], warnings: Sequence[str]) -> None:
+    """Print warnings, and that a settings file under which nothing was queueable changed nothing."""
+    for warning in warnings:
+        click.echo(f"quicksilver: warning: {warning}", err=True)
     queues = ", ".join(map(full_queue, study.survey.queues))
     for label, same in by_label(rows if study.policies is not None else ()).items():
         counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
@@ -169,18 +171,19 @@ def _facts(study: Study) -> list[tuple[str, str]]:
 
 def _write(
     folder: Path | None, formats: Sequence[str], about: Mapping[str, Any], rows: Sequence[Row], found: Page
-) -> list[Path]:
-    """Write the results of a study to its folder; return their paths."""
-    places = []
+) -> tuple[list[Path], list[str]]:
+    """Write the results of a study to its folder; return their paths, and warnings."""
+    places, warnings = [], []
     for name in formats if folder else ():
         assert folder is not None
         path = folder / _FILES[name]
         if name in WRITERS:
             WRITERS[name](path, about, rows)
         else:
-            files.write(found, path, "the same command, which does no run again")
+            warning = files.write_with_or_without_plots(found, path, "the same command, which does no run again")
+            warnings += [warning] if warning else []
         places.append(path)
-    return places
+    return places, warnings
 
 
 def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
