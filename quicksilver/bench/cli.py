@@ -10,6 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from quicksilver.common.process.version import LAB, version
+
 
 class Command(NamedTuple):
     """The place of a command, and its line in `--help` and `list`."""
@@ -58,12 +60,16 @@ class Benchmarks(click.Group):
         return [*super().list_commands(ctx), *_COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return a command."""
+        """Import and return a command. Raises ClickException when it needs a package that is not installed."""
         found = _COMMANDS.get(cmd_name)
         if found is None:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = found.place.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        try:
+            command = getattr(importlib.import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            what = f"`quicksilver bench {cmd_name}` needs {error.name}, which is not installed"
+            raise click.ClickException(f"{what}; run pip install {LAB}=={version()}, which brings it") from error
         assert isinstance(command, click.Command), f"{found.place} is no command"
         return command
 

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from quicksilver.bench.cli import BENCHMARKS, bench
+from quicksilver.common.process.version import LAB, version
 from tests.paths import DOCS, ROOT
 
 
@@ -20,6 +21,20 @@ def test_each_command_is_found_and_has_help(name: str) -> None:
     done = CliRunner().invoke(bench, [name, "--help"], prog_name="quicksilver bench", catch_exceptions=False)
     assert done.exit_code == 0
     assert f"Usage: quicksilver bench {name} " in done.stdout
+
+
+def test_a_package_that_is_not_there_is_one_line_with_the_distribution_that_brings_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("quicksilver.bench.scale")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    done = CliRunner().invoke(bench, ["scale", "--help"])
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        f"Error: `quicksilver bench scale` needs numpy, which is not installed; run pip install {LAB}=={version()}, "
+        "which brings it"
+    ]
 
 
 def test_the_list_has_what_help_has() -> None:
