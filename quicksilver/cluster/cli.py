@@ -13,6 +13,7 @@ from rich.table import Table
 
 from quicksilver.cluster.cluster import Cluster, ClusterStatus
 from quicksilver.cluster.errors import ClusterError
+from quicksilver.cluster.progress import FewLines
 from quicksilver.cluster.spec import ClusterSpec
 
 P = ParamSpec("P")
@@ -144,12 +145,12 @@ def _show(found: ClusterStatus) -> None:
 
 
 def _with_progress(title: str, action: Callable[[Callable[[str], None]], None]) -> None:
-    console = Console(stderr=True)
+    console, lines = Console(stderr=True), FewLines()
     with console.status(title) as shown:
 
         def progress(message: str) -> None:
             shown.update(f"{title}: {message}")
-            if " up " in message or (not console.is_terminal and "downloaded" not in message):
+            if " up " in message or (not console.is_terminal and lines.prints(message)):
                 console.print(message)
 
         action(progress)

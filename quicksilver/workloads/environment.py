@@ -20,6 +20,7 @@ from rich.console import Console
 
 from quicksilver.cluster import Cluster, ClusterError, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.cluster.progress import FewLines
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads.clients import Progress
 from quicksilver.workloads.errors import WorkloadError
@@ -179,10 +180,11 @@ class Progresses:
     def __init__(self) -> None:
         self._console = Console(stderr=True, highlight=False, soft_wrap=True)
         self._started_s = time.monotonic()
+        self._lines = FewLines()
 
     def __call__(self, message: str) -> None:
         """Print one line; the details of starting daemons are left out."""
-        if not message.endswith(": starting") and "downloaded" not in message:
+        if not message.endswith(": starting") and self._lines.prints(message):
             self._console.print(f"[{time.monotonic() - self._started_s:6.1f} s] {message}", markup=False)
 
 
