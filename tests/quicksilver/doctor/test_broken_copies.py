@@ -327,3 +327,10 @@ def test_queues_that_no_file_has_to_name(more: dict[str, str], tmp_path: Path) -
     copy = copy_of(tmp_path, NAMED)
     copy.change("rm", "capacity-scheduler.xml", QUEUES | more)
     assert unknown(copy.look()) == []
+
+
+def test_warnings_of_the_policy_check_are_notes(tmp_path: Path) -> None:
+    settings = "policies: {queues: root.default, routes: [{match: {type: MAPRED}, policy: only_q}]}\n"
+    notes = [one["found"] for one in copy_of(tmp_path, settings).look()["findings"] if one["code"] == "settings-note"]
+    [note] = notes
+    assert note.startswith("policies.routes[0].match.type: ") and "did you mean MAPREDUCE?" in note
