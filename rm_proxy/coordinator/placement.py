@@ -82,8 +82,10 @@ class Placer:
         return replace(placement, wait_s=state.nodes[placement.node].view.wait_s, version=policies.version)
 
     def _behind_long(self, ask: Ask, node_id: str | None) -> bool:
-        off = self.prober is not None and off_long(ask.app, self.state.policies.for_app(ask.app))
-        return off and self.prober is not None and node_id is not None and self.prober.cluster.all_long(node_id)
+        """Return whether long tasks hold all cores of a node where the application is not to wait for them."""
+        if self.prober is None or node_id is None or not off_long(ask.app, self.state.policies.for_app(ask.app)):
+            return False
+        return self.prober.cluster.all_long(node_id)
 
     def _choose(self, ask: Ask, views: list[NodeView]) -> Placement:
         """Have a node chosen; those that the ask shuns are tried last."""

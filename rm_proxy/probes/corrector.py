@@ -27,10 +27,10 @@ from rm_proxy.probes.prober import Job, Prober
 
 MAX_LOOKED: Final = 500
 """Places that are looked at in one round, of nodes in random order."""
-MAX_NODES: Final = 200
-"""Nodes among which the better one is chosen, drawn at random in each round where there are more."""
 MAX_COMPARED: Final = 100
 """The same where only alternatives are asked."""
+MAX_NODES: Final = 200
+"""Nodes among which the better one is chosen, drawn at random in each round where there are more."""
 ROUND_S: Final = 1.0
 """How far apart reports are; a wait is known no better than this (Apollo §3.4, randomisation)."""
 

@@ -1,4 +1,4 @@
-"""Tokens of applications and YARN queues: who has one, who is opportunistic, who waits."""
+"""Tokens of applications and YARN queues: which containers have a token, which are opportunistic, which wait."""
 
 import pytest
 from hypothesis import given
