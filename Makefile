@@ -101,9 +101,9 @@ protos: setup-test ## generate hadoop_rpc/protos/*_pb2.py and .pyi anew
 LOCK := .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-emit-package yarn-quicksilver
 lock: setup-test ## resolve all dependencies anew: development, what a node installs, mutation tests, PySpark
 	$(PYTHON) -m pip install --quiet uv
-	$(LOCK) --upgrade --group dev --extra otel --extra parquet --extra plots pyproject.toml lab/pyproject.toml -o requirements-dev.lock
+	$(LOCK) --upgrade --group dev --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-dev.lock
 	$(LOCK) -c requirements-dev.lock pyproject.toml -o requirements.lock
-	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet --extra plots pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
+	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
 	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
 
 wheels: setup-test ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements

@@ -23,7 +23,7 @@ from quicksilver.bench.emulator.model import JobSpec, RunResult, TaskRecord, Tas
 from quicksilver.bench.emulator.nodes.nodes import host_of
 from quicksilver.bench.emulator.run import RunSpec, run
 from quicksilver.bench.las.run import interruptible
-from quicksilver.bench.mercury.competitors import BY_NAME
+from quicksilver.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver.bench.mercury.plan import Size, Step
 from quicksilver.bench.mercury.raw import packed
 from quicksilver.bench.mercury.step import TASK_MB, spec
@@ -256,6 +256,7 @@ def _compared(
         "offered": offered | {"window_s": round(jobs[-1].arrives_s, 1)},
         "competitors": found,
         "ratios": {other: ratios(base, found[other]) for other in competitors[1:]},
+        "policies": sections_of(competitors),
         "machine": results.machine(),
         "commit": results.commit(),
     }

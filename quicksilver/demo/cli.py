@@ -119,7 +119,7 @@ def demo(workdir: Path, base_port: int) -> None:
         raise DemoError(str(error), remedy=f"logs are in {workdir}/logs and {workdir}/quicksilver") from error
     tasks = check_results(plain, through, {job.name: [f"{job.steps} steps"] * job.tasks for job in JOBS})
     nodes = [node.name for node in spec_of(workdir, base_port).node_addresses]
-    drawn = files.write(page(plain, through, nodes, CORES, on), workdir / "demo.html", "make demo")
+    drawn = files.write(page(plain, through, nodes, CORES, on), workdir / "demo.html")
     report = workdir / "report.json"
     report.write_text(json.dumps(as_json(plain, through, tasks, steps.elapsed_s), indent=1))
     show(console, plain, through, tasks)

@@ -1,6 +1,6 @@
-"""A page as one HTML file that needs nothing else: style, script and plots are inside.
+"""A page as one HTML file that needs nothing else: style, scripts and the plots' data are inside.
 
-The markup is in `assets/page.html.j2`, beside the style sheet and the script that sorts tables.
+The markup is in `assets/page.html.j2`, beside the style sheet, the scripts that sort tables and draw lines, and uPlot.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -19,19 +18,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from quicksilver.report.cells import shown, sort_key
-from quicksilver.report.model import Block, Page, Plot, Prose, Section, Table, names_of
-from quicksilver.report.svg import COLOURS, colours_of, dash_of, draw
+from quicksilver.report.charts import COLOURS, Chart, chart, colours_of, dash_of
+from quicksilver.report.model import Block, Code, Lines, Page, Plot, Prose, Section, Table
 
 _ASSETS: Final = "assets"
 _BORDERS: Final = ("solid", "dashed", "dotted")
-
-
-@dataclass(frozen=True, slots=True)
-class _Figure:
-    title: str
-    legend: list[tuple[str, int]]
-    """Names with the numbers of their colours."""
-    picture: Markup
+_SORTS: Final = ("sort.js",)
+_DRAWS: Final = ("uplot/uPlot.iife.min.js", "lines.js")
 
 
 def _code(text: str) -> Markup:
@@ -39,8 +32,13 @@ def _code(text: str) -> Markup:
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
+@cache
 def _asset(name: str) -> Markup:
-    return Markup((files(__package__) / _ASSETS / name).read_text(encoding="utf-8"))
+    return Markup((files(__package__) / _ASSETS / name).read_text(encoding="utf-8").strip())
+
+
+def _hash(script: str) -> str:
+    return b64encode(sha256(script.encode()).digest()).decode()
 
 
 @cache
@@ -49,44 +47,44 @@ def _template() -> Template:
         loader=PackageLoader(str(__package__), _ASSETS), autoescape=True, undefined=StrictUndefined
     )
     environment.filters |= {"code": _code, "dash": dash_of, "shown": shown, "sort_key": sort_key}
-    environment.tests |= {"plots": lambda block: isinstance(block, list), "table": lambda b: isinstance(b, Table)}
+    environment.tests |= {
+        "plots": lambda block: isinstance(block, list),
+        "table": lambda block: isinstance(block, Table),
+        "listing": lambda block: isinstance(block, Code),
+    }
     return environment.get_template("page.html.j2")
 
 
-def _figure(plot: Plot, colours: Mapping[str, int], prefix: str) -> _Figure:
-    label = f'<svg role="img" aria-label="{escape(plot.title)}"'
-    picture = draw(plot, colours, prefix).replace("<svg", label, 1)
-    return _Figure(plot.title, [(name, colours[name]) for name in names_of(plot)], Markup(picture))
-
-
-def _blocks(section: Section, number: int, colours: Mapping[str, int]) -> list[Prose | Table | list[_Figure]]:
+def _blocks(section: Section, colours: Mapping[str, int]) -> list[Prose | Table | Code | list[Chart]]:
     """Return a section's blocks; plots that follow each other are one list, side by side where there is room."""
+    found: list[Prose | Table | Code | list[Chart]] = []
 
-    def is_plot(numbered: tuple[int, Block]) -> bool:
-        return isinstance(numbered[1], Plot)
+    def is_plot(block: Block) -> bool:
+        return isinstance(block, Plot)
 
-    found: list[Prose | Table | list[_Figure]] = []
-    for _, group in groupby(enumerate(section.blocks), is_plot):
-        figures: list[_Figure] = []
-        for at, block in group:
-            if isinstance(block, (Prose, Table)):
+    for _, group in groupby(section.blocks, is_plot):
+        charts: list[Chart] = []
+        for block in group:
+            if isinstance(block, (Prose, Table, Code)):
                 found.append(block)
             else:
-                figures.append(_figure(block, colours, f"s{number}b{at}"))
-        found += [figures] if figures else []
+                charts.append(chart(block, colours))
+        found += [charts] if charts else []
     return found
 
 
 def html(page: Page) -> str:
     """Return the page."""
-    colours = colours_of(page.plots())
-    script = _asset("sort.js")
+    plots = page.plots()
+    colours = colours_of(plots)
+    draws = _DRAWS if any(isinstance(plot, Lines) for plot in plots) else ()
+    scripts = [_asset(name) for name in (*_SORTS, *draws)]
     return _template().render(
         page=page,
-        sections=[(section.title, _blocks(section, at, colours)) for at, section in enumerate(page.sections)],
-        style=_asset("style.css"),
-        script=script,
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        sections=[(section.title, _blocks(section, colours)) for section in page.sections],
+        styles=[_asset(name) for name in ("uplot/uPlot.min.css", "style.css")],
+        scripts=scripts,
+        allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts),
         colours=COLOURS,
         borders=_BORDERS,
     )

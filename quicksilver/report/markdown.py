@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from quicksilver.report.cells import shown, sort_key
-from quicksilver.report.model import Page, Prose, Table, Value
+from quicksilver.report.model import Code, Page, Plot, Prose, Table, Value
 
 
 def _row(cells: list[str]) -> str:
@@ -26,12 +26,23 @@ def table(found: Table) -> str:
     return "\n".join(([f"{found.title}:", ""] if found.title else []) + lines)
 
 
+def code(found: Code) -> str:
+    """Return a fenced block."""
+    head = f"{found.title}:\n\n" if found.title else ""
+    return f"{head}```{found.language}\n{found.text}\n```"
+
+
+def _text(block: Prose | Table | Code) -> str:
+    if isinstance(block, Table):
+        return table(block)
+    return code(block) if isinstance(block, Code) else block.text
+
+
 def markdown(page: Page) -> str:
-    """Return title, facts, and each section's paragraphs and tables; no plots, and no section that has only plots."""
+    """Return title, facts, and each section's paragraphs, tables and code, without plots or sections of plots."""
     parts = [f"### {page.title}", "; ".join(f"{name}: {value}" for name, value in page.facts) + "."]
     for section in page.sections:
-        blocks = [block for block in section.blocks if isinstance(block, (Prose, Table))]
+        blocks = [_text(block) for block in section.blocks if not isinstance(block, Plot)]
         if blocks:
-            parts.append(f"**{section.title}**")
-            parts += [table(block) if isinstance(block, Table) else block.text for block in blocks]
+            parts += [f"**{section.title}**", *blocks]
     return "\n\n".join(part for part in parts if part != ".") + "\n"

@@ -150,8 +150,17 @@ class Prose:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Code:
+    """Text to be copied as it is: a piece of a settings file, a command. language: of a fenced block in Markdown."""
+
+    text: str
+    title: str = ""
+    language: str = "yaml"
+
+
 Plot: TypeAlias = Lines | Bars | Spans
-Block: TypeAlias = Prose | Table | Plot
+Block: TypeAlias = Prose | Table | Code | Plot
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,15 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from io import StringIO
 from pathlib import Path
 from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from ruamel.yaml import YAML
 
 from policies.config.schema import full_queue
+from quicksilver.common.settings.settings_yaml import settings_yaml
 from quicksilver.report import files
 from quicksilver.report.model import Estimate, Page, Prose, Section, Table, Value
 from quicksilver.simulator.findings import findings, is_stock
@@ -70,12 +69,12 @@ def simulate(asked: Asked, swept: tuple[str, ...], seeds: int, formats: tuple[st
         rows = does.rows(wanted, *step)
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts())}
     about |= {"verdict": findings(rows)}
-    places, warnings = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
+    places = _write(asked.out, formats, about, rows, page(_facts(study), rows, _title(study)))
     if as_json:
         click.echo(json.dumps(summary(about, rows)))
     else:
         _print(study, rows, places)
-    _warn(study, rows, warnings)
+    _warn(study, rows)
 
 
 @click.command("tune")
@@ -103,8 +102,8 @@ def tune_command(
         verdict = tune(present, candidates, goal, seeds, lambda wanted: _batch(study, does, wanted))
     about = study.about() | {"argv": shlex.join(sys.argv[1:]), "facts": dict(study.facts()), **_found(verdict)}
     rows = list(verdict.rows)
-    places, warnings = _write(asked.out, formats, about, rows, _evidence(study, verdict))
-    _warn(study, rows, warnings)
+    places = _write(asked.out, formats, about, rows, _evidence(study, verdict))
+    _warn(study, rows)
     if as_json:
         click.echo(json.dumps(about))
         return
@@ -130,10 +129,8 @@ def _study(asked: Asked) -> Study:
     return prepared
 
 
-def _warn(study: Study, rows: Sequence[Row], warnings: Sequence[str]) -> None:
-    """Print warnings, and that a settings file under which nothing was queueable changed nothing."""
-    for warning in warnings:
-        click.echo(f"quicksilver: warning: {warning}", err=True)
+def _warn(study: Study, rows: Sequence[Row]) -> None:
+    """Warn of a settings file under which nothing was queueable: it changed nothing."""
     queues = ", ".join(map(full_queue, study.survey.queues))
     for label, same in by_label(rows if study.policies is not None else ()).items():
         counts, app_type = same[0].figures.counts, same[0].settings.get("app_type")
@@ -171,19 +168,18 @@ def _facts(study: Study) -> list[tuple[str, str]]:
 
 def _write(
     folder: Path | None, formats: Sequence[str], about: Mapping[str, Any], rows: Sequence[Row], found: Page
-) -> tuple[list[Path], list[str]]:
-    """Write the results of a study to its folder; return their paths, and warnings."""
-    places, warnings = [], []
+) -> list[Path]:
+    """Write the results of a study to its folder; return their paths."""
+    places = []
     for name in formats if folder else ():
         assert folder is not None
         path = folder / _FILES[name]
         if name in WRITERS:
             WRITERS[name](path, about, rows)
         else:
-            warning = files.write_with_or_without_plots(found, path, "the same command, which does no run again")
-            warnings += [warning] if warning else []
+            files.write(found, path)
         places.append(path)
-    return places, warnings
+    return places
 
 
 def _print(study: Study, rows: Sequence[Row], places: Sequence[Path]) -> None:
@@ -240,9 +236,7 @@ def to_set(verdict: Verdict) -> str:
     changed = {slot: section for slot, section in new.items() if section != old.get(slot)}
     if not changed:
         return f"To simulate it: {options}"
-    text = StringIO()
-    YAML(typ="safe", pure=True).dump({POLICIES: changed}, text)
-    return f"To simulate it: {options}\nIn quicksilver.yaml:\n{text.getvalue().rstrip()}"
+    return f"To simulate it: {options}\nIn quicksilver.yaml:\n{settings_yaml({POLICIES: changed})}"
 
 
 def _value(value: Any) -> str:

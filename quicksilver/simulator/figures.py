@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import isfinite
 from typing import Final
@@ -28,6 +28,8 @@ GRID: Final = (*(float(q) for q in range(100)), 99.5, 99.9, 100.0)
 """Percents at which completions are kept, for plots."""
 HIGHER_IS_BETTER: Final = frozenset(("throughput", "utilisation", "utilisation_p50", "utilisation_max"))
 _STEPS: Final = 200
+MOST_QUEUES: Final = 20
+"""YARN queues with figures of their own: those with the most jobs."""
 _BEHIND: Final = re.compile(r"(?:(?P<who>\w+?)_)??(?P<how>behind|tasks_after)_(?P<whom>\w+)")
 
 
@@ -46,6 +48,8 @@ class Figures:
     counts: Mapping[str, int]
     """The system's, as it told them."""
     extra: Mapping[str, float]
+    queues: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By YARN queue, where there are several: jobs, mean, p50, p95 of job completion, wait."""
 
 
 def class_of(job: JobOutcome, long_jobs: Container[int]) -> str:
@@ -55,8 +59,14 @@ def class_of(job: JobOutcome, long_jobs: Container[int]) -> str:
     return LONG if job.number in long_jobs else SHORT
 
 
-def figures(result: SimResult, cluster: ClusterModel, long_jobs: Container[int]) -> Figures:
-    """Return the figures of a run. long_jobs: the numbers of those that count as long, whatever the system thinks."""
+def figures(
+    result: SimResult, cluster: ClusterModel, long_jobs: Container[int], queues: Mapping[int, str] | None = None
+) -> Figures:
+    """Return the figures of a run.
+
+    long_jobs: the numbers of those that count as long, whatever the system thinks; queues: the YARN queue of each job
+    by its number.
+    """
     classes: dict[str, list[JobOutcome]] = {ALL: result.jobs}
     for job in result.jobs:
         classes.setdefault(class_of(job, long_jobs), []).append(job)
@@ -71,7 +81,25 @@ def figures(result: SimResult, cluster: ClusterModel, long_jobs: Container[int])
         behind(result.counts),
         dict(sorted(result.counts.items())),
         {name: value for name, value in sorted(result.extra.items()) if isfinite(value)},
+        by_queue(result.jobs, queues or {}),
     )
+
+
+def by_queue(jobs: Sequence[JobOutcome], queues: Mapping[int, str]) -> dict[str, dict[str, float]]:
+    """Return the figures of each YARN queue, those with the most jobs first; none where there is one queue."""
+    found: dict[str, list[JobOutcome]] = {}
+    for job in jobs:
+        if job.number in queues:
+            found.setdefault(queues[job.number], []).append(job)
+    if len(found) < 2:
+        return {}
+    most = sorted(found, key=lambda name: (-len(found[name]), name))[:MOST_QUEUES]
+    return {name: _of_queue(found[name]) for name in most}
+
+
+def _of_queue(jobs: Sequence[JobOutcome]) -> dict[str, float]:
+    named = _of_class("", sorted(job.completion_s for job in jobs), jobs)
+    return {name.rstrip("_"): value for name, value in named.items()}
 
 
 def _of_class(name: str, took_s: Sequence[float], jobs: Sequence[JobOutcome]) -> dict[str, float]:

@@ -28,7 +28,7 @@ _UNFINISHED: Final = "unfinished"
 
 
 def findings(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each system that is compared, and one for each with jobs that did not end."""
+    """Return a sentence for each system that is compared, that killed, or that has jobs which did not end."""
     variants = by_label(rows)
     stock = [label for label, same in variants.items() if is_stock(same[0])]
     base = stock or list(variants)[:1]
@@ -38,7 +38,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
         found.append(f"{len(others) - LIMIT} more systems are in the tables.")
     if found:
         found.append(_chance(variants))
-    return [*found, *_cut(variants)]
+    return [*found, *_killed(variants), *_cut(variants)]
 
 
 def is_stock(row: Row) -> bool:
@@ -89,6 +89,16 @@ def _chance(variants: Mapping[str, Sequence[Row]]) -> str:
     if seeds == 1:
         return "One seed: how much of this is chance is not known; --seeds 5 tells."
     return f"In brackets: 95 % intervals over {seeds} seeds, which say nothing of other jobs (--sample 0.8 does)."
+
+
+def _killed(variants: Mapping[str, Sequence[Row]]) -> Iterator[str]:
+    """Yield who killed containers, as means over the seeds."""
+    for label, rows in variants.items():
+        kills = fmean(row.figures.counts.get("kills", 0) for row in rows)
+        lost_s = [row.figures.extra["lost_s"] for row in rows if "lost_s" in row.figures.extra]
+        if kills:
+            work = f"; {shown(fmean(lost_s))} s of their work were lost" if lost_s else ""
+            yield f"{label}: {shown(kills)} containers were killed{work}."
 
 
 def _cut(variants: Mapping[str, Sequence[Row]]) -> Iterator[str]:

@@ -6,11 +6,26 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
-from quicksilver.report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
+from quicksilver.common.settings.settings_yaml import settings_yaml
+from quicksilver.report.model import (
+    Axis,
+    Bars,
+    Block,
+    Code,
+    Estimate,
+    Lines,
+    Page,
+    Prose,
+    Section,
+    Series,
+    Table,
+    Value,
+)
 from quicksilver.simulator.figures import ALL, GRID, sampled
-from quicksilver.simulator.findings import findings
+from quicksilver.simulator.findings import findings, is_stock
 from quicksilver.simulator.results import better, by_label, compared, estimate, metric
 from quicksilver.simulator.run import Row
+from quicksilver.simulator.sweep import POLICIES
 
 _MOST_LINES: Final = 16
 _POINTS: Final = 200
@@ -30,7 +45,8 @@ def page(facts: Sequence[tuple[str, str]], rows: Sequence[Row], title: str = "Si
         _cdfs(variants),
         _busy(variants),
     ]
-    sections += [_behind(variants), _counts(variants), _settings(variants)]
+    sections += [_by_queue(variants), _lost(variants), _behind(variants), _counts(variants)]
+    sections += [_to_write(variants), _settings(variants)]
     return Page(title, facts, [section for section in sections if section.blocks])
 
 
@@ -80,7 +96,8 @@ def _against(variants: Mapping[str, Sequence[Row]]) -> Section:
         "the two are not told apart."
     )
     columns = ["system", *(name.replace("_", " ") for name in names)]
-    found: list[Block] = [Prose(told), Table(columns, table, "ratios"), Table(columns, verdicts, "verdicts")]
+    found: list[Block] = [Prose(told), Table(columns, table, "ratios")]
+    found += [Table(columns, verdicts, "verdicts")] if len({row.seed for row in variants[base]}) > 1 else []
     if len(others) <= 2 * _MOST_LINES:
         bars = [(name.replace("_", " "), _column(table, at + 1)) for at, name in enumerate(names) if "p95" in name]
         found.append(Bars(f"p95 of job completion, ratio to {base}", Axis("ratio"), list(others), bars, 1.0))
@@ -172,6 +189,71 @@ def _busy(variants: Mapping[str, Sequence[Row]]) -> Section:
     told = Prose("Share of the slots that is busy; mean over the seeds, in the shade the lowest and the highest.")
     time, share = Axis("time, s"), Axis("share of the slots", most=1.0)
     return Section("Utilisation", [told, *_left_out(variants), Lines("utilisation", time, share, series, step=True)])
+
+
+def _by_queue(variants: Mapping[str, Sequence[Row]]) -> Section:
+    """Return the figures by YARN queue; those of the first run's queues, which have the most jobs."""
+    names = list(dict.fromkeys(name for rows in variants.values() for row in rows for name in row.figures.queues))
+    if not names:
+        return Section("", [])
+    kinds = ("jobs", "mean", "p50", "p95", "wait")
+    table: list[list[Value]] = [
+        [name, label, *(_of_queue(rows, name, kind) for kind in kinds)]
+        for name in names
+        for label, rows in variants.items()
+    ]
+    means = [
+        (
+            label,
+            [cell if isinstance(cell := _of_queue(rows, name, "mean"), (float, Estimate)) else None for name in names],
+        )
+        for label, rows in _few(variants)
+    ]
+    told = Prose(
+        "Job completion and the mean wait of a task by YARN queue, in seconds; queues with the most jobs first."
+    )
+    bars = Bars("mean job completion by queue", Axis("seconds"), names, means)
+    return Section("By queue", [told, Table(["queue", "system", *kinds], table), bars])
+
+
+def _of_queue(rows: Sequence[Row], queue: str, kind: str) -> float | Estimate | None:
+    values = [row.figures.queues[queue][kind] for row in rows if queue in row.figures.queues]
+    return estimate(values) if values and len(values) == len(rows) else None
+
+
+def _lost(variants: Mapping[str, Sequence[Row]]) -> Section:
+    """Return how many containers each system killed and what of their work was lost, where one counts kills."""
+    counting = {label: rows for label, rows in variants.items() if all("kills" in row.figures.counts for row in rows)}
+    if not counting:
+        return Section("", [])
+    table: list[list[Value]] = [
+        [label, _own(rows, "counts", "kills"), _per_1000(rows), _own(rows, "extra", "lost_s")]
+        for label, rows in counting.items()
+    ]
+    silent = [label for label in variants if label not in counting]
+    told = "Containers that were killed, and the seconds that they had run for nothing"
+    note = f"; not counted by {', '.join(silent)}" if silent else ""
+    columns = ["system", "kills", "kills per 1,000 tasks", "work lost, s"]
+    return Section("Kills and lost work", [Prose(f"{told}{note}."), Table(columns, table)])
+
+
+def _per_1000(rows: Sequence[Row]) -> float | Estimate | None:
+    counts = [row.figures.counts for row in rows]
+    return (
+        estimate([1000 * one["kills"] / one["tasks"] for one in counts])
+        if all(c.get("tasks") for c in counts)
+        else None
+    )
+
+
+def _to_write(variants: Mapping[str, Sequence[Row]]) -> Section:
+    """Return the section `policies` of each variant that runs the production policies."""
+    found = [
+        Code(settings_yaml({POLICIES: section}), f"To run `{label}`")
+        for label, rows in _few(variants)
+        if isinstance(section := rows[0].settings.get(POLICIES), Mapping) and not is_stock(rows[0])
+    ]
+    return Section("What to write into quicksilver.yaml", found)
 
 
 def _behind(variants: Mapping[str, Sequence[Row]]) -> Section:

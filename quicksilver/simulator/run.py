@@ -79,6 +79,7 @@ class _Stream:
     def __init__(self, jobs: Iterable[Job], cutoff_s: float, tell: Progress) -> None:
         self._jobs, self._cutoff_s, self._tell = jobs, cutoff_s, tell
         self.long: set[int] = set()
+        self.queues: dict[int, str] = {}
         self.jobs = self.tasks = 0
 
     def __iter__(self) -> Iterator[Job]:
@@ -87,6 +88,7 @@ class _Stream:
             self.tasks += len(job.durations_s)
             if job.estimate_s > self._cutoff_s:
                 self.long.add(job.number)
+            self.queues[job.number] = job.queue
             if self.jobs % _TELL_EVERY == 0:
                 self._tell(_TELL_EVERY)
             yield job
@@ -106,7 +108,7 @@ def run(offer: Offer, case: Case, tell: Progress) -> Row:
     except (SimulatorError, QuicksilverError) as error:
         raise RunError(str(error), place=place) from error
     _whole(result, stream, place)
-    found = figures(result, offer.cluster, stream.long)
+    found = figures(result, offer.cluster, stream.long, stream.queues)
     spent_s = round(process_time() - begun_s, 3)
     return Row(variant.label, variant.system, dict(variant.settings), dict(variant.varied), case.seed, found, spent_s)
 

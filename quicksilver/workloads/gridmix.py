@@ -213,7 +213,7 @@ def _report(workdir: Path, runs: Runs, facts: list[tuple[str, str]], more: Mappi
     workdir.mkdir(parents=True, exist_ok=True)
     result = {"workload": "gridmix", **more, "ways": as_json(runs), "goals": goals(runs)}
     (workdir / RESULT).write_text(json.dumps(result, indent=1))
-    drawn = files.write(page(runs, facts), workdir / "gridmix.html", "make gridmix")
+    drawn = files.write(page(runs, facts), workdir / "gridmix.html")
     for kind in dict.fromkeys(kind for by_kind in runs.values() for kind in by_kind):
         click.echo(as_text(table(runs, kind)) + "\n")
     Console(stderr=True, highlight=False, soft_wrap=True).print(f"page: {drawn.absolute().as_uri()}")

@@ -17,9 +17,10 @@ import click
 
 from hadoop_rpc.errors import HadoopRpcError
 from quicksilver.bench import results
-from quicksilver.bench.las import figures, gstart, modes, plot, workload
+from quicksilver.bench.las import figures, gstart, modes, workload
 from quicksilver.bench.las.jobs import LOAD, TABLE, Job, Scale, counts, draw, gap_s
 from quicksilver.bench.las.modes import Mode, Progress
+from quicksilver.bench.page.pages import beside
 from quicksilver.cluster.ports import free_base_port
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.workloads.dockerd import running_dockerd
@@ -216,14 +217,12 @@ def las(
 
 
 def _write(found: Found, name: str, about: dict[str, Any], folder: Path, progress: Progress) -> None:
-    """Write the result and draw it; print it as one JSON object."""
+    """Write the result and its page; print it as one JSON object."""
     result = {"benchmark": name, **found.result(), **about}
     path = results.write(name, result, found.raw(), folder)
     progress(f"written to {path}")
     if found.runs:
-        picture = path.with_suffix(".png")
-        plot.draw(plot.samples_of({**result, "raw": found.raw()}), picture, plot.title_of(result))
-        progress(f"CDFs drawn to {picture}")
+        progress(f"its page is {beside(path)}")
     click.echo(json.dumps(result))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
@@ -291,3 +291,8 @@ ALL: Final = (
 BY_NAME: Final = {competitor.name: competitor for competitor in ALL}
 OWN_OPPORTUNISTIC: Final = tuple(competitor.name for competitor in ALL if competitor.kind == "opportunistic")
 """Of these the goals take the best by tasks per second, chosen after the first round."""
+
+
+def sections_of(names: Iterable[str]) -> dict[str, Section]:
+    """Return the section `policies` of quicksilver.yaml of those competitors that run quicksilver."""
+    return {name: one.policies for name in names if (one := BY_NAME[name]).policies is not None}

@@ -15,7 +15,7 @@ import click
 from quicksilver.bench import results
 from quicksilver.bench.emulator.model import RunResult
 from quicksilver.bench.las.run import interruptible
-from quicksilver.bench.mercury.competitors import BY_NAME
+from quicksilver.bench.mercury.competitors import BY_NAME, sections_of
 from quicksilver.bench.mercury.lanes import Failed, Lanes
 from quicksilver.bench.mercury.raw import packed
 from quicksilver.bench.mixes.plan import Plan, plan
@@ -100,6 +100,7 @@ def mixes(
         "took_s": round(time.monotonic() - start_s),
         "settings": asdict(planned) | {"lanes": lanes},
         "notes": {name: BY_NAME[name].note for name in planned.competitors},
+        "policies": sections_of(planned.competitors),
     }
     _finish({"benchmark": "mixes", **result(planned, found), "broken": broken, **about}, found, folder, progress)
 

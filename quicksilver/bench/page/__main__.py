@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from quicksilver.bench.page.pages import load, page_of, write
-from quicksilver.common.errors import QuicksilverError
+from quicksilver.bench.page.pages import load, page_of
+from quicksilver.report import files
 from quicksilver.report.markdown import markdown
 
 
@@ -23,10 +23,7 @@ def main(result: Path, output: Path | None, as_markdown: bool) -> None:
         raise click.ClickException(
             f"{result}: {error}; take a file that a benchmark wrote to ./bench/results"
         ) from error
-    try:
-        click.echo(write(page, output or result.with_suffix(".html")), err=as_markdown)
-    except QuicksilverError as error:
-        raise click.ClickException(str(error)) from error
+    click.echo(files.write(page, output or result.with_suffix(".html")), err=as_markdown)
     if as_markdown:
         click.echo(markdown(page), nl=False)
 

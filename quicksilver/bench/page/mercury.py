@@ -9,6 +9,7 @@ from quicksilver.bench.emulator.model import RunResult
 from quicksilver.bench.mercury.raw import unpacked
 from quicksilver.bench.page import plain
 from quicksilver.bench.page.curves import classes, latency, queue_length, throughput, utilisation, wait
+from quicksilver.bench.page.verdict import in_short
 from quicksilver.report.model import Axis, Bars, Block, Estimate, Lines, Page, Prose, Section, Series, Table, Value
 
 _TABLE: Final = (
@@ -152,4 +153,8 @@ def read(result: Mapping[str, Any]) -> Page:
     runs = [unpacked(run) for run in result.get("raw", {}).get("runs", [])]
     workloads: Mapping[str, Figures] = result.get("workloads", {})
     sections = [_workload(name, figures, runs) for name, figures in workloads.items()]
-    return Page("bench-mercury", plain.facts(result), [_goals(result), _set_up(result), *sections, *costs(workloads)])
+    return Page(
+        "bench-mercury",
+        plain.facts(result),
+        [*in_short(result), _goals(result), _set_up(result), *sections, *costs(workloads)],
+    )

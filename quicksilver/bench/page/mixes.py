@@ -8,6 +8,7 @@ from typing import Any, Final
 from quicksilver.bench.mercury.raw import unpacked
 from quicksilver.bench.page import plain
 from quicksilver.bench.page.mercury import bars, distributions, over_time
+from quicksilver.bench.page.verdict import compared, in_short, losses
 from quicksilver.report.model import Block, Page, Prose, Section, Table, Value
 
 _TABLE: Final = (
@@ -124,11 +125,30 @@ def _mix(name: str, mix: Mapping[str, Any], runs: Mapping[str, list[Any]]) -> Se
     return Section(f"Mix {name}", blocks)
 
 
+def _sentences(result: Mapping[str, Any]) -> list[str]:
+    """Return how quicksilver did on each mix against the best stock competitor of each metric, and what was killed."""
+    found = []
+    for name, mix in result.get("mixes", {}).items():
+        own = [
+            compared(who, f"the best stock scheduler on {name}", metrics)
+            for who, metrics in mix.get("compared", {}).items()
+        ]
+        lost = losses(mix.get("competitors", {}))
+        found += [
+            sentence for sentence in (*own, f"On {name}: {lost[0].lower()}{lost[1:]}" if lost else "") if sentence
+        ]
+    return found
+
+
 def read(result: Mapping[str, Any]) -> Page:
     """Return the page of a result; plots over time and of distributions are of `raw.runs`."""
     runs = [unpacked(run) for run in result.get("raw", {}).get("runs", [])]
     notes: list[list[Value]] = [[name, note] for name, note in result.get("notes", {}).items()]
-    sections = [_goals(result), Section("Competitors", [Table(["competitor", "what"], notes)])]
+    sections = [
+        *in_short(result, _sentences(result)),
+        _goals(result),
+        Section("Competitors", [Table(["competitor", "what"], notes)]),
+    ]
     for name, mix in result.get("mixes", {}).items():
         by_competitor: dict[str, list[Any]] = {}
         for run in runs:

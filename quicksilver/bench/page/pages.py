@@ -7,14 +7,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.bench.page import emulator_validation, mercury, mixes, plain, scale, trace
+from quicksilver.bench.page import emulator_validation, las, mercury, mixes, plain, policies, scale, trace
 from quicksilver.report import files
 from quicksilver.report.model import Page
 
 READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "emulator": emulator_validation.read,
+    "las": las.read,
+    "las-docker": las.read,
     "mercury": mercury.read,
     "mixes": mixes.read,
+    "policies": policies.read,
     "scale": scale.read,
     "trace": trace.read,
 }
@@ -39,11 +42,6 @@ def page_of(result: Mapping[str, Any]) -> Page:
         ) from error
 
 
-def write(page: Page, path: Path) -> Path:
-    """Write a page; return its path. Raises OSError, QuicksilverError where matplotlib is missing."""
-    return files.write(page, path, "quicksilver bench page RESULT")
-
-
 def beside(path: Path) -> Path:
-    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, as `write`."""
-    return write(page_of(load(path)), path.with_suffix(".html"))
+    """Write the page of a result's file beside it, NAME-TIME.html; return its path. Raises ValueError, OSError."""
+    return files.write(page_of(load(path)), path.with_suffix(".html"))

@@ -9,7 +9,7 @@ from typing import Any, Final
 from quicksilver.report.cells import shown
 from quicksilver.report.model import Block, Estimate, Page, Section, Table, Value
 
-_APART: Final = ("raw", "machine", "commit", "argv", "settings", "benchmark")
+_APART: Final = ("raw", "machine", "commit", "argv", "settings", "benchmark", "policies")
 _KINDS: Final = (
     ("value", "ci_low", "ci_high"),
     ("ratio", "ci_low", "ci_high"),

@@ -8,6 +8,7 @@ from typing import Any, Final
 from quicksilver.bench.mercury.raw import unpacked
 from quicksilver.bench.page import plain
 from quicksilver.bench.page.mercury import bars, distributions, over_time
+from quicksilver.bench.page.verdict import compared, in_short, losses
 from quicksilver.report.model import Block, Page, Section, Table
 
 _BARS: Final = (
@@ -61,4 +62,7 @@ def read(result: Mapping[str, Any]) -> Page:
     ]
     columns = ["competitor", *(f"{name}, {unit}" for unit in ("CPU s", "MB") for name in ("rm", "proxy", "emulator"))]
     used = Section("CPU and memory", [Table(columns, costs)])
-    return Page("bench-trace", summary.facts, [*summary.sections, Section("Competitors", blocks), used])
+    first = next(iter(figures), "")
+    said = [compared(who, f"`{first}`", one) for who, one in result.get("ratios", {}).items()]
+    short = in_short(result, [sentence for sentence in (*said, losses(figures)) if sentence])
+    return Page("bench-trace", summary.facts, [*short, *summary.sections, Section("Competitors", blocks), used])

@@ -16,7 +16,8 @@ from hadoop_rpc.errors import HadoopRpcError
 from policies.config.registry import Registry
 from quicksilver.bench import results
 from quicksilver.bench.las.run import interruptible
-from quicksilver.bench.policies import plot, real, virtual
+from quicksilver.bench.page.pages import beside
+from quicksilver.bench.policies import real, virtual
 from quicksilver.bench.policies.jobs import Plan
 from quicksilver.bench.policies.variants import Variant, available
 from quicksilver.bench.policies.virtual import Outcome
@@ -58,11 +59,10 @@ def chosen(names: str, registry: Registry) -> tuple[list[Variant], list[str]]:
 
 
 def _finish(result: Mapping[str, Any], found: Found, folder: Path, progress: Progresses) -> None:
-    """Write the result, draw and print it; exit with code 1 when a part is broken or wrong."""
+    """Write the result and its page, and print it; exit with code 1 when a part is broken or wrong."""
     path = results.write("policies", result, found.raw, folder)
     progress(f"written to {path}")
-    for picture in plot.draw_all(result, path):
-        progress(f"drawn to {picture}")
+    progress(f"its page is {beside(path)}")
     click.echo(json.dumps(result))
     if found.broken or any(part.get("wrong") for part in found.parts.values()):
         sys.exit(1)

@@ -1,4 +1,4 @@
-"""Figures, plot and options of bench-las, and how tasks tell their master that they are done."""
+"""Figures, page and options of bench-las, and how tasks tell their master that they are done."""
 
 import asyncio
 import json
@@ -11,11 +11,14 @@ from click.testing import CliRunner
 
 from hadoop_rpc.protos import yarn_pb2
 from policies.config.presets import PRESETS, laid_over
-from quicksilver.bench.las import figures, gstart, modes, plot, run
+from quicksilver.bench.las import figures, gstart, modes, run
 from quicksilver.bench.las.jobs import Scale
 from quicksilver.bench.las.master import Counts, container_name, rows
 from quicksilver.bench.las.umbilical import Note, opened
 from quicksilver.bench.las.workload import Outcome, Run
+from quicksilver.bench.page.las import samples_of
+from quicksilver.bench.page.pages import beside, page_of
+from quicksilver.report.model import Prose, names_of
 
 ALONE_S = {"small": 4.0, "long": 60.0}
 STOCK_S = {"small": 8.0, "long": 60.0}
@@ -88,19 +91,28 @@ def test_keys_of_guaranteed_starts() -> None:
     assert found["g_start"]["stock"]["running_at_least"] == 2
 
 
-def test_the_plot_is_drawn_from_a_result_file(tmp_path: Path) -> None:
+def test_a_result_has_a_page_with_its_distributions(tmp_path: Path) -> None:
     runs = {
         name: asdict(Run([outcome("small", 4.0), outcome("long", 70.0), outcome("long", None)], 1.0, 1, 1))
         for name in ("fifo", "las")
     }
-    settings = {"jobs": 3, "cores": 2, "load": 0.95}
-    result = {"alone_s": {"fifo": ALONE_S}, "settings": settings, "commit": "abc", "raw": {"modes": runs}}
-    assert plot.samples_of(result)["las"] == {"completion_s": [4.0, 70.0], "slowdown": [1.0, 70 / 60]}
+    goals = figures.goals(
+        {name: {"completion_p50_s": 4.0, "completion_p99_s": p99} for name, p99 in (("fifo", 70.0), ("las", 63.0))}
+    )
+    result = {"benchmark": "las", "alone_s": {"fifo": ALONE_S}, "goals": goals, "raw": {"modes": runs}}
+    assert samples_of(result)["las"] == {"completion_s": [4.0, 70.0], "slowdown": [1.0, 70 / 60]}
     path = tmp_path / "las-1.json"
     path.write_text(json.dumps(result))
-    done = CliRunner().invoke(plot.main, [str(path)])
-    assert done.exit_code == 0, done.output
-    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    page = page_of(json.loads(path.read_text()))
+    assert page.sections[0].blocks == [
+        Prose("1 of 2 goals are met."),
+        Prose("Missed: `median_ratio` (1.00, goal 0.350)."),
+    ]
+    assert [(plot.title, names_of(plot)) for plot in page.plots()] == [
+        ("Job completion", ["YARN, FIFO", "quicksilver, preset kairos"]),
+        ("Slowdown", ["YARN, FIFO", "quicksilver, preset kairos"]),
+    ]
+    assert beside(path).read_text().count('class="lines"') == 2
 
 
 @pytest.mark.parametrize(

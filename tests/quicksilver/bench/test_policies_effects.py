@@ -1,16 +1,15 @@
-"""Effects and their intervals; the variants that are compared; the plot."""
-
-from pathlib import Path
+"""Effects and their intervals; the variants that are compared; the page."""
 
 import click
 import pytest
 
 from policies.config.policy_set import Policies
 from policies.config.registry import Registry
-from quicksilver.bench.policies import plot
+from quicksilver.bench.page.pages import page_of
 from quicksilver.bench.policies.effects import effects, means
 from quicksilver.bench.policies.run import chosen
 from quicksilver.bench.policies.variants import ALONE, BASE, available
+from quicksilver.report.model import Bars, Prose
 from quicksilver.report.stats import effect, interval
 
 
@@ -78,9 +77,15 @@ def test_a_chosen_variant_brings_what_it_is_compared_with() -> None:
         chosen("nope", Registry())
 
 
-def test_both_parts_are_drawn(tmp_path: Path) -> None:
-    one = {"kind": "ratio", "effect": 1.1, "ci_low": 1.0, "ci_high": 1.2}
-    part = {"effects": {"place_topk_wait": {"tasks_per_s": one}, "all": {"tasks_per_s": one}}}
-    written = plot.draw_all({"virtual": part, "real": part, "commit": "c"}, tmp_path / "r.json")
-    assert [path.name for path in written] == ["r-virtual.png", "r-real.png"]
-    assert all(path.read_bytes().startswith(b"\x89PNG") for path in written)
+def test_both_parts_are_bars_and_sentences() -> None:
+    sure = {"kind": "ratio", "effect": 1.1, "ci_low": 1.05, "ci_high": 1.2}
+    chance = {"kind": "ratio", "effect": 1.1, "ci_low": 0.9, "ci_high": 1.2}
+    part = {"effects": {"place_topk_wait": {"tasks_per_s": sure}, "all": {"tasks_per_s": chance}}}
+    nothing = {"effects": {"all": {"tasks_per_s": chance}}}
+    page = page_of({"benchmark": "policies", "virtual": part, "real": nothing, "commit": "c"})
+    assert page.sections[0].blocks == [
+        Prose("Under a virtual clock, task throughput: `place_topk_wait` 1.1 times."),
+        Prose("On a real local cluster, task throughput: nothing differs beyond chance."),
+    ]
+    bars = [plot for plot in page.plots() if isinstance(plot, Bars)]
+    assert [(one.labels, one.reference) for one in bars] == [(["place_topk_wait", "all"], 1.0), (["all"], 1.0)]

@@ -137,7 +137,7 @@ def test_the_command_ends_with_one_json_object_and_keeps_it(tmp_path: Path) -> N
     assert set(one) == {"kind", "effect", "ci_low", "ci_high"}
     (kept,) = tmp_path.glob("policies-*.json")
     assert len(json.loads(kept.read_text())["raw"]["virtual"]) == 4
-    assert len(list(tmp_path.glob("*.png"))) == 1
+    assert len(list(tmp_path.glob("*.html"))) == 1
 
 
 # The ResourceManager of the runs

@@ -16,14 +16,14 @@ from tests.quicksilver.report.browser import MISSING, Browser, browser
 
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
 
-_ROWS = "return [...document.querySelectorAll('tbody tr')].map(row => row.cells[0].textContent)"
+_ROWS = "return [...document.querySelectorAll('.table tbody tr')].map(row => row.cells[0].textContent)"
 _BRIGHTNESS = """
 const luma = colour => { const [r, g, b] = colour.match(/[\\d.]+/g).map(Number); return (2 * r + 5 * g + b) / 8; };
 const style = element => getComputedStyle(element);
-const label = document.querySelector("svg text");
-const line = document.querySelector("svg [id*=line2d] path[style*='--c']");
+const label = document.querySelector(".rows b");
+const line = document.querySelector(".bar i");
 const body = style(document.body);
-return [body.backgroundColor, body.color, style(label).fill, style(line).stroke].map(luma);
+return [body.backgroundColor, body.color, style(label).color, style(line).backgroundColor].map(luma);
 """
 
 
@@ -46,18 +46,45 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_page_stands_by_itself_in_light_and_dark(opened: tuple[Browser, bool]) -> None:
     found, dark = opened
     assert found.run("return document.title") == "Mercury & co"
-    assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 2
-    assert found.run("return [...document.querySelectorAll('.legend li')].map(one => one.textContent)") == [
-        "one",
-        "two",
-    ]
-    assert all(found.run("return [...document.querySelectorAll('figure svg')].map(s => s.getBBox().height > 60)"))
+    assert found.run("return document.querySelectorAll('.lines canvas, .rows.bars').length") == 2
+    legend = "return [...document.querySelectorAll('.u-legend .u-label')].map(one => one.textContent)"
+    assert found.run(legend) == ["s", "one", "two"]
+    assert all(found.run("return [...document.querySelectorAll('.lines, .rows')].map(s => s.clientHeight > 60)"))
     asked = [url for url in found.requests() if not url.startswith(("data:", "chrome:"))]
     assert [url.rpartition("/")[2] for url in asked] == ["page.html"]
     assert found.console() == []
     back, ink, label, line = found.run(_BRIGHTNESS)
     assert (back < 60 < 180 < min(ink, label)) if dark else (back > 200 > 80 > max(ink, label))
     assert abs(line - back) > 60
+
+
+def test_the_pointer_and_the_arrow_keys_show_values(opened: tuple[Browser, bool]) -> None:
+    found, _ = opened
+    values = "return [...document.querySelectorAll('.u-legend .u-value')].map(one => one.textContent)"
+    found.run("const p = document.querySelector('.lines').plot; p.setCursor({left: p.valToPos(0.98, 'x'), top: 20})")
+    found.run("return new Promise(done => requestAnimationFrame(done))")
+    assert found.run(values) == ["1", "2", "2"]
+    key = "document.querySelector('.lines').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))"
+    found.run(key), found.run("return new Promise(done => requestAnimationFrame(done))")
+    assert found.run(values) == ["0", "1", "1"]
+    titles = "return [...document.querySelectorAll('.bar')].map(one => one.title)"
+    assert found.run(titles) == ["one: 1.00", "two: 2 (1 to 3)"]
+
+
+def test_lines_are_drawn(opened: tuple[Browser, bool]) -> None:
+    found, _ = opened
+    inked = """
+    const canvas = document.querySelector(".lines canvas"), ink = canvas.getContext("2d");
+    const colour = getComputedStyle(document.documentElement).getPropertyValue("--c1").trim();
+    const wanted = [1, 3, 5].map(at => parseInt(colour.slice(at, at + 2), 16));
+    const pixels = ink.getImageData(0, 0, canvas.width, canvas.height).data;
+    let count = 0;
+    const near = (value, pixel) => Math.abs(pixel - value) < 30;
+    for (let at = 0; at < pixels.length; at += 4)
+      count += wanted.every((value, k) => near(value, pixels[at + k])) && pixels[at + 3] > 200;
+    return count;
+    """
+    assert found.run(inked) > 200
 
 
 def test_what_a_page_would_ask_others_for_is_refused_and_seen_here(opened: tuple[Browser, bool]) -> None:
@@ -86,7 +113,7 @@ def test_a_result_of_bench_mercury_has_its_plots(opened: tuple[Browser, bool], t
     file.write_text(json.dumps(mercury_result()))
     found.open(beside(file))
     assert found.run("return document.title") == "bench-mercury"
-    assert found.run("return document.querySelectorAll('figure svg[role=img]').length") == 10
-    assert found.run("return document.querySelectorAll('table').length") == 7
+    assert found.run("return document.querySelectorAll('.lines canvas, .rows.bars').length") == 10
+    assert found.run("return document.querySelectorAll('.table table').length") == 7
     assert found.console() == []
     assert [url for url in found.requests() if not url.startswith(("data:", "file:"))] == []

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quicksilver.simulator.figures import GRID, Figures, behind, figures, sampled, thinned
+from quicksilver.simulator.figures import GRID, MOST_QUEUES, Figures, behind, figures, sampled, thinned
 from quicksilver.simulator.model import ClusterModel, JobOutcome, SimResult
 
 CLUSTER = ClusterModel(nodes=2, slots=2)
@@ -48,6 +48,17 @@ def test_a_kind_of_the_system_s_own_stays_and_no_samples_are_no_utilisation_but_
     assert set(values.completion_s) == {"all", "interactive", "short"}
     assert values.metrics["utilisation"] == 4.0 / (5.0 * 4)
     assert figures(SimResult("x", 1), CLUSTER, set()).metrics == {}
+
+
+def test_figures_by_queue_where_there_are_several() -> None:
+    jobs = [outcome(1, 4.0), outcome(2, 2.0), outcome(3, 6.0)]
+    found = figures(SimResult("x", 1, jobs), CLUSTER, (), {1: "a", 2: "b", 3: "b"}).queues
+    assert list(found) == ["b", "a"]
+    assert (found["b"]["jobs"], found["b"]["mean"], found["b"]["p95"]) == (2, 4.0, 5.8)
+    assert figures(SimResult("x", 1, jobs), CLUSTER, (), dict.fromkeys((1, 2, 3), "a")).queues == {}
+    many = {number: f"q{number:02}" for number in range(30)}
+    kept = figures(SimResult("x", 1, [outcome(number, 1.0) for number in many]), CLUSTER, (), many).queues
+    assert list(kept) == [f"q{number:02}" for number in range(MOST_QUEUES)]
 
 
 def test_figures_survive_json() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from quicksilver.simulator.figures import Figures
@@ -44,6 +45,14 @@ def test_several_seeds_have_intervals_and_what_is_worse_is_said() -> None:
     assert eagle.startswith("eagle: its jobs took 0.799 (0.7") and "p95 is worse: 2.01 (" in eagle
     assert "in the mean, which is no better; p50 is no better (" in hawk and "p95 is no better (1.00 (" in hawk
     assert "95 % intervals over 3 seeds" in chance
+
+
+def test_who_killed_is_named_with_the_work_that_was_lost() -> None:
+    one = row("quicksilver", 1, 2.0, 3.0, kills=3)
+    measured = replace(one, figures=replace(one.figures, extra={"lost_s": 40.0}))
+    assert findings([measured]) == ["quicksilver: 3.00 containers were killed; 40.0 s of their work were lost."]
+    assert findings([one]) == ["quicksilver: 3.00 containers were killed."]
+    assert findings([row("quicksilver", 1, 2.0, 3.0, kills=0)]) == []
 
 
 def test_jobs_that_did_not_end_are_never_left_out_in_silence() -> None:

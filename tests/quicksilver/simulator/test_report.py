@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from quicksilver.cli import cli
-from quicksilver.report.model import Bars, Lines, Page, Table
+from quicksilver.report.model import Bars, Code, Lines, Page, Prose, Table
 from quicksilver.simulator.figures import GRID, Figures
 from quicksilver.simulator.report import page
 from quicksilver.simulator.run import Row
@@ -72,6 +73,35 @@ def test_who_does_not_count_is_named_not_taken_for_zero() -> None:
     assert [one[0] for one in tables(page([], ROWS))["tasks"].rows] == ["eagle k=1", "eagle k=3"]
 
 
+def test_queues_kills_and_what_to_write_have_sections() -> None:
+    figures = {
+        name: {"jobs": 3.0, "mean": mean, "p50": 1.0, "p95": 2.0, "wait": 0.5}
+        for name, mean in (("a", 4.0), ("b", 2.0))
+    }
+    rows = []
+    for label, lost in (("quicksilver only_g", 0), ("quicksilver preset=default", 2)):
+        one = row(label, 1, 1.0)
+        section = {"preset": "default"} if lost else {"route": [{"policy": "only_g"}]}
+        own = replace(one.figures, queues=figures, counts={"tasks": 4, "kills": lost}, extra={"lost_s": 7.5 * lost})
+        rows.append(replace(one, figures=own, settings={"policies": section}))
+    rows.append(row("eagle", 1, 1.0))
+    found = page([], rows)
+    by_title = {section.title: section for section in found.sections}
+    queues = by_title["By queue"].blocks[1]
+    assert isinstance(queues, Table)
+    assert [cells[:4] for cells in queues.rows[:2]] == [
+        ["a", "quicksilver only_g", 3.0, 4.0],
+        ["a", "quicksilver preset=default", 3.0, 4.0],
+    ]
+    assert queues.rows[2][2:] == [None] * 5  # eagle has no figures of queues here
+    told, kills = by_title["Kills and lost work"].blocks
+    assert isinstance(told, Prose) and told.text.endswith("not counted by eagle.")
+    assert isinstance(kills, Table)
+    assert kills.rows == [["quicksilver only_g", 0, 0.0, 0.0], ["quicksilver preset=default", 2, 500.0, 15.0]]
+    written = by_title["What to write into quicksilver.yaml"].blocks
+    assert written[-1] == Code("policies:\n  preset: default", "To run `quicksilver preset=default`")
+
+
 def test_one_system_has_nothing_to_be_compared_with() -> None:
     found = page([], ROWS[:1])
     assert [section.title for section in found.sections if section.title.startswith(("Against", "Over", "Who"))] == []
@@ -110,7 +140,7 @@ def test_three_systems_on_a_table_of_facebooks_jobs_in_a_browser(
     assert "Who waited behind whom" in titles
     rows = found.run("return [...document.querySelector('table').tBodies[0].rows].map(row => row.cells[0].textContent)")
     assert rows == ["yarn_fifo", "eagle", "kairos_slots"]
-    drawn = found.run("return [...document.querySelectorAll('figure svg')].map(one => one.getBBox().height > 30)")
+    drawn = found.run("return [...document.querySelectorAll('.lines, .rows')].map(one => one.clientHeight > 30)")
     assert len(drawn) == 6 and all(drawn)
     assert found.console() == []
     asked = [url for url in found.requests() if not url.startswith(("data:", "chrome:"))]

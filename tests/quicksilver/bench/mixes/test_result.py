@@ -117,7 +117,7 @@ def test_a_result_has_its_goals_on_top_and_their_bounds() -> None:
     assert {"bound", "bound_preemptive", "bound_endless"} < mix["competitors"].keys()
     assert mix["competitors"]["only_g_tuned"]["heartbeats"] == 30 and "heartbeats" not in mix["competitors"]["bound"]
     page = page_of(json.loads(json.dumps(found)))
-    assert [section.title for section in page.sections] == ["Goals", "Competitors", "Mix facebook_77"]
+    assert [section.title for section in page.sections] == ["In short", "Goals", "Competitors", "Mix facebook_77"]
 
 
 def test_closed_mixes_have_goals_of_throughput() -> None:

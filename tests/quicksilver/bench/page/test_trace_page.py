@@ -5,7 +5,7 @@ from __future__ import annotations
 from quicksilver.bench.mercury.raw import packed
 from quicksilver.bench.page.pages import page_of
 from quicksilver.bench.trace import ratios, summary
-from quicksilver.report.model import Bars, Lines, Table
+from quicksilver.report.model import Bars, Lines, Prose, Table
 from tests.quicksilver.bench.page.test_mercury_page import run_of
 
 
@@ -21,7 +21,17 @@ def test_all_jobs_count_and_competitors_stand_beside_each_other() -> None:
             "raw": {"runs": [packed(run) for run in runs]},
         }
     )
-    offered, competitors, used = page.sections
+    short, offered, competitors, used = page.sections
+    assert short.blocks == [
+        Prose(
+            "`quicksilver_only_q` against `only_g_tuned`: the mean job took 0.875 of the time (12 % faster); "
+            "the median job took 0.875 of the time (12 % faster); the p95 of jobs took 0.875 of the time "
+            "(12 % faster); all jobs together took 1.02 of the time (2 % slower)."
+        ),
+        Prose(
+            "Containers killed: `only_g_tuned` 3 (1.50 s of work lost), `quicksilver_only_q` 3 (1.50 s of work lost)."
+        ),
+    ]
     assert offered.blocks == [Table(["key", "value"], [("jobs", 15)], "offered")]
     tables = [block for block in competitors.blocks if isinstance(block, Table)]
     assert [table.title for table in tables] == [
