@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz protos lock wheels clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark
 
 setup:
 	@scripts/setup run
@@ -36,6 +36,15 @@ mutants: setup-test ## a sample of mutations of policies/, and those that no tes
 fmt: setup-test
 	.venv/bin/ruff format .
 	.venv/bin/ruff check --fix .
+
+docker-images: setup setup-docker ## images of proxy, sidecar, Hadoop, PostgreSQL and Prometheus for the Docker daemon that runs
+	@$(PYTHON) -m quicksilver.workloads.containers images $(ARGS)
+
+docker-demo: setup setup-docker ## a cluster of these images on this host, and jobs in it: make docker-demo ARGS=--keep
+	@$(PYTHON) -m quicksilver.workloads.containers demo $(ARGS)
+
+setup-docker: setup
+	@scripts/setup docker
 
 gridmix: setup ## one Rumen trace in GridMix without and with quicksilver: make gridmix ARGS="--trace FILE"
 	@$(PYTHON) -m quicksilver.workloads.gridmix $(ARGS)

@@ -46,7 +46,8 @@ def missing() -> str:
 class Dockerd:
     """One daemon; `start` and `stop` may be called again, `close` leaves nothing behind."""
 
-    def __init__(self, folder: Path, *, live_restore: bool = False) -> None:
+    def __init__(self, folder: Path, *, live_restore: bool = False, storage_driver: str = "vfs") -> None:
+        """Prepare. storage_driver: vfs works everywhere, overlay2 is quicker to build images with."""
         self.folder = folder.resolve()
         if len(str(self.folder)) > _LONGEST_FOLDER:
             raise WorkloadError(
@@ -57,7 +58,7 @@ class Dockerd:
         self.socket = self.folder / "docker.sock"
         self.log = self.folder / "dockerd.log"
         self.cgroup_parent = f"/{self.folder.name}-{os.getpid()}"
-        self._live_restore = live_restore
+        self._live_restore, self._storage_driver = live_restore, storage_driver
         self._process: subprocess.Popen[bytes] | None = None
         self._not_mine = {path for path in _HARD_CODED if Path(path).exists()}
 
@@ -147,7 +148,8 @@ class Dockerd:
         command = ["dockerd", f"--config-file={config}", f"--host={self.url}", f"--pidfile={self.folder / 'pid'}"]
         command += [f"--data-root={self.folder / 'data'}", f"--exec-root={self.folder / 'exec'}"]
         command += [f"--cgroup-parent={self.cgroup_parent}", "--exec-opt=native.cgroupdriver=cgroupfs"]
-        command += ["--storage-driver=vfs", "--bridge=none", "--shutdown-timeout=1", "--log-level=warn"]
+        command += [f"--storage-driver={self._storage_driver}", "--bridge=none"]
+        command += ["--shutdown-timeout=1", "--log-level=warn"]
         command += [f"--{what}=false" for what in ("iptables", "ip6tables", "ip-forward", "ip-masq")]
         return [*command, "--live-restore"] if self._live_restore else command
 
@@ -184,7 +186,7 @@ class Dockerd:
 
 
 @contextmanager
-def running_dockerd(folder: Path, *, live_restore: bool = False) -> Iterator[Dockerd]:
+def running_dockerd(folder: Path, *, live_restore: bool = False, storage_driver: str = "vfs") -> Iterator[Dockerd]:
     """Run a Docker daemon in `folder`, which is removed afterwards, for the time of a with block.
 
     Containers get no network but `none` and `host`. Raises WorkloadError when it cannot run here.
@@ -192,7 +194,7 @@ def running_dockerd(folder: Path, *, live_restore: bool = False) -> Iterator[Doc
     why = missing()
     if why:
         raise WorkloadError(why, place="Docker")
-    daemon = Dockerd(folder, live_restore=live_restore)
+    daemon = Dockerd(folder, live_restore=live_restore, storage_driver=storage_driver)
     try:
         daemon.start()
         yield daemon
