@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages
 
 setup:
 	@scripts/setup run
@@ -117,6 +117,9 @@ lock: setup-test ## resolve all dependencies anew: development, what a node inst
 
 wheels: setup-test ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab
+
+packages: setup-test ## dist/: .deb, .rpm and an archive with all Python packages inside, for air-gapped hosts: make packages ARGS="--arch x86_64"
+	@$(PYTHON) -m deploy.packages.build $(ARGS)
 
 clean: ## remove what builds and runs left here; running local clusters are stopped first
 	@for state in run/*/cluster.json; do \

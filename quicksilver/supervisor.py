@@ -27,6 +27,7 @@ import click
 
 from quicksilver import standby_process
 from quicksilver.common.process import fdstore
+from quicksilver.common.process.interpreter import module_command
 
 MAX_STORED: Final = 8192
 """Limit of stored sockets; further ones are closed on arrival."""
@@ -356,4 +357,4 @@ def supervise(command: tuple[str, ...], standby: bool) -> None:
     A command that fails at its very first start ends the supervisor with its exit code. A standby process that has
     loaded the program waits, so that a restart takes a fraction of a second.
     """
-    raise SystemExit(Supervisor([sys.executable, "-m", "quicksilver", *command], use_standby=standby).run())
+    raise SystemExit(Supervisor(module_command("quicksilver", *command), use_standby=standby).run())

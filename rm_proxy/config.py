@@ -17,7 +17,8 @@ from quicksilver.common.kerberos.keytab import Keytab
 from rm_proxy.coordinator.error_budget import BudgetLimits
 
 SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
-_SYSTEM_STORE: Final = Path("/var/lib/quicksilver/proxy.db")
+_SYSTEM_STORES: Final = (Path("/var/lib/quicksilver/proxy/proxy.db"), Path("/var/lib/quicksilver/proxy.db"))
+"""The packages give each daemon a directory of its own; a container with one daemon needs the parent alone."""
 
 
 class ProxySettings(SettingsModel):
@@ -41,7 +42,8 @@ class ProxySettings(SettingsModel):
     rest_listen: AddressText = Address("127.0.0.1", 8390)
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
     store_url: SecretStr | None = None
-    """SQLAlchemy URL; default sqlite:////var/lib/quicksilver/proxy.db where that is writable, else ./quicksilver.db."""
+    """SQLAlchemy URL; default proxy.db in /var/lib/quicksilver/proxy or /var/lib/quicksilver, whichever is there and
+    writable, else sqlite:///quicksilver.db in the working directory."""
     state_dir: Path | None = None
     """Directory of the state from which a restarted proxy continues; default: beside a SQLite store, else where the
     default one would be (own)."""
@@ -192,8 +194,7 @@ class Endpoints:
 
 def default_store_url() -> str:
     """Return the system's store where its directory is writable, else a file in the working directory."""
-    system = _SYSTEM_STORE.exists() or _SYSTEM_STORE.parent.is_dir()
-    writable = _SYSTEM_STORE if _SYSTEM_STORE.exists() else _SYSTEM_STORE.parent
-    if system and os.access(writable, os.W_OK):
-        return f"sqlite:///{_SYSTEM_STORE}"
+    for store in _SYSTEM_STORES:
+        if os.access(store if os.path.exists(store) else store.parent, os.W_OK):  # noqa: PTH110 (no error for strangers)
+            return f"sqlite:///{store}"
     return f"sqlite:///{Path.cwd() / 'quicksilver.db'}"

@@ -58,7 +58,7 @@ class SidecarSettings(SettingsModel):
 
     state_dir: Path | None = None
     """Directory of the journal, from which a restarted sidecar recovers its containers; default:
-    /var/lib/quicksilver if it exists and is writable, else there is no journal."""
+    /var/lib/quicksilver/sidecar or /var/lib/quicksilver, whichever is there and writable, else there is no journal."""
 
     memory_mb: int | None = Field(None, ge=1)
     """Memory that containers may use; default: yarn.nodemanager.resource.memory-mb."""

@@ -11,11 +11,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from quicksilver.common.process.interpreter import module_command
 from quicksilver.common.process.logs import get_logger
 from sidecar.service.guardian import DEAF_TO
 
@@ -63,7 +63,7 @@ class Guardian:
         )  # inherited: it ignores these signals from its start
         try:
             self._process = process = subprocess.Popen(
-                [sys.executable, "-m", "sidecar.service.guardian", self.label],
+                module_command("sidecar.service.guardian", self.label),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,

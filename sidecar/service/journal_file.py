@@ -16,15 +16,15 @@ from quicksilver.common.process.logs import get_logger
 from sidecar.node.journal_records import BadJournalError, Memory, read
 
 log = get_logger(__name__)
-SYSTEM_DIR: Final = Path("/var/lib/quicksilver")
+SYSTEM_DIRS: Final = (Path("/var/lib/quicksilver/sidecar"), Path("/var/lib/quicksilver"))
 _FORM: Final = "sidecar 1"
 _GROWN: Final = 4
 _LEAST_BYTES: Final = 256 * 1024
 
 
 def default_state_dir() -> Path | None:
-    """Return the system's directory if it exists and is writable; None: there is no journal."""
-    return SYSTEM_DIR if SYSTEM_DIR.is_dir() and os.access(SYSTEM_DIR, os.W_OK) else None
+    """Return the first of the system's directories that exists and is writable; None: there is no journal."""
+    return next((folder for folder in SYSTEM_DIRS if os.access(folder, os.W_OK)), None)
 
 
 class Journal:

@@ -15,6 +15,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from quicksilver.common.hadoop.overlays import overlay_root
+from tests.packaging.environment_wheels import locked_for_here
 from tests.paths import ROOT
 from tests.quicksilver.simulator.queues import write_trace
 
@@ -89,12 +90,6 @@ class Installation:
 
     def quicksilver(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         return self.run(self.python, "-m", "quicksilver", *arguments)
-
-
-def locked_for_here() -> list[Requirement]:
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    found = [Requirement(line.rstrip(" \\")) for line in lines if line[:1].isalnum()]
-    return [requirement for requirement in found if requirement.marker is None or requirement.marker.evaluate()]
 
 
 @pytest.fixture(scope="module")

@@ -88,10 +88,14 @@ def test_settings_survive_json() -> None:
 
 def test_the_default_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(config, "_SYSTEM_STORE", tmp_path / "absent" / "proxy.db")
+    system = tmp_path / "system"
+    stores = (system / "proxy" / "proxy.db", system / "proxy.db")
+    monkeypatch.setattr(config, "_SYSTEM_STORES", stores)
     assert config.default_store_url() == f"sqlite:///{tmp_path / 'quicksilver.db'}"
-    (tmp_path / "absent").mkdir()
-    assert config.default_store_url() == f"sqlite:///{tmp_path / 'absent' / 'proxy.db'}"
+    system.mkdir()
+    assert config.default_store_url() == f"sqlite:///{stores[1]}"
+    (system / "proxy").mkdir()
+    assert config.default_store_url() == f"sqlite:///{stores[0]}"
 
 
 def test_every_setting_is_in_the_docs() -> None:
