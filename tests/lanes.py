@@ -61,6 +61,8 @@ TOGETHER: Final = {
         "tests/sidecar/resizer/test_docker_faults.py",
         "tests/sidecar/resizer/test_composite.py",
         "tests/quicksilver/workloads/test_dockerd.py",
+        "tests/quicksilver/workloads/containers/test_images.py",
+        "tests/quicksilver/workloads/containers/test_demo.py",
     ),
     "cgroup": (
         "tests/sidecar/resizer/test_cgroup1.py",

@@ -1,0 +1,55 @@
+"""`make docker-demo` as a user runs it: all images, the whole stack, real jobs, and nothing left afterwards."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from quicksilver.workloads.containers.compose import busy
+from quicksilver.workloads.dockerd import missing
+from tests.paths import ROOT
+
+pytestmark = [
+    pytest.mark.docker,
+    pytest.mark.hadoop,
+    pytest.mark.long,
+    pytest.mark.alone,
+    pytest.mark.timeout(2400),
+    pytest.mark.skipif(missing() != "", reason=missing()),
+]
+NET, PORTS = "127.0.79", "222"
+
+
+def left() -> set[str]:
+    mounts = {line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()}
+    folders = {str(path) for path in Path("/tmp").glob("quicksilver-docker-*")}
+    groups = {str(path) for path in Path("/sys/fs/cgroup").glob("*/quicksilver*")}
+    return {*(mount for mount in mounts if "quicksilver-docker" in mount), *folders, *groups}
+
+
+def test_the_demo_runs_jobs_and_leaves_nothing() -> None:
+    before = left()
+    argv = [
+        sys.executable,
+        "-m",
+        "quicksilver.workloads.containers",
+        "demo",
+        "--private",
+        "--net",
+        NET,
+        "--ports",
+        PORTS,
+    ]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=2300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    sizes = {name: int(mb) for name, mb in re.findall(r"quicksilver/(\w+):latest +(\d+) MB", done.stdout)}
+    assert sizes["proxy"] < 400 and sizes["sidecar"] < 400
+    queueable = re.search(r"(\d+) queueable", done.stdout)
+    assert queueable is not None and int(queueable[1]) >= 6, done.stdout
+    assert "Prometheus scrapes 8 daemons" in done.stdout
+    assert "proxy 10001, sidecar1 10002, node1 10002" in done.stdout
+    assert left() == before and busy(NET, PORTS) == []
