@@ -65,7 +65,7 @@ def make_base(engine: Engine, progress: Progress, suite: str | None = None, cach
 def python_of(engine: Engine, image: str) -> str:
     """Return the minor version of an image's python3, such as "3.11". Raises WorkloadError when it is too old."""
     code = "import sys; print(*sys.version_info[:2], sep='.')"
-    found = engine.docker("run", "--rm", "--network=none", "--entrypoint=python3", image, "-c", code)
+    found = engine.docker("run", "--rm", "--pull=never", "--network=none", "--entrypoint=python3", image, "-c", code)
     if tuple(map(int, found.split("."))) < (3, 11):
         raise WorkloadError(f"its Python is {found}", place=image, remedy="take a base with Python 3.11 or newer")
     return found

@@ -11,6 +11,7 @@ from typing import Final
 from quicksilver.workloads.containers import contexts
 from quicksilver.workloads.containers.base import make_base, python_of
 from quicksilver.workloads.containers.engine import BUILD_S, Engine, Progress
+from quicksilver.workloads.errors import WorkloadError
 
 NAMES: Final = ("proxy", "sidecar", "hadoop", "postgres", "prometheus")
 MB: Final = 1_000_000
@@ -46,6 +47,8 @@ def build(engine: Engine, plan: Plan, progress: Progress, names: Iterable[str] =
     """Build the images of these names and return them in this order. Raises WorkloadError."""
     names = list(names)
     base = plan.base or make_base(engine, progress)
+    if base not in engine.docker("images", "--format", "{{.Repository}}:{{.Tag}} {{.Repository}} {{.ID}}").split():
+        raise WorkloadError("Docker has no such image", place=base, remedy="load or import it: nothing is pulled")
     if {"proxy", "sidecar"} & set(names):
         target = plan.build_dir / "quicksilver"
         if plan.archive is None:
