@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import socket
 import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TextIO
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from quicksilver.common.http.certs import CA_DAYS, DAYS, CertificateError, Pair, Shown, make_ca, make_certificate, show
+from quicksilver.common.http.certs import (
+    CA_DAYS,
+    DAYS,
+    CertificateError,
+    Pair,
+    Shown,
+    make_ca,
+    make_certificate,
+    pair_of,
+    show,
+)
 from quicksilver.common.http.tokens import Role, add_token
 
 _HERE: Final = ("localhost", "127.0.0.1", "::1")
+_HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?")
 _DAY_S: Final = 86400.0
 _FOLDER: Final = Path("/etc/quicksilver/tls")
 
@@ -59,15 +71,60 @@ def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool) -> Non
 
 
 @certs.command()
-@click.argument("host")
+@click.argument("host", required=False)
 @click.argument("names", nargs=-1)
+@click.option(
+    "--hosts",
+    "file",
+    type=click.File("r", encoding="utf-8"),
+    help="Instead of HOST: a file with a line for each node, HOST and then NAMES; - reads standard input.",
+)
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=DAYS, show_default=True)
 @renew
 @folder
-def node(host: str, names: tuple[str, ...], folder: Path, days: float, renew: bool) -> None:
-    """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES are its sidecar's further addresses."""
-    wanted = () if renew and not names else (host, *names)
-    _made(make_certificate(folder, host, wanted, days=days, renew=renew))
+def node(host: str | None, names: tuple[str, ...], file: TextIO | None, folder: Path, days: float, renew: bool) -> None:
+    """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES are its sidecar's further addresses.
+
+    With --hosts, nodes that have a certificate already are skipped, so that a longer file adds the new ones.
+    """
+    if (host is None) is (file is None):
+        raise click.UsageError("give a HOST, or --hosts FILE")
+    if host is not None:
+        _made(make_certificate(folder, host, () if renew and not names else (host, *names), days=days, renew=renew))
+        return
+    assert file is not None
+    nodes = read_nodes(file.read(), file.name)
+    there = {name for name in nodes if pair_of(folder, name).certificate.exists()}
+    for name, others in nodes.items():
+        if name not in there:
+            _made(make_certificate(folder, name, (name, *others), days=days))
+        elif renew:
+            _made(make_certificate(folder, name, (name, *others) if others else (), days=days, renew=True))
+    skipped = 0 if renew else len(there)
+    click.echo(f"{len(nodes) - skipped} made, {skipped} there already")
+
+
+def read_nodes(text: str, place: str) -> dict[str, list[str]]:
+    """Return hosts with their further names of lines `HOST NAME...`; `#` begins a comment.
+
+    Raises CertificateError with a line for each mistake, before any certificate is made.
+    """
+    nodes: dict[str, list[str]] = {}
+    mistakes = []
+    for number, line in enumerate(text.splitlines(), 1):
+        host, *others = line.partition("#")[0].split() or [""]
+        if not host:
+            continue
+        if host in nodes:
+            mistakes.append(f"{place}:{number}: {host} is there twice; remove one of the lines")
+        elif not _HOST.fullmatch(host):
+            mistakes.append(f"{place}:{number}: {host!r} is no host name; write HOST and its further names")
+        nodes[host] = others
+    if mistakes:
+        raise CertificateError("\n".join(mistakes))
+    if not nodes:
+        raise CertificateError("names no host", place=place, remedy="write a line for each node")
+    return nodes
 
 
 @certs.command("show")

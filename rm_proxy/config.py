@@ -175,7 +175,8 @@ class ProxySettings(SettingsModel):
                 place="proxy.upstream",
                 remedy="name the address to which the ResourceManager's scheduler was moved, e.g. rmhost:18030",
             )
-        return load_hadoop_conf(self.rm_conf_dir, conf.env).rm_address(SCHEDULER, self.rm_id)
+        own = load_hadoop_conf(self.rm_conf_dir, conf.env, resourcemanager=True)
+        return own.rm_address(SCHEDULER, self.rm_id)
 
 
 @dataclass(frozen=True, slots=True)

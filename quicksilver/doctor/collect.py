@@ -107,7 +107,7 @@ def _settings(config: Path | None) -> Settings:
 
 def _rms(directory: Path) -> tuple[Site, ...]:
     """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
-    conf = load_hadoop_conf(directory)
+    conf = load_hadoop_conf(directory, resourcemanager=True)
     properties: dict[str, Property] = dict(conf.properties)
     for name in SCHEDULER_FILES:
         if (directory / name).is_file():

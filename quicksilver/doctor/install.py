@@ -6,6 +6,7 @@ what was said before, as Hadoop reads it. A `<final>` cannot be overridden, so i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,17 +14,20 @@ from typing import Final
 
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop import yarn_env
 from quicksilver.common.hadoop.conf import HadoopConf, load_hadoop_conf
 from quicksilver.common.hadoop.xml import Property, read_properties
+from quicksilver.doctor import shell_block
 from quicksilver.doctor.model import CLIENT, NM, RM, YARN_SITE, Role
 from quicksilver.doctor.site_edit import EMPTY, Layout, insert, layout, newline, property_xml
 
 BEGIN: Final = "quicksilver install: begin"
 END: Final = "quicksilver install: end"
 _NEW: Final = "(new file)"
+_ROLE: Final = re.compile(rf"role ({RM}|{NM}|{CLIENT})(?: with (\w+(?: and \w+)*))?")
 EXTRAS: Final = ("sharing", "tracker", "nftables")
 SITE_NAMES: Final = (YARN_SITE, "capacity-scheduler.xml")
-"""What is ever written to."""
+"""Site files that are ever written to; besides, yarn-env.sh."""
 _SCHEDULER: Final = "yarn.resourcemanager.scheduler.address"
 _SCHEDULER_PORT: Final = "quicksilver.resourcemanager.scheduler.port"
 _RM_HOST: Final = "yarn.resourcemanager.hostname"
@@ -47,24 +51,94 @@ class Change:
     after: bytes | None
 
 
-def install(directory: Path, role: Role, overlays: Path, extras: Sequence[str] = (), host: str = "") -> list[Change]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a configuration directory gets: roles, each with extras of EXTRAS.
+
+    host: the node's own name, where the files name none; shared: one directory is copied to all hosts, therefore
+    the name comes from yarn-env.sh.
+    """
+
+    roles: Mapping[Role, Sequence[str]]
+    host: str = ""
+    shared: bool = False
+
+    @property
+    def moves_by_option(self) -> bool:
+        """Whether others than the ResourceManager read these files: then an option moves its scheduler alone."""
+        return RM in self.roles and (self.shared or len(self.roles) > 1)
+
+    @property
+    def names_node(self) -> bool:
+        """Whether yarn-env.sh gives the node's name."""
+        return NM in self.roles and self.shared and not self.host
+
+    def __str__(self) -> str:
+        texts = [f"role {role}{_with(extras)}" for role, extras in self.roles.items()]
+        return ", ".join([*texts, *(["shared"] if self.shared else [])])
+
+
+def _with(extras: Sequence[str]) -> str:
+    return f" with {' and '.join(extras)}" if extras else ""
+
+
+def merged(directory: Path, roles: Sequence[Role], extras: Sequence[str], host: str, shared: bool) -> Wanted:
+    """Return what a directory gets with these roles in addition to those that are installed there."""
+    before = installed(directory)
+    both = {**before.roles, **{role: tuple(sorted(extras)) for role in roles}}
+    ordered = {role: both[role] for role in (RM, NM, CLIENT) if role in both}
+    return Wanted(ordered, host or ("" if shared else before.host), shared or before.shared)
+
+
+def installed(directory: Path) -> Wanted:
+    """Return what was installed in a directory, as the block's first line says it."""
+    file = directory / YARN_SITE
+    found = layout(file.read_bytes(), file) if file.is_file() else Layout()
+    begin = next((c.text for c in found.comments if c.text.startswith(BEGIN)), "")
+    first = begin.partition(";")[0]
+    roles = {role: tuple(extras.split(" and ")) if extras else () for role, extras in _ROLE.findall(first)}
+    named = found.effective().get(_NM_HOST) if _NM_HOST in _inside(found) else None
+    host = named.value if named and "${" not in named.value else ""
+    return Wanted({role: roles[role] for role in (RM, NM, CLIENT) if role in roles}, host, first.endswith("shared"))
+
+
+def install(directory: Path, wanted: Wanted, overlays: Path) -> list[Change]:
     """Return what installing changes in a configuration directory; an older installation is replaced.
 
-    overlays: hadoop-conf/; extras: of EXTRAS; host: the node's own name, where the NodeManager's files name none.
-    Raises SettingsError naming the file and the property that prevent it.
+    overlays: hadoop-conf/. Raises SettingsError naming the file and the property that prevent it.
     """
     bare = uninstall(directory)
     conf = _before(directory, bare)
-    wanted = _overlay(overlays, role, extras, ha=conf.ha)
+    files: dict[str, dict[str, str]] = {}
+    for role, extras in wanted.roles.items():
+        for name, properties in _overlay(overlays, role, extras, ha=conf.ha).items():
+            own = _fitted(properties, role, conf, wanted) if name == YARN_SITE else properties
+            files[name] = files.get(name, {}) | own
+    options: dict[str, str] = {}
+    if wanted.moves_by_option:
+        options = {_SCHEDULER_PORT: files[YARN_SITE][_SCHEDULER_PORT]}
+        files[YARN_SITE][_SCHEDULER_PORT] = str(_public_port(conf))
     changes = []
-    for name, properties in wanted.items():
-        own = _fitted(properties, role, conf, host) if name == YARN_SITE else properties
+    for name, own in files.items():
         file = directory / name
-        before = file.read_bytes() if file.is_file() else None
-        plain = next((change.after for change in bare if change.file == file), before)
-        changes.append(Change(file, before, _with_block(plain, own, file, conf)))
-    rest = [change for change in bare if change.file.name not in wanted]
+        before, plain = _texts(file, bare)
+        changes.append(Change(file, before, _with_block(plain, own, file, conf, str(wanted))))
+    env = directory / yarn_env.FILE
+    before, plain = _texts(env, bare)
+    changes.append(Change(env, before, shell_block.added(plain, yarn_env.lines(options, node=wanted.names_node))))
+    rest = [change for change in bare if change.file not in {change.file for change in changes}]
     return [change for change in [*rest, *changes] if change.before != change.after]
+
+
+def _texts(file: Path, bare: Sequence[Change]) -> tuple[bytes | None, bytes | None]:
+    """Return a file's text, and its text without what was installed."""
+    before = file.read_bytes() if file.is_file() else None
+    return before, next((change.after for change in bare if change.file == file), before)
+
+
+def _public_port(conf: HadoopConf) -> int:
+    """Return the port by which clients know the scheduler, with high availability of the first ResourceManager."""
+    return conf.rm_address(_SCHEDULER, conf.rm_ids()[0] if conf.ha else None).port
 
 
 def uninstall(directory: Path) -> list[Change]:
@@ -73,11 +147,11 @@ def uninstall(directory: Path) -> list[Change]:
     Raises SettingsError when a block has a beginning but no end.
     """
     changes = []
-    for name in SITE_NAMES:
+    for name in (*SITE_NAMES, yarn_env.FILE):
         file = directory / name
         if file.is_file():
             before = file.read_bytes()
-            after = without_block(before, file)
+            after = shell_block.removed(before, file) if name == yarn_env.FILE else without_block(before, file)
             if after != before:
                 changes.append(Change(file, before, after))
     return changes
@@ -107,12 +181,12 @@ def _before(directory: Path, bare: Sequence[Change]) -> HadoopConf:
     conf = load_hadoop_conf(directory)
     own = dict(conf.properties)
     for change in bare:
-        installed = _inside(layout(change.before or b"", change.file))
-        for name in installed:
+        ours = _inside(layout(change.before or b"", change.file)) if change.file.suffix == ".xml" else set()
+        for name in ours:
             own.pop(name, None)
-        if change.after is not None:
+        if change.after is not None and change.file.suffix == ".xml":
             for name, there in layout(change.after, change.file).effective().items():
-                if name in installed:
+                if name in ours:
                     own[name] = Property(name, there.value, there.final, change.file, there.line)
     return HadoopConf(conf.directory, own, conf.env)
 
@@ -126,7 +200,7 @@ def _inside(found: Layout) -> set[str]:
     return {element.name for element in found.elements if begin < element.start < end}
 
 
-def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, host: str) -> dict[str, str]:
+def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, wanted: Wanted) -> dict[str, str]:
     """Return the overlay's properties as this configuration needs them."""
     own = dict(properties)
     if role == RM:
@@ -138,13 +212,13 @@ def _fitted(properties: Mapping[str, str], role: Role, conf: HadoopConf, host: s
         if fixed and port in own:
             own[port] = str(fixed)  # what others know already stays
     if (conf.text(_NM_HOST) or "") in _ANY:
-        if not host:
+        if not wanted.host and not wanted.names_node:
             raise SettingsError(
                 "names no host, and others must reach the node by it",
                 place=conf.place(_NM_HOST),
-                remedy="set it to the node's own name, or give --host",
+                remedy="set it to the node's own name, or give --host; --shared if all hosts have the same file",
             )
-        own = {_NM_HOST: host} | own
+        own = {_NM_HOST: wanted.host or f"${{env.{yarn_env.NODE}:-0.0.0.0}}"} | own
     if _VCORES in own and int(conf.text(_VCORES) or "0") >= int(own[_VCORES]):
         del own[_VCORES]  # the overlay's number is an example
     if _TRACKER in own and conf.ha:
@@ -201,7 +275,7 @@ def _host(conf: HadoopConf, rm_id: str | None) -> str:
     return address.host
 
 
-def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf) -> bytes | None:
+def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: HadoopConf, what: str) -> bytes | None:
     """Return a file with those of our properties that it does not have yet."""
     text = EMPTY if plain is None else plain
     there = layout(text, file).effective()
@@ -216,7 +290,7 @@ def _with_block(plain: bytes | None, own: Mapping[str, str], file: Path, conf: H
             )
     if not wanted:
         return plain
-    changed = insert(text, _block(wanted, there, new=plain is None), file)
+    changed = insert(text, _block(wanted, there, what, new=plain is None), file)
     after = layout(changed, file).values()
     if after != {name: element.value for name, element in there.items()} | wanted or without_block(
         changed, file, keep=True
@@ -232,8 +306,9 @@ def _said(conf: HadoopConf, there: Mapping[str, object], name: str) -> str | Non
     return value.strip() if isinstance(value, str) else None
 
 
-def _block(wanted: Mapping[str, str], there: Mapping[str, object], *, new: bool) -> str:
-    mark = f"  <!-- {BEGIN}{' ' + _NEW if new else ''}; `quicksilver uninstall` takes all out until the end below -->"
+def _block(wanted: Mapping[str, str], there: Mapping[str, object], what: str, *, new: bool) -> str:
+    start = f"{BEGIN}{' ' + _NEW if new else ''} {what}"
+    mark = f"  <!-- {start}; `quicksilver uninstall` takes all out until the end below -->"
     return "\n".join([mark, *_overridden(wanted, there), property_xml(wanted), f"  <!-- {END} -->"])
 
 

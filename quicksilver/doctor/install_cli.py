@@ -13,9 +13,12 @@ from typing import Final
 import click
 
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
+from quicksilver.common.settings.settings_file import load_settings
 from quicksilver.doctor.finding import RESTARTS
-from quicksilver.doctor.install import EXTRAS, Change, install, uninstall
+from quicksilver.doctor.install import EXTRAS, Change, install, merged, uninstall
+from quicksilver.doctor.install_text import FORMATS, as_text
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
 
 _ROLES: Final[dict[str, Role]] = {RM: RM, NM: NM, CLIENT: CLIENT}
@@ -25,7 +28,9 @@ Command = Callable[..., None]
 def _options(command: Command) -> Command:
     directory = click.Path(path_type=Path, file_okay=False)
     options = (
-        click.option("--conf-dir", type=directory, required=True, help="Hadoop's configuration directory."),
+        click.option(
+            "--conf-dir", type=directory, help="Hadoop's configuration directory; default as for all commands."
+        ),
         click.option("--dry-run", is_flag=True, help="Print what would change, as a diff; change nothing."),
         click.option("--out", type=directory, help="Write a changed copy of the directory here."),
         click.option("--in-place", is_flag=True, help="Change the files themselves; backups are written beside them."),
@@ -37,30 +42,64 @@ def _options(command: Command) -> Command:
 
 @click.command("install")
 @_options
-@click.option("--role", type=click.Choice(list(_ROLES)), required=True, help="Whose configuration it is.")
+@click.option("--role", "roles", type=click.Choice(list(_ROLES)), required=True, multiple=True, help="Who reads it.")
 @click.option("--with", "extras", type=click.Choice(EXTRAS), multiple=True, help="Also that part of hadoop-conf/.")
 @click.option("--host", default="", help="The node's own name, where its files name none.")
+@click.option("--shared", is_flag=True, help="All hosts get a copy of these files; yarn-env.sh says what differs.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    help="Print the properties for a manager that writes the files: xml for Cloudera Manager, properties for Ambari.",
+)
 def install_command(
-    conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, role: str, extras: tuple[str, ...], host: str
+    conf_dir: Path | None,
+    dry_run: bool,
+    out: Path | None,
+    in_place: bool,
+    roles: tuple[str, ...],
+    extras: tuple[str, ...],
+    host: str,
+    shared: bool,
+    form: str | None,
 ) -> None:
-    """Put quicksilver's properties into the site files of a role.
+    """Put quicksilver's properties into the site files of one or several roles.
 
-    Existing text is preserved, down to the byte; additions are in one marked block.
+    Existing text is preserved, down to the byte; additions are in one marked block. A role is added to those that are
+    installed already.
     """
-    chosen = _ROLES[role]
+    if host and shared:
+        raise click.UsageError("--host names one node, --shared is for files of all: give one of them")
+    directory = _directory(conf_dir)
+    chosen = [_ROLES[role] for role in roles]
 
-    def changes(directory: Path) -> list[Change]:
-        return install(directory, chosen, overlay_root(), extras, host)
+    def changes(folder: Path) -> list[Change]:
+        return install(folder, merged(folder, chosen, extras, host, shared), overlay_root())
 
-    _carry_out(changes, conf_dir, dry_run, out, in_place, f"restart: {RESTARTS[chosen]}")
+    if form is not None:
+        if dry_run or out or in_place:
+            raise click.UsageError("--format prints and changes nothing: give neither --dry-run, --out nor --in-place")
+        click.echo(as_text(changes(directory), form), nl=False)
+        return
+    wanted = merged(directory, chosen, extras, host, shared)
+    before = [role for role in wanted.roles if role not in chosen]
+    if before:
+        click.echo(f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles")
+    restarts = dict.fromkeys(RESTARTS[role] for role in wanted.roles)
+    _carry_out(changes, directory, dry_run, out, in_place, f"restart: {', '.join(restarts)}")
+
+
+def _directory(given: Path | None) -> Path:
+    """Return the configuration directory as all commands find it. Raises SettingsError when there is none."""
+    return given or load_hadoop_conf(load_settings(None).hadoop_conf_dir).directory
 
 
 @click.command("uninstall")
 @_options
-def uninstall_command(conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool) -> None:
+def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in_place: bool) -> None:
     """Take out what `quicksilver install` put into site files: they are as they were before, down to the byte."""
     after = "restart the daemons that read them; stop proxy and sidecars when no application runs with queueables"
-    _carry_out(uninstall, conf_dir, dry_run, out, in_place, after)
+    _carry_out(uninstall, _directory(conf_dir), dry_run, out, in_place, after)
 
 
 def _carry_out(

@@ -108,3 +108,33 @@ def test_tokens(tmp_path: Path) -> None:
     (tmp_path / "digest").write_text(made.output.partition("it: ")[2])
     (tmp_path / "digest").chmod(0o600)
     assert read_tokens(tmp_path / "digest", "x").roles(tokens.first([Role.READ]) or "") == {Role.READ}
+
+
+def test_many_nodes_in_one_run(folder: Path, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# rack 1\nnode1.example.com 10.0.0.1 n1\n\nnode2.example.com  # new\n")
+    made = call(folder, "node", "--hosts", str(hosts))
+    assert made.exit_code == 0 and made.output.endswith("2 made, 0 there already\n")
+    assert names(folder / "node1.example.com.crt") == ("node1.example.com", "10.0.0.1", "n1")
+    first = (folder / "node1.example.com.crt").read_bytes()
+    hosts.write_text(hosts.read_text() + "node3.example.com\n")
+    assert call(folder, "node", "--hosts", str(hosts)).output.endswith("1 made, 2 there already\n")
+    assert (folder / "node1.example.com.crt").read_bytes() == first
+    assert call(folder, "node", "--hosts", str(hosts), "--renew").output.endswith("3 made, 0 there already\n")
+    assert (folder / "node1.example.com.crt").read_bytes() != first
+    assert {file.stat().st_mode & 0o777 for file in folder.glob("*.key")} == {0o600}
+
+
+def test_all_mistakes_of_a_file_of_hosts_are_named_and_nothing_is_made(folder: Path, tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts"
+    hosts.write_text("node1\nnode1\n../x\n")
+    refused = call(folder, "node", "--hosts", str(hosts))
+    assert refused.exit_code == 1
+    assert (
+        f"{hosts}:2: node1 is there twice" in refused.output and f"{hosts}:3: '../x' is no host name" in refused.output
+    )
+    assert not (folder / "node1.crt").exists()
+    hosts.write_text("# none\n")
+    assert "names no host; write a line for each node" in call(folder, "node", "--hosts", str(hosts)).output
+    assert call(folder, "node").exit_code == 2
+    assert call(folder, "node", "node1", "--hosts", str(hosts)).exit_code == 2

@@ -12,12 +12,13 @@ import os
 import re
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop import yarn_env
 from quicksilver.common.hadoop.defaults import DEFAULTS
 from quicksilver.common.hadoop.xml import Property, read_properties
 
@@ -35,6 +36,8 @@ class HadoopConf:
     directory: Path
     properties: Mapping[str, Property]
     env: Mapping[str, str]
+    system: Mapping[str, str] = field(default_factory=dict)
+    """System properties of the daemon's JVM, as far as they are quicksilver's."""
 
     def text(self, name: str) -> str | None:
         """Return the substituted value of `name`; None when neither a file nor the defaults have it."""
@@ -179,6 +182,8 @@ class HadoopConf:
                 variable, _, default = variable.partition("-")
             value = self.env.get(variable)
             return value if value or (value is not None and not colon) else default or value
+        if name in self.system:
+            return self.system[name]
         found = self.properties.get(name)
         if found:
             return found.value
@@ -194,8 +199,12 @@ class HadoopConf:
         return {"user.home": str(Path.home()), "java.io.tmpdir": tempfile.gettempdir()}.get(name)
 
 
-def load_hadoop_conf(directory: Path | None = None, env: Mapping[str, str] | None = None) -> HadoopConf:
+def load_hadoop_conf(
+    directory: Path | None = None, env: Mapping[str, str] | None = None, *, resourcemanager: bool = False
+) -> HadoopConf:
     """Read a configuration directory: the given one, else $HADOOP_CONF_DIR, $YARN_CONF_DIR, /etc/hadoop/conf.
+
+    resourcemanager: as the ResourceManager reads it, with the system properties that yarn-env.sh gives it.
 
     Raises SettingsError when there is none, when it has no site file, or when a file is not Hadoop's XML.
     """
@@ -214,7 +223,8 @@ def load_hadoop_conf(directory: Path | None = None, env: Mapping[str, str] | Non
             before = properties.get(prop.name)
             if before is None or not before.final:
                 properties[prop.name] = prop
-    return HadoopConf(chosen, properties, dict(env))
+    system = yarn_env.rm_properties(chosen) if resourcemanager else {}
+    return HadoopConf(chosen, properties, yarn_env.with_node(chosen, env), system)
 
 
 def reachable(address: Address) -> Address:

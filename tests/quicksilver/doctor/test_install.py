@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from quicksilver.cli import cli
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.hadoop.overlays import overlay_root
-from quicksilver.doctor.install import BEGIN, END, install, uninstall
+from quicksilver.doctor.install import BEGIN, END, Wanted, install, merged, uninstall
 from quicksilver.doctor.model import CLIENT, NM, RM, Role
 from quicksilver.doctor.site_edit import apply, layout
 from tests.quicksilver.doctor.words import ALL_Q, LAS, copy_of, serious
@@ -46,7 +48,7 @@ def site(folder: Path, text: str = ADMINS) -> Path:
 
 
 def put(folder: Path, role: Role, extras: tuple[str, ...] = (), host: str = "") -> None:
-    for change in install(folder, role, overlay_root(), extras, host):
+    for change in install(folder, Wanted({role: extras}, host), overlay_root()):
         assert change.after is not None
         change.file.write_bytes(change.after)
 
@@ -75,7 +77,7 @@ def test_nothing_is_left_of_it(role: Role, text: str, tmp_path: Path) -> None:
     file = site(tmp_path, text)
     put(tmp_path, role, ("sharing", "tracker"))
     assert file.read_bytes() != text.encode()
-    assert install(tmp_path, role, overlay_root(), ("sharing", "tracker")) == []
+    assert install(tmp_path, merged(tmp_path, [role], ("sharing", "tracker"), "", False), overlay_root()) == []
     take(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"yarn-site.xml": text.encode()}
 
@@ -135,7 +137,7 @@ def test_the_scheduler_moves_on_its_own_hosts(tmp_path: Path) -> None:
 def test_a_node_needs_a_name(tmp_path: Path) -> None:
     site(tmp_path, ADMINS.replace("node7.example", "0.0.0.0"))
     with pytest.raises(SettingsError, match=r"yarn-site\.xml:\d+: yarn\.nodemanager\.hostname: names no host.*--host"):
-        install(tmp_path, NM, overlay_root())
+        install(tmp_path, Wanted({NM: ()}), overlay_root())
     put(tmp_path, NM, host="node8.example")
     assert load_hadoop_conf(tmp_path).text("yarn.nodemanager.address") == "node8.example:45454"
 
@@ -157,7 +159,7 @@ def test_what_cannot_be_done_is_one_clear_error(text: str, why: str, tmp_path: P
         put(tmp_path, NM)
         return
     with pytest.raises(SettingsError, match=why):
-        install(tmp_path, NM, overlay_root(), (), "node8")
+        install(tmp_path, Wanted({NM: ()}, "node8"), overlay_root())
     assert (tmp_path / "yarn-site.xml").read_text() == text
 
 
@@ -247,3 +249,108 @@ def test_a_plain_cluster_with_it_installed_is_clean(settings: str, tmp_path: Pat
         put(folder, NM, extras)
     put(copy.conf.client, CLIENT)
     assert serious(copy.look()) == []
+
+
+def test_a_second_role_is_added_to_the_first(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    assert (
+        run("install", "--conf-dir", str(tmp_path), "--role", "nodemanager", "--with", "sharing", "--in-place")[0] == 0
+    )
+    code, text = run("install", "--conf-dir", str(tmp_path), "--role", "resourcemanager", "--in-place")
+    assert code == 0
+    assert "installed before and kept: nodemanager;" in text and "restart: ResourceManager, NodeManager" in text
+    conf = load_hadoop_conf(tmp_path)
+    assert conf.text(BIND) == "127.0.0.1" and conf.boolean(
+        "yarn.resourcemanager.opportunistic-container-allocation.enabled"
+    )
+    strict = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
+    assert conf.properties[strict].value == "false"  # of `--with sharing`
+    both = file.read_bytes()
+    other = tmp_path / "other"
+    other.mkdir()
+    site(other)
+    words = ("--role", "resourcemanager", "--role", "nodemanager", "--in-place")
+    assert run("install", "--conf-dir", str(other), *words)[0] == 0
+    assert run("install", "--conf-dir", str(other), "--role", "nodemanager", "--with", "sharing", "--in-place")[0] == 0
+    assert (other / "yarn-site.xml").read_bytes() == both
+    take(tmp_path)
+    assert {path.name for path in tmp_path.iterdir() if path.is_file() and "before" not in path.name} == {
+        "yarn-site.xml"
+    }
+    assert file.read_text() == ADMINS
+
+
+def test_two_roles_in_one_directory_move_the_scheduler_of_the_resourcemanager_alone(tmp_path: Path) -> None:
+    site(tmp_path)
+    code, _ = run("install", "--conf-dir", str(tmp_path), "--role", "resourcemanager", "--role", "client", "--in-place")
+    address = "yarn.resourcemanager.scheduler.address"
+    assert code == 0
+    assert str(load_hadoop_conf(tmp_path).rm_address(address)) == "rm.example:8030"
+    assert str(load_hadoop_conf(tmp_path, resourcemanager=True).rm_address(address)) == "rm.example:18030"
+
+
+@pytest.mark.parametrize("env", [None, "", "# ours\n", "export A=1"], ids=["none", "empty", "line", "no end of line"])
+def test_a_shared_directory_names_each_node_by_its_environment(env: str | None, tmp_path: Path) -> None:
+    text = ADMINS.replace("node7.example", "0.0.0.0")
+    file, script = site(tmp_path, text), tmp_path / "yarn-env.sh"
+    if env is not None:
+        script.write_text(env)
+    wanted = merged(tmp_path, [RM, NM, CLIENT], (), "", True)
+    for change in install(tmp_path, wanted, overlay_root()):
+        assert change.after is not None
+        change.file.write_bytes(change.after)
+    assert install(tmp_path, merged(tmp_path, [RM], (), "", False), overlay_root()) == []
+    for host in ("node1", "node2"):
+        own = load_hadoop_conf(tmp_path, {"QUICKSILVER_NODE": host})
+        assert str(own.address("yarn.nodemanager.address")) == f"{host}:45454"
+    command = f". {script}; echo $QUICKSILVER_NODE; echo $YARN_RESOURCEMANAGER_OPTS; echo $A"
+    done = subprocess.run(
+        ["bash", "-ec", command], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]}
+    )
+    named, options, a = done.stdout.split("\n")[:3]
+    assert named == load_hadoop_conf(tmp_path, {}).text("yarn.nodemanager.hostname")  # as the sidecar reads it
+    assert options == "-Dquicksilver.resourcemanager.scheduler.port=18030"
+    assert a == ("1" if env == "export A=1" else "")
+    take(tmp_path)
+    assert file.read_text() == text
+    assert (script.read_text() if script.exists() else None) == env
+
+
+def test_a_part_of_a_block_in_yarn_env_is_not_guessed_at(tmp_path: Path) -> None:
+    site(tmp_path)
+    (tmp_path / "yarn-env.sh").write_text("# quicksilver install: end\n")
+    with pytest.raises(SettingsError, match=r"yarn-env\.sh: has a part of what quicksilver installed"):
+        uninstall(tmp_path)
+
+
+def test_one_name_for_all_nodes_is_refused(tmp_path: Path) -> None:
+    site(tmp_path)
+    code, text = run(
+        "install", "--conf-dir", str(tmp_path), "--role", "nodemanager", "--shared", "--host", "n", "--dry-run"
+    )
+    assert code == 2 and "--host names one node" in text
+
+
+def test_the_directory_is_found_as_by_all_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site(tmp_path)
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    assert "+    <value>127.0.0.1</value>" in run("install", "--role", "nodemanager", "--dry-run")[1]
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path / "absent"))
+    code, text = run("install", "--role", "nodemanager", "--dry-run")
+    assert code == 1 and "absent: no such directory; set HADOOP_CONF_DIR" in text
+
+
+def test_managers_get_the_properties_as_text(tmp_path: Path) -> None:
+    file = site(tmp_path)
+    code, text = run("install", "--conf-dir", str(tmp_path), "--role", "nodemanager", "--format", "properties")
+    lines = text.splitlines()
+    assert code == 0 and lines[0] == "# yarn-site.xml"
+    assert "yarn.nodemanager.address=${yarn.nodemanager.hostname}:${quicksilver.nodemanager.port}" in lines
+    assert f"{BIND}=127.0.0.1" in lines
+    text = run("install", "--conf-dir", str(tmp_path), "--role", "resourcemanager", "--format", "xml")[1]
+    found = layout(f"<configuration>{text}</configuration>".encode(), file).values()
+    assert found["yarn.resourcemanager.opportunistic-container-allocation.nodes-used"] == "0"
+    words = ("--role", "resourcemanager", "--role", "nodemanager", "--format", "properties")
+    text = run("install", "--conf-dir", str(tmp_path), *words)[1]
+    assert "# yarn-env.sh\nexport YARN_RESOURCEMANAGER_OPTS=" in text
+    assert file.read_text() == ADMINS
