@@ -243,6 +243,8 @@ def _fixed_port(conf: HadoopConf, name: str) -> int:
 def _moved(own: dict[str, str], conf: HadoopConf) -> dict[str, str]:
     """Return the ResourceManager's properties with its scheduler moved, with high availability for each id."""
     ids = conf.rm_ids() if conf.ha else []
+    if _SCHEDULER_PORT in conf.properties:
+        own[_SCHEDULER_PORT] = conf.text(_SCHEDULER_PORT) or own[_SCHEDULER_PORT]
     for example in [name for name in own if name.startswith(f"{_SCHEDULER}.")]:
         del own[example]  # the overlay's ids are examples
     for rm_id in ids:

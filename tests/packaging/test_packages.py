@@ -211,7 +211,7 @@ def test_the_red_hat_package(built: dict[str, Path]) -> None:
     assert "python3.12" in done.stdout and "python(abi)" not in done.stdout and ".so" not in done.stdout
 
 
-def test_units_agree_and_systemd_accepts_them() -> None:
+def test_units_agree_and_systemd_accepts_them(tmp_path: Path) -> None:
     for unit in UNITS:
         path = ROOT / "hadoop-conf" / "systemd" / f"quicksilver-{unit}.service"
         text = path.read_text()
@@ -220,6 +220,10 @@ def test_units_agree_and_systemd_accepts_them() -> None:
         assert "\nNoNewPrivileges=yes\n" in text and "\nDocumentation=file:/opt/quicksilver/share/doc/" in text
         page = re.search(r"share/doc/(\S+)", text)
         assert page and (ROOT / "docs" / page[1]).is_file()
+        (tmp_path / path.name).write_text(text.replace("/opt/quicksilver/bin/quicksilver", "/bin/true"))
+    command = ["systemd-analyze", "verify", *map(str, sorted(tmp_path.iterdir()))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_the_start_takes_about_as_long_as_in_a_virtual_environment(moved: Path) -> None:

@@ -24,7 +24,7 @@ from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount
 from tests.packaging.environment_wheels import environment_wheels
 from tests.paths import ROOT
-from tests.real.clean_roots import SETTINGS, InstalledDaemons, Root, debootstrap
+from tests.real.packages.clean_roots import SETTINGS, InstalledDaemons, Root, debootstrap
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(2400)]
 TEXT: Final = make_text(500)
