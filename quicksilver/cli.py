@@ -50,6 +50,7 @@ COMMANDS: Final[dict[str, Lazy]] = {
     "summary": Lazy("rm_proxy.cli.commands", "summary", "Containers by node and kind, delays."),
     "estimate": Lazy("rm_proxy.cli.estimates", "estimate", "How good the expected durations were."),
     "health": Lazy("rm_proxy.cli.commands", "health", "Whether the proxy works, and its problems."),
+    "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
     "store": Lazy("rm_proxy.cli.store", "store", "The store's tables: their version, steps up and down."),
     "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
     "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),

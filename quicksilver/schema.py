@@ -18,6 +18,8 @@ from policies.config.schema import PoliciesSection, PolicySet
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError
 from quicksilver.common.http.security import SecuritySettings
+from quicksilver.common.process.audit_log import AuditSettings
+from quicksilver.common.process.tracing import TracingSettings
 from rm_proxy.config import ProxySettings
 from sidecar.config import SidecarSettings
 from sidecar.tracker.config import TrackerSettings
@@ -29,6 +31,8 @@ SECTIONS: Final[Mapping[str, type[BaseModel]]] = {
     "sidecar": SidecarSettings,
     "tracker": TrackerSettings,
     "security": SecuritySettings,
+    "audit": AuditSettings,
+    "tracing": TracingSettings,
 }
 _ADDRESS: Final[Schema] = {"type": "string", "description": "host:port"}
 _NAMED: Final[Schema] = {"required": ["policy"]}

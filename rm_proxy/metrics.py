@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 
 from quicksilver.common.process.version import version
 from rm_proxy.coordinator.targets import Summary
+from rm_proxy.queue_metrics import QueueMetrics
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _ALLOCATION_S: Final = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
@@ -30,6 +31,7 @@ class ProxyMetrics:
         self._budget()
         self._settings()
         self._surroundings()
+        self.queues: Final = QueueMetrics(self.registry)
 
     def exposition(self) -> bytes:
         """Return the text that `/metrics` answers, of type CONTENT_TYPE."""

@@ -10,7 +10,9 @@ import uvloop
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.http.security import Security
 from quicksilver.common.process.logs import configure_logs
+from quicksilver.common.process.tracing import tracer
 from quicksilver.common.settings.cli_options import log_options, settings_options
+from quicksilver.common.settings.daemon_sections import configure_daemon
 from quicksilver.common.settings.settings_file import load_settings
 from sidecar.config import SidecarSettings
 from sidecar.service.resizer_startup import choose_resizer, clean_up
@@ -32,15 +34,19 @@ def run(config: Path | None, conf_dir: Path | None, log_level: str, log_json: bo
     settings = file.section("sidecar", SidecarSettings)
     policies = file.policies()
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
-    security = Security(file.security())
+    security, sections = Security(file.security()), configure_daemon(file, "quicksilver-sidecar")
     place = settings.place(conf, security.settings.scheme)
     chosen = choose_resizer(settings, place, policies, conf)
     scheme = "https" if conf.text("yarn.http.policy") == "HTTPS_ONLY" else "http"
 
     async def main() -> None:
-        await Sidecar(settings, place, policies, f"{scheme}://{place.web_upstream}", chosen, file.path, security).run()
+        web = f"{scheme}://{place.web_upstream}"
+        await Sidecar(settings, place, policies, web, chosen, file.path, security, sections).run()
 
-    uvloop.run(main())
+    try:
+        uvloop.run(main())
+    finally:
+        tracer().close()
 
 
 @sidecar.command()

@@ -52,6 +52,7 @@ class LocalDaemons:
         standby: bool = False,
         per_node: Callable[[NodeAddresses], Mapping[str, Any]] = lambda _: {},
         security: bool = False,
+        sections: Mapping[str, Any] | None = None,
     ) -> None:
         """Prepare; `policies`, `proxy` and `sidecar` are those sections of quicksilver.yaml.
 
@@ -59,11 +60,12 @@ class LocalDaemons:
         standby: beside each supervised process, a loaded one waits to take over; a start costs twice as much.
         per_node: returns what a node's sidecar has besides `sidecar`.
         security: REST by TLS, with certificates of a CA of their own, and tokens.
+        sections: further sections of every quicksilver.yaml, such as `audit`.
         """
         self.cluster, self.supervised, self._standby = cluster, supervised, standby
         self.folder = cluster.spec.workdir / "quicksilver"
         self.policies, self._proxy, self._sidecar = dict(policies), dict(proxy or {}), dict(sidecar or {})
-        self._per_node = per_node
+        self._per_node, self._sections = per_node, dict(sections or {})
         self.security = LocalSecurity(self.folder / "tls") if security else None
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         """By name: `proxy`, `node1`, ...; when supervised, their supervisors."""
@@ -162,7 +164,7 @@ class LocalDaemons:
     def _write(self, name: str, sections: Mapping[str, Any]) -> Path:
         path = self.folder / f"{name}.yaml"
         with path.open("w") as file:
-            YAML().dump(dict(sections), file)
+            YAML().dump({**sections, **self._sections}, file)
         return path
 
     def _spawn(self, name: str, arguments: list[str]) -> None:

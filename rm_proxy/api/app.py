@@ -37,6 +37,7 @@ from rm_proxy.api.params import (
     Until,
     ask,
 )
+from rm_proxy.api.prometheus_routes import prometheus_routes
 from rm_proxy.api.report_route import HandleReport, ReportRoute
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
@@ -100,6 +101,7 @@ def create_app(
         history_routes(live, history, parts.recent),
         bypass_routes(parts.bypass, parts.order_bypass),
         estimate_routes(history, ask, now),
+        prometheus_routes(live),
     ):
         app.include_router(routes, prefix="/v1")
 

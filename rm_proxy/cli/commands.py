@@ -66,18 +66,23 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
     from quicksilver.common.hadoop.conf import load_hadoop_conf
     from quicksilver.common.http.security import Security
     from quicksilver.common.process.logs import configure_logs
+    from quicksilver.common.process.tracing import tracer
+    from quicksilver.common.settings.daemon_sections import configure_daemon
     from quicksilver.common.settings.settings_file import load_settings
     from rm_proxy.config import ProxySettings
 
     configure_logs(as_json=log_json, level=log_level)
     file = load_settings(config)
     settings, policies = file.section("proxy", ProxySettings), file.policies()
-    security = Security(file.security())
+    security, sections = Security(file.security()), configure_daemon(file, "quicksilver-proxy")
     conf = load_hadoop_conf(conf_dir or file.hadoop_conf_dir)
     with loading():
         from rm_proxy.service.process import run  # much to import; settings were checked before
 
-    run(settings, policies, conf, str(file.path or ""), security)
+    try:
+        run(settings, policies, conf, str(file.path or ""), security, sections)
+    finally:
+        tracer().close()
 
 
 @click.group()
@@ -98,6 +103,14 @@ def list_nodes(url: str, as_json: bool) -> None:
 def show_node(node_id: str, url: str, as_json: bool) -> None:
     """Show NODE_ID (host:port) with the containers that its sidecar knows."""
     show(get(url, f"/v1/nodes/{node_id}"), as_json, tables.node)
+
+
+@node.command("targets")
+@click.option("--part", type=click.Choice(["proxy", "sidecar"]), help="Only these.")
+@reading
+def node_targets(part: str | None, url: str, as_json: bool) -> None:
+    """Print the proxy and its sidecars as targets, in the form of Prometheus' files (file_sd_configs)."""
+    show(get(url, "/v1/prometheus/targets", {"part": part} if part else None), True, tables.nodes)
 
 
 @node.command("drain")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from policies.model import AppView
 from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.attempt.effects import (
@@ -32,6 +33,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.bypass_control import BypassControl
 from rm_proxy.service.decision_sampling import Decisions
 from rm_proxy.service.grant_announcer import GrantAnnouncer
+from rm_proxy.service.traces import trace_grant
 from rm_proxy.store.writer import Writer
 
 log = get_logger(__name__)
@@ -47,9 +49,11 @@ class EffectHandlers:
         decisions: Decisions,
         bypass: BypassControl,
         announcer: GrantAnnouncer,
+        app: Callable[[str], AppView | None] = lambda app_id: None,
     ) -> None:
+        """Prepare. app: returns an application by its id, None while it is not known."""
         self._metrics, self._writer, self._decisions = metrics, writer, decisions
-        self._bypass, self._announcer = bypass, announcer
+        self._bypass, self._announcer, self._app = bypass, announcer, app
         self._messages: dict[str, Grants] = {}
         """By node: what the effects of the running call send to its sidecar."""
         self._handlers: dict[type, Callable[[Any], None]] = {
@@ -99,6 +103,9 @@ class EffectHandlers:
         self._writer.grant(record)
         self._metrics.grants.labels(record.kind.value).inc()
         self._metrics.allocation_s.labels(record.kind.value).observe(max(0.0, record.granted_s - record.asked_s))
+        delay_s = record.granted_s - record.asked_s
+        self._metrics.queues.granted(self._app(record.app_id), record.kind, delay_s)
+        trace_grant(record)
         if record.wanted_node not in (None, record.node_id):
             self._metrics.unexpected_grants.labels("kept").inc()
         log.info(
@@ -114,6 +121,7 @@ class EffectHandlers:
         self._writer.completion(effect.record)
         origin = "own" if effect.record.own else "translated" if effect.record.translated else "rm"
         self._metrics.completions.labels(origin).inc()
+        self._metrics.queues.completed(self._app(effect.record.app_id), effect.record)
 
     def _estimated(self, effect: Estimated) -> None:
         error_s = abs(effect.expected_s - effect.ran_s)

@@ -7,6 +7,7 @@ path of an answer.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -17,6 +18,7 @@ from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
 from rm_proxy.metrics import ProxyMetrics
+from rm_proxy.service.traces import trace_announcement
 
 TRIES: Final = 3
 log = get_logger(__name__)
@@ -106,7 +108,7 @@ class GrantAnnouncer:
 
     async def _try(self, node_id: str, message: Grants) -> None:
         url = (self._url_of(node_id) or "").rstrip("/")
-        why = "the sidecar has not reported yet"
+        why, begun_s = "the sidecar has not reported yet", time.time()
         for _ in range(TRIES if url else 0):
             try:
                 await self._sender.post(f"{url}/v1/grants", message)
@@ -116,7 +118,9 @@ class GrantAnnouncer:
                     break
             else:
                 self._metrics.announcements.labels("ok").inc()
+                trace_announcement(node_id, message.grants, begun_s, time.time())
                 return
         self._metrics.announcements.labels("failed").inc()
+        trace_announcement(node_id, message.grants, begun_s, time.time(), why)
         log.warning("grants could not be sent to a sidecar", node=node_id, grants=len(message.grants), why=why)
         self._failed(node_id, message)

@@ -70,6 +70,23 @@ def health(facts: HealthFacts) -> Health:
     )
 
 
+def not_ready(
+    *, let_in: bool, serving: bool, down: str | None, nodes: int, rest_failures: Mapping[str, str]
+) -> list[str]:
+    """Return why application masters are not served, or get no queueable containers; nothing when all is there.
+
+    let_in: whether the scheduler port is open; serving: whether this is not the standby.
+    """
+    reasons = []
+    if not serving:
+        reasons.append("standby: the ResourceManager behind is not active")
+    elif not let_in:
+        reasons.append(f"application masters are not let in: {down or 'the proxy starts'}")
+    if not nodes:
+        reasons.extend(f"no nodes are known: {why}" for why in dict.fromkeys(rest_failures.values()))
+    return reasons
+
+
 def _problems(facts: HealthFacts) -> Iterator[str]:
     yield from (f"the ResourceManager's REST: {why}" for why in dict.fromkeys(facts.rest_failures.values()))
     if facts.upstream_down is not None:

@@ -6,9 +6,11 @@ import asyncio
 import signal
 import socket
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 import uvloop
+from pydantic import BaseModel
 
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
@@ -32,8 +34,11 @@ def run(
     conf: HadoopConf,
     policies_source: str = "",
     security: Security = OPEN,
+    sections: Mapping[str, BaseModel] | None = None,
 ) -> None:
     """Run the proxy until SIGTERM or SIGINT; `policies_source` is the file that the policies were read from.
+
+    sections: further sections of that file that are in force, for /conf.
 
     Raises QuicksilverError when an address cannot be bound or a setting is missing.
     """
@@ -43,7 +48,7 @@ def run(
     rest = bound_socket(*endpoints.rest_listen, name=REST_SOCKET)
 
     async def serving() -> None:
-        await _until_signal(Proxy(settings, policies, conf, policies_source, security), listen, rest)
+        await _until_signal(Proxy(settings, policies, conf, policies_source, security, sections), listen, rest)
 
     sys.setswitchinterval(SWITCH_S)
     uvloop.run(serving())

@@ -12,6 +12,7 @@ from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import NAMES
 from quicksilver.common.messages import Ack, EventKind, Report
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.domain.ids import app_of_container
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.recovery import Recovery
@@ -52,6 +53,7 @@ class ReportHandler:
             self._metrics.container_events.labels(event.kind.value).inc()
             if event.kind is EventKind.STARTED and event.waited_s > 0:
                 self._metrics.queueing_s.observe(event.waited_s)
+            self._metrics.queues.event(coordinator.app(app_of_container(event.container_id)), event)
         ack = coordinator.report(node_id, report, now_s)
         self._recovery.write_touched()  # a sidecar does not send acknowledged events again
         self._effects.handle(coordinator.take_urgent())

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from random import Random
 from typing import Any
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 
+from policies.config.description import describe
 from policies.config.policy_set import Policies
 from quicksilver.common.hadoop.conf import HadoopConf
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
+from quicksilver.common.http.servlets.conf import Property, policy_rows, section_rows
+from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
@@ -38,7 +42,7 @@ from rm_proxy.service.decision_sampling import Decisions, Sampling
 from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
 from rm_proxy.service.grant_announcer import GrantAnnouncer
-from rm_proxy.service.health import HealthFacts, health
+from rm_proxy.service.health import HealthFacts, health, not_ready
 from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.node_drain import NodeDrain
 from rm_proxy.service.recovery import Recovery
@@ -68,10 +72,14 @@ class Proxy:
         conf: HadoopConf,
         policies_source: str,
         security: Security = OPEN,
+        sections: Mapping[str, BaseModel] | None = None,
     ) -> None:
+        """Prepare. sections: further sections of the settings file that are in force, for /conf."""
         self.settings, self.security = settings, security
+        self._sections = {"proxy": settings, "security": security.settings, **(sections or {})}
         self.endpoints: Endpoints = settings.endpoints(conf)
         self.metrics = ProxyMetrics()
+        self.metrics.queues.max_queues = settings.metrics_queues
         self.coordinator = Coordinator(policies, Random(), limits_of(settings, conf), time.localtime)
         self.coordinator.serving = not conf.ha  # until it is known whether the ResourceManager is the active one
         self.store = Store(self.endpoints.store_url)
@@ -87,7 +95,9 @@ class Proxy:
         self.started_s = time.time()
         sampling = Sampling(settings.decisions_per_s, settings.decisions_one_of, settings.decisions_recent)
         self.decisions = Decisions(f"{self.endpoints.listen}-{self.started_s:.6f}", sampling, Random())
-        self.effects = EffectHandlers(self.metrics, self.writer, self.decisions, self.bypass, self.announcer)
+        self.effects = EffectHandlers(
+            self.metrics, self.writer, self.decisions, self.bypass, self.announcer, self.coordinator.app
+        )
         self.connections = Connections(settings, self.metrics)
         self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
@@ -209,10 +219,43 @@ class Proxy:
             report=reports.handle,
         )
         app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
+        add_servlets(app, self._servlets())
         side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
         self.metrics.certificate_ends_s.set_function(lambda: self.security.certificate_ends_s)
         protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
         return app
+
+    def _servlets(self) -> ServletParts:
+        return ServletParts(
+            service="QuicksilverProxy",
+            registry=self.metrics.registry,
+            set_gauges=lambda: None,  # each round sets them
+            properties=self.properties,
+            health=self.health,
+            not_ready=self.not_ready,
+        )
+
+    def properties(self) -> list[Property]:
+        """Return the settings in force, for /conf."""
+        file, policies, ends = str(self.reloader.source or ""), self.coordinator.policies, self.endpoints
+        derived = {
+            "listen": ends.listen,
+            "upstream": ends.upstream,
+            "rm_web": ends.rm_web,
+            "state_dir": ends.journal.parent,
+        }
+        rows = [row for name, section in self._sections.items() for row in section_rows(name, section, file, derived)]
+        return rows + list(policy_rows(describe(policies), policies.section.model_fields_set, file))
+
+    def not_ready(self) -> list[str]:
+        """Return why application masters cannot be served."""
+        return not_ready(
+            let_in=self.upstream.let_in,
+            serving=self.coordinator.serving,
+            down=self.upstream.down,
+            nodes=len(self.coordinator.nodes),
+            rest_failures=self.poller.failures,
+        )
 
     def health(self) -> Health:
         """Return the answer of `/v1/health`."""

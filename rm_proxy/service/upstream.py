@@ -38,6 +38,8 @@ class Upstream:
         self.address = address
         self.down: str | None = None
         """Why the ResourceManager cannot be reached; None while it can."""
+        self.let_in = False
+        """Whether the scheduler port is open."""
         self._ha, self._settings = ha, settings
         self._coordinator, self._metrics, self._recovery = coordinator, metrics, recovery
         self._on_open, self._close_undialed = on_open, close_undialed
@@ -89,6 +91,7 @@ class Upstream:
 
     def _changed(self, is_open: bool) -> None:
         """Follow the ResourceManager: application masters are let in while it is there, and active."""
+        self.let_in = is_open
         self._metrics.active.set(is_open)
         if is_open:
             self.reached()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection
 
+from quicksilver.common.process.audit_log import write_audit
 from rm_proxy.store.versions import CannotMigrateError, NewerTablesError, NoSuchVersionError
 
 
@@ -49,6 +51,8 @@ def upgrade(connection: Connection) -> None:
         if now.is_newer:
             raise _newer(now)
         command.upgrade(_config(connection), "head")
+        if now.current != now.newest:
+            _audit(connection, now.current, now.newest)
     except CommandError as error:
         remedy = "take another database or a quicksilver that knows it"
         raise CannotMigrateError(f"cannot be migrated: {error}", remedy=remedy) from error
@@ -68,7 +72,14 @@ def downgrade(connection: Connection, to: str) -> Versions:
         remedy = f"choose one of {', '.join(earlier)}" if earlier else "there is nothing to go down to"
         raise NoSuchVersionError(f"{have}, and {to} is not an earlier version", remedy=remedy)
     command.downgrade(_config(connection), to)
+    _audit(connection, now.current, to)
     return now
+
+
+def _audit(connection: Connection, before: str, after: str) -> None:
+    store = connection.engine.url.render_as_string(hide_password=True)
+    details = {"before": before, "after": after}
+    write_audit("migrate", user=f"uid {os.geteuid()}", target=store, details=details)
 
 
 def _newer(now: Versions) -> NewerTablesError:

@@ -1,4 +1,4 @@
-"""REST of the sidecar: grants of the proxy, the node's state, why a container waits, health, metrics."""
+"""REST of the sidecar: grants of the proxy, the node's state, why a container waits, metrics."""
 
 from __future__ import annotations
 
@@ -37,21 +37,13 @@ class Health(Message):
     limits: list[str]
 
 
-def make_api(dispatcher: Dispatcher, report: Callable[[], Report], health: Callable[[], Health]) -> FastAPI:
+def make_api(dispatcher: Dispatcher, report: Callable[[], Report]) -> FastAPI:
     """Return the REST application; all its routes run in the sidecar's own loop."""
     app = FastAPI(title="quicksilver sidecar", version="1", docs_url="/docs", redoc_url=None)
     install_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=_BODY_BYTES)
     _grant_routes(app, dispatcher)
     _node_routes(app, dispatcher.node, report)
-
-    @app.get("/healthz", response_model=Health)
-    async def healthz(response: Response) -> Health:
-        """Return whether the NodeManager and the proxy answer; 503 when the NodeManager does not."""
-        state = health()
-        if state.nodemanager is False:
-            response.status_code = 503
-        return state
 
     @app.get("/metrics")
     async def prometheus() -> Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from sidecar.connections.event_queue import NodeEvent
 from sidecar.connections.gate_runner import GateRunner
@@ -20,6 +21,7 @@ class Dispatcher:
     """Handles the events of one queue until it is closed.
 
     resizing: executes resizes; None where nothing is ever resized. journal: None without a directory for it.
+    node_id: returns YARN's name of this node.
     """
 
     def __init__(
@@ -29,10 +31,11 @@ class Dispatcher:
         reporter: Reporter,
         resizing: ResizeExecutor | None = None,
         journal: NodeJournal | None = None,
+        node_id: Callable[[], str] = lambda: "",
     ) -> None:
         self.gates, self.node, self.settings, self.metrics = gates, gates.node, gates.settings, gates.metrics
         self.watcher, self.reporter, self.resizing, self.journal = watcher, reporter, resizing, journal
-        self.commands = NodeCommands(gates, watcher, reporter, resizing)
+        self.commands = NodeCommands(gates, watcher, reporter, resizing, node_id)
         self.put = gates.queue.put
         self._timer: asyncio.TimerHandle | None = None
         gates.queue.start(self._handle, gates.handle, self._set_timer)

@@ -37,6 +37,7 @@ from sidecar.node.phases import Phase
 from sidecar.service.process_watch import Watcher
 from sidecar.service.reporter import Reporter
 from sidecar.service.resize_executor import ResizeExecutor
+from sidecar.service.traces import trace_event
 
 log = get_logger(__name__)
 _ENDED_S: Final = 10.0
@@ -48,10 +49,17 @@ class NodeCommands:
     """Passes commands to the gates, the watcher of processes, the resizer and the reporter."""
 
     def __init__(
-        self, gates: GateRunner, watcher: Watcher, reporter: Reporter, resizing: ResizeExecutor | None
+        self,
+        gates: GateRunner,
+        watcher: Watcher,
+        reporter: Reporter,
+        resizing: ResizeExecutor | None,
+        node_id: Callable[[], str] = lambda: "",
     ) -> None:
+        """Prepare. node_id: returns YARN's name of this node."""
         self._gates, self._node, self._metrics = gates, gates.node, gates.metrics
         self._watcher, self._reporter, self._resizing = watcher, reporter, resizing
+        self._node_id = node_id
         self.ended: OrderedDict[str, float] = OrderedDict()
         """Containers that ended in the last seconds, with the time: a list of the NodeManager may be older."""
         self.handlers: Final[dict[type[Command], Callable[[Any], None]]] = {
@@ -184,6 +192,7 @@ class NodeCommands:
         if event.ran_s is not None:
             details["ran_s"] = round(event.ran_s, 3)
         log.info(f"container {event.kind}", container=event.container_id, **{k: v for k, v in details.items() if v})
+        trace_event(event, entry, self._node_id())
         self._reporter.add(event)
 
     def _warn(self, command: Warn) -> None:

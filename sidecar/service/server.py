@@ -8,17 +8,22 @@ import signal
 import socket
 import time
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from pydantic import BaseModel
+
+from policies.config.description import describe
 from policies.config.policy_set import Policies
 from quicksilver.common.http.access import Side, protect
 from quicksilver.common.http.async_client import AsyncRestClient
 from quicksilver.common.http.rest_server import serve
 from quicksilver.common.http.security import OPEN, Security
+from quicksilver.common.http.servlets.conf import Property, policy_rows, section_rows
+from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.kerberos.async_login import AsyncLogin
 from quicksilver.common.messages import ContainerEvent, ReloadAnswer, ReloadRequest
@@ -88,11 +93,13 @@ class Sidecar:
         chosen: Chosen = NOT_SHARED,
         source: Path | None = None,
         security: Security = OPEN,
+        sections: Mapping[str, BaseModel] | None = None,
     ) -> None:
         """Prepare. `chosen` holds the resizer, where the preempt policy is one that shrinks containers.
 
-        source: the file that the settings were read from.
+        source: the file that the settings were read from; sections: further sections of it, for /conf.
         """
+        self._sections = {"sidecar": settings, "security": security.settings, **(sections or {})}
         self.settings, self.place, self.security = settings, place, security
         self.metrics = SidecarMetrics()
         self.policies = GuardedPolicies(policies, self.metrics)
@@ -179,7 +186,7 @@ class Sidecar:
             journal.write_acknowledged if journal is not None else lambda seq: None,
             unacknowledged,
         )
-        return Dispatcher(gates, watcher, reporter, resizing, journal), status
+        return Dispatcher(gates, watcher, reporter, resizing, journal, lambda: self.identity.node_id), status
 
     def stop(self) -> None:
         """End `run()` in an orderly way."""
@@ -227,6 +234,24 @@ class Sidecar:
         return self.status.health(self.nm_rest.answers, self.dispatcher.reporter.reachable)
 
     # Settings
+
+    def properties(self) -> list[Property]:
+        """Return the settings in force, for /conf."""
+        file, place, policies = str(self._reloader.source or ""), self.place, self.policies.current
+        derived = {
+            "listen": place.listen,
+            "upstream": place.upstream,
+            "web_listen": place.web_listen,
+            "web_upstream": place.web_upstream,
+            "node_id": self.identity.node_id,
+            "rest_listen": place.rest,
+            "rest_url": place.rest_url,
+            "proxy_url": place.proxy_url,
+            "memory_mb": place.capacity.memory_mb,
+            "vcores": place.capacity.vcores,
+        }
+        rows = [row for name, section in self._sections.items() for row in section_rows(name, section, file, derived)]
+        return rows + list(policy_rows(describe(policies), policies.section.model_fields_set, file))
 
     def _use(self, wanted: Policies, now_s: float) -> tuple[Policies, list[str]]:
         self.policies.current, kept = takeable(wanted, self.policies.current, self.node.state.sharing)
@@ -280,7 +305,8 @@ class Sidecar:
 
     def _serve_rest(self, sock: socket.socket) -> Coroutine[Any, Any, None]:
         security, settings = self.security, self.settings
-        api = make_api(self.dispatcher, self.status.report, self.health)
+        api = make_api(self.dispatcher, self.status.report)
+        add_servlets(api, self._servlets())
         add_reload(api, "/v1/policies/reload", self.reload)
         self.metrics.certificate_ends_s.set_function(lambda: security.certificate_ends_s)
         own = security.settings
@@ -288,6 +314,16 @@ class Sidecar:
         side = Side(False, own.tls, frozenset(name.lower() for name in named), own.metrics_open)
         protect(api, security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
         return serve(api, sock, max_connections=settings.rest_connections, tls=security.server)
+
+    def _servlets(self) -> ServletParts:
+        return ServletParts(
+            service="QuicksilverSidecar",
+            registry=self.metrics.registry,
+            set_gauges=self.dispatcher.set_gauges,
+            properties=self.properties,
+            health=self.health,
+            not_ready=lambda: self.status.not_ready(self.nm_rest.answers, self.dispatcher.reporter.reachable),
+        )
 
     def _jobs(self, rest: socket.socket, web: Sequence[socket.socket]) -> list[tuple[str, Coroutine[Any, Any, None]]]:
         """Return the permanent tasks; web: the socket at which the NodeManager's web pages are relayed, if they are."""

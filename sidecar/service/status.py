@@ -108,3 +108,15 @@ class Status:
             settings_version=self._settings(),
             limits=self._limitations.texts(),
         )
+
+    def not_ready(self, nm_answers: bool | None, proxy_answers: bool | None) -> list[str]:
+        """Return why this node takes no queueable containers; arguments as those of `health`."""
+        reasons = []
+        if self._node.state.nm_down:
+            reasons.append(str(self._node.state.nm_down))
+        elif not nm_answers:
+            how = "was not asked yet" if nm_answers is None else "does not answer"
+            reasons.append(f"the NodeManager's REST {how}")
+        if not proxy_answers:
+            reasons.append(f"no proxy took {'a report yet' if proxy_answers is None else 'the last report'}")
+        return reasons

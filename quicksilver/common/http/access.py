@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from quicksilver.common.http.audit_trail import CALLER, LOG_LEVEL, AuditTrail, changes_something, sets_level
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import NAMES, envelope
 from quicksilver.common.http.security import Security
@@ -24,6 +25,8 @@ _REPORT: Final = re.compile(r"/v1/nodes/(?P<node>[^/]+)/report")
 _BEARER: Final = "bearer "
 _MAX_TOKEN: Final = 1000
 _REMIND_S: Final = 60.0
+_OPEN: Final = ("/metrics", "/healthz", "/readyz")
+"""Paths that `security.metrics_open` opens."""
 _MAX_PEERS: Final = 1000
 
 Names = frozenset[str]
@@ -53,8 +56,10 @@ class Side:
     """At a sidecar: what the certificate of a proxy names."""
     metrics_open: bool = False
 
-    def may(self, method: str, path: str) -> frozenset[Role]:
+    def may(self, method: str, path: str, query: bytes = b"") -> frozenset[Role]:
         """Return the roles that may do this; unknown paths too, so that strangers do not learn which there are."""
+        if path == LOG_LEVEL and sets_level(query):
+            return frozenset([Role.ADMIN])
         if method in ("GET", "HEAD"):
             return frozenset([Role.READ, Role.ADMIN] if self.proxy else [Role.READ, Role.ADMIN, Role.PROXY])
         if self.proxy:
@@ -71,12 +76,21 @@ class Side:
             return found | {Role.NODE} if names else found
         return found | {Role.PROXY} if names & self.proxy_names else found
 
-    def judge(self, method: str, path: str, names: Names, authorization: str | None, tokens: Tokens) -> Refusal | None:
+    def caller(self, names: Names, authorization: str | None, tokens: Tokens) -> str:
+        """Return how a caller proved who it is, for the audit log; "" when it did not."""
+        token = _bearer(authorization)
+        roles = tokens.roles(token) if token is not None else frozenset()
+        shown = [f"token:{'+'.join(sorted(role.value for role in roles))}"] if roles else []
+        return ",".join([*shown, *([f"certificate:{'+'.join(sorted(names))}"] if names else [])])
+
+    def judge(
+        self, method: str, path: str, names: Names, authorization: str | None, tokens: Tokens, query: bytes = b""
+    ) -> Refusal | None:
         """Return why a call is refused, None when it may go on."""
-        if self.metrics_open and path == "/metrics" and method in ("GET", "HEAD"):
+        if self.metrics_open and path in _OPEN and method in ("GET", "HEAD"):
             return None
         token = _bearer(authorization)
-        wanted, given = self.may(method, path), self.roles(names, token, tokens)
+        wanted, given = self.may(method, path, query), self.roles(names, token, tokens)
         if not given & wanted:
             return _refusal(wanted, known=bool(given or names), tried=authorization is not None)
         report = _REPORT.fullmatch(path)
@@ -100,7 +114,10 @@ class Access:
         given = [value for key, value in scope["headers"] if key == b"authorization"]
         authorization = given[0].decode("latin-1") if given else None
         names: Names = scope.setdefault(NAMES, frozenset())
-        refusal = self._side.judge(scope["method"], scope["path"], names, authorization, self._security.tokens)
+        tokens, query = self._security.tokens, scope.get("query_string", b"")
+        if changes_something(scope["method"], scope["path"], query):
+            scope[CALLER] = self._side.caller(names, authorization, tokens)
+        refusal = self._side.judge(scope["method"], scope["path"], names, authorization, tokens, query)
         if refusal is None:
             await self._app(scope, receive, send)
             return
@@ -140,12 +157,15 @@ class Failures:
 
 
 def protect(app: FastAPI, security: Security, side: Side, count: Callable[[str], None]) -> None:
-    """Make `app` refuse callers without access; no change without security. Add it after all other middleware."""
-    if not security.on:
-        return
-    failures = Failures(count)
-    security.on_bad_handshake(failures.bad_handshake)
-    app.add_middleware(Access, security=security, side=side, failures=failures)
+    """Make `app` refuse callers without access, where there is security, and write the audit log.
+
+    Add it after all other middleware.
+    """
+    if security.on:
+        failures = Failures(count)
+        security.on_bad_handshake(failures.bad_handshake)
+        app.add_middleware(Access, security=security, side=side, failures=failures)
+    app.add_middleware(AuditTrail)
 
 
 def check_url(url: str, node_id: str, names: Collection[str]) -> None:

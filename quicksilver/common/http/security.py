@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import os
 import socket
 import ssl
 import time
@@ -24,6 +25,7 @@ from policies.settings_model import SettingsModel
 from quicksilver.common.address import Address
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.tokens import Role, Tokens, read_private, read_tokens
+from quicksilver.common.process.audit_log import write_audit
 from quicksilver.common.process.logs import get_logger
 
 log = get_logger(__name__)
@@ -49,7 +51,7 @@ class SecuritySettings(SettingsModel):
     proxy_names: list[str] = Field([], max_length=100)
     """Names of proxies in their certificates, of which sidecars take grants; default: the host of sidecar.proxy_url."""
     metrics_open: bool = False
-    """Whether `/metrics` answers everybody."""
+    """Whether `/metrics`, `/healthz` and `/readyz` answer everybody."""
     insecure: bool = False
     """Let REST listen beyond loopback without TLS, and send tokens in the clear."""
 
@@ -150,7 +152,11 @@ class Security:
             self._load(_context(ssl.PROTOCOL_TLS_SERVER), _context(ssl.PROTOCOL_TLS_CLIENT))  # are they right at all?
             self._load(self.server, self._client)
             self._look_at_end()
+        changed = self.tokens.changes(tokens)
         self.tokens = tokens
+        if changed:
+            user, file = f"uid {os.geteuid()}", str(self.settings.token_file)
+            write_audit("tokens", user=user, target=file, details={"changes": changed})
 
     def on_bad_handshake(self, call: Callable[[str], None]) -> None:
         """Set the function that gets the reason when a client's TLS handshake is refused."""

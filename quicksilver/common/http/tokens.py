@@ -72,6 +72,13 @@ class Tokens:
                     return token.text
         return None
 
+    def changes(self, later: Tokens) -> str:
+        """Return what a later file has otherwise, such as `+1 admin, -1 read`; "" when it has the same tokens."""
+        mine, its = ({(token.role, token.digest) for token in tokens._tokens} for tokens in (self, later))
+        steps = (("+", its - mine), ("-", mine - its))
+        counts = [(sign, role, sum(r is role for r, _ in some)) for sign, some in steps for role in Role]
+        return ", ".join(f"{sign}{count} {role.value}" for sign, role, count in counts if count)
+
     def __len__(self) -> int:
         return len(self._tokens)
 

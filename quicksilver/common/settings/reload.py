@@ -27,6 +27,7 @@ from policies.errors import PolicyError
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.security import OPEN, SECTION, Security, SecuritySettings
 from quicksilver.common.messages import ReloadAnswer, SettingChange
+from quicksilver.common.process.audit_log import write_audit
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.settings.calendar import Calendar
 from quicksilver.common.settings.settings_file import Settings, find_settings, read_settings
@@ -98,6 +99,7 @@ class Reloader:
         self.policies, _ = self._use(self.policies.at(self._calendar.hours(now_s)), now_s)
         changed = changes({}, describe(self.policies))
         self._audit(Audit(now_s, process_user(), "start", "", self.version, tuple(changed)))
+        write_audit("start", user=process_user(), target=str(self.source or ""), details={"version": self.version})
 
     def tick(self, now_s: float) -> None:
         """Open and close windows; to be called each second."""
@@ -122,11 +124,13 @@ class Reloader:
         if hours.open != was.open:
             log.info("windows", open=list(hours.open), before=list(was.open))
             self._audit(Audit(now_s, "calendar", "window", before, self.version, (_opened(was, hours),)))
+            versions = {"version": self.version, "before": before}
+            write_audit("window", user="calendar", target=",".join(hours.open), details=versions)
 
     async def reload(self, who: str, how: How, file: str = "") -> ReloadAnswer:
         """Reload the settings and apply them. Raises ReloadRefusedError; then nothing changed."""
         async with self._one_at_a_time:
-            before = self.version
+            before, path = self.version, self.source
             try:
                 path = self._path(file)
                 models: dict[str, type[BaseModel]] = {
@@ -138,9 +142,13 @@ class Reloader:
             except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
                 lines = tuple(str(error).splitlines())
                 self._audit(Audit(time.time(), who, how, before, before, error="\n".join(lines)))
+                self._audited(who, how, path, ok=False, description="; ".join(lines))
                 log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
                 raise ReloadRefusedError(lines) from error
             return self._take(settings, who, how)
+
+    def _audited(self, who: str, how: How, path: Path | None, *, ok: bool = True, **details: str) -> None:
+        write_audit("settings", user=who, target=str(path or ""), ok=ok, details={"how": how, **details})
 
     def _path(self, file: str) -> Path | None:
         if not file:
@@ -163,6 +171,8 @@ class Reloader:
         self.source = settings.path
         changed = changes(was, describe(new))
         self._audit(Audit(now_s, who, how, old.version, new.version, tuple(changed)))
+        paths = ",".join(change.path for change in changed)
+        self._audited(who, how, settings.path, version=new.version, before=old.version, changes=paths)
         log.info("settings taken", who=who, how=how, version=new.version, changes=len(changed), kept=kept)
         return ReloadAnswer(
             file=str(settings.path or ""),

@@ -38,7 +38,7 @@ M = TypeVar("M", bound=BaseModel)
 FILE_NAME: Final = "quicksilver.yaml"
 VARIABLE: Final = "QUICKSILVER_CONFIG"
 SYSTEM_WIDE: Final = Path("/etc/quicksilver") / FILE_NAME
-SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "security")
+SECTIONS: Final = ("policies", "proxy", "sidecar", "tracker", "security", "audit", "tracing")
 TOP_LEVEL: Final = (*SECTIONS, "hadoop_conf_dir")
 UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError)
 """What the YAML library raises for a value that is not of its explicit type, such as `!!int x` or a 13th month."""

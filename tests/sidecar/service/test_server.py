@@ -383,8 +383,11 @@ def test_web_pages_are_relayed_and_unreachable_things_are_said(tmp_path: Path) -
         async with world(tmp_path / "second", web=False) as w:
             await until(lambda: w.sidecar.nm_rest.answers is False)
             health = await w.get("/healthz")
-            assert health.status_code == 503
+            assert (health.status_code, health.json()["status"]) == (200, "degraded")
             assert "the NodeManager's REST does not answer" in health.json()["limits"][0]
+            ready = await w.get("/readyz")
+            assert ready.status_code == 503
+            assert "the NodeManager's REST does not answer" in ready.json()["reasons"]
 
     run(story)
 

@@ -1,0 +1,107 @@
+"""Calls of REST that change something, in the audit log: who, from where, what, with which result."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+from urllib.parse import parse_qs, unquote
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from quicksilver.common.http.security import is_loopback
+from quicksilver.common.process.audit_log import write_audit
+
+CALLER: Final = "quicksilver.caller"
+"""Key of an ASGI scope: the caller as it proved to be, such as `token:admin` or `certificate:rm1`."""
+LOG_LEVEL: Final = "/logLevel"
+_READS: Final = ("GET", "HEAD", "OPTIONS")
+_OPERATIONS: Final = (
+    (re.compile(r"/v1/nodes/(?P<target>[^/]+)/drain"), "drain"),
+    (re.compile(r"/v1/drain()"), "drain"),
+    (re.compile(r"/v1/policies/reload()"), "reload"),
+    (re.compile(r"/v1/bypass()"), "bypass"),
+)
+_ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants")
+"""Messages between proxy and sidecars, many each second."""
+_MAX_BODY: Final = 2000
+
+
+class AuditTrail:
+    """ASGI middleware, around the check of access, so that refused calls are written, too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a call on, and write a line when it is answered."""
+        if scope["type"] != "http" or not changes_something(scope["method"], scope["path"], scope["query_string"]):
+            await self._app(scope, receive, send)
+            return
+        body, status = bytearray(), 500
+
+        async def read() -> Message:
+            message = await receive()
+            if len(body) < _MAX_BODY:
+                body.extend(message.get("body", b"")[:_MAX_BODY])
+            return message
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, read, answer)
+        finally:
+            _write(scope, bytes(body), status)
+
+
+def changes_something(method: str, path: str, query: bytes) -> bool:
+    """Return whether a call belongs into the audit log; reports and grants do not."""
+    if method in _READS:
+        return path == LOG_LEVEL and sets_level(query)
+    return _ROUTINE.fullmatch(path) is None
+
+
+def sets_level(query: bytes) -> bool:
+    """Return whether the query of /logLevel has a level."""
+    return "level" in parse_qs(query.decode("latin-1"), keep_blank_values=True)
+
+
+def _write(scope: Scope, body: bytes, status: int) -> None:
+    peer = str((scope.get("client") or ("unknown",))[0])
+    caller = scope.get(CALLER) or ("loopback" if is_loopback(peer) else "unknown")
+    operation, target = _operation(scope["path"])
+    arguments = body.decode("utf-8", "replace")
+    if scope["path"] == LOG_LEVEL:
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        operation, target = "logLevel", query.get("log", [""])[0]
+        arguments = query.get("level", [""])[0]
+    write_audit(
+        operation,
+        user=_named(body) or caller,
+        ok=status < 400,
+        ip=peer,
+        target=target,
+        details={"auth": caller, "status": status, "arguments": arguments},
+    )
+
+
+def _operation(path: str) -> tuple[str, str]:
+    for pattern, name in _OPERATIONS:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            return name, unquote(found.group(1))
+    return "call", path
+
+
+def _named(body: bytes) -> str:
+    """Return the user whom a command names (`who`), which nothing proves; `auth` has what is proved."""
+    try:
+        given = json.loads(body)
+    except ValueError:
+        return ""
+    who = given.get("who") if isinstance(given, dict) else None
+    return who if isinstance(who, str) else ""
