@@ -12,6 +12,7 @@ from policies.config.registry import Registry
 from policies.model import Resources
 from quicksilver.common.messages import ContainerState
 from rm_proxy.api.queue_views import all_queues, one_queue
+from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
@@ -24,10 +25,14 @@ from rm_proxy.views.service_models import ActivePolicy, Comparison, Difference, 
 class LiveState:
     """Answers from memory, in the event loop.
 
-    report_fresh_s: age from which on a report makes its node unusable; source: returns the settings file in use.
+    report_fresh_s: age from which on a report makes its node unusable; source: returns the settings file in use;
+    rm_web: URL of the ResourceManager's web server, for links to its pages.
     """
 
-    def __init__(self, coordinator: Coordinator, report_fresh_s: float, source: Callable[[], str]) -> None:
+    def __init__(
+        self, coordinator: Coordinator, report_fresh_s: float, source: Callable[[], str], rm_web: str = ""
+    ) -> None:
+        self._pages = YarnPages(rm_web)
         self._coordinator, self._report_fresh_s, self._source = coordinator, report_fresh_s, source
         self._registry = Registry()
 
@@ -59,6 +64,7 @@ class LiveState:
             "draining": report.draining if report else False,
             "report_age_s": now_s - node.reported_s if report else None,
             "sidecar_url": report.sidecar_url if report else "",
+            "nm_page": self._pages.node(yarn.web_address) if yarn else "",
             "limits": report.limits if report else [],
             "targets": self._coordinator.targets.of(node.id),
             "settings_version": report.settings_version if report else "",
@@ -94,15 +100,16 @@ class LiveState:
             used_q=live.used_q,
             long_poll_s=signs.within(coordinator.long_poll_s(view)) if view else 0.0,
             long_poll_off=signs.off.value if signs.off else "",
+            rm_page=self._pages.application(app_id),
         )
 
     def queues(self) -> Sequence[QueueInfo]:
         """Return the leaf queues, ordered by name."""
-        return all_queues(self._coordinator)
+        return all_queues(self._coordinator, self._pages)
 
     def queue(self, name: str) -> QueueDetail | None:
         """Return a queue with its users; None when it is unknown."""
-        return one_queue(self._coordinator, name)
+        return one_queue(self._coordinator, name, self._pages)
 
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""

@@ -6,25 +6,26 @@ from policies.config.policy_set import Policies
 from policies.config.schema import full_queue
 from policies.model import QueueView, Resources
 from policies.quota.queue_share import QueueShare
+from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.views.cluster_models import QueueAbove, QueueDetail, QueueInfo, QueueUser
 
 
-def all_queues(coordinator: Coordinator) -> list[QueueInfo]:
+def all_queues(coordinator: Coordinator, pages: YarnPages) -> list[QueueInfo]:
     """Return the leaf queues, ordered by name."""
     leaves = sorted(path for path, queue in coordinator.queues.items() if queue.leaf)
     views = [view for path in leaves if (view := coordinator.queue(path)) is not None]
-    return [_info(view, coordinator.policies) for view in views]
+    return [_info(view, coordinator.policies, pages) for view in views]
 
 
-def one_queue(coordinator: Coordinator, name: str) -> QueueDetail | None:
+def one_queue(coordinator: Coordinator, name: str, pages: YarnPages) -> QueueDetail | None:
     """Return a queue by its full path, or its name right below root, with its users; None when there is no such one."""
     view = coordinator.queue(full_queue(name, coordinator.queues))
     if view is None:
         return None
     users = sorted({*view.user_used_g, *view.user_used_q})
     return QueueDetail(
-        **_info(view, coordinator.policies).model_dump(),
+        **_info(view, coordinator.policies, pages).model_dump(),
         user_limit=view.user_limit,
         users=[_user(view, user, coordinator.policies) for user in users],
         above=[QueueAbove.of(parent) for parent in view.parents],
@@ -33,8 +34,9 @@ def one_queue(coordinator: Coordinator, name: str) -> QueueDetail | None:
     )
 
 
-def _info(view: QueueView, policies: Policies) -> QueueInfo:
-    return QueueInfo.of(view, queueable=policies.listed(view.name), left_q=_left(view, policies))
+def _info(view: QueueView, policies: Policies, pages: YarnPages) -> QueueInfo:
+    page = pages.queue(view.name)
+    return QueueInfo.of(view, queueable=policies.listed(view.name), left_q=_left(view, policies), rm_page=page)
 
 
 def _user(view: QueueView, user: str, policies: Policies) -> QueueUser:

@@ -207,7 +207,12 @@ class Proxy:
     def _app(self) -> FastAPI:
         reports = ReportHandler(self.coordinator, self.metrics, self.writer, self.recovery, self.effects, self._wake)
         parts = ApiParts(
-            live=LiveState(self.coordinator, self.settings.report_fresh_s, lambda: self.reloader.source),
+            live=LiveState(
+                self.coordinator,
+                self.settings.report_fresh_s,
+                lambda: self.reloader.source,
+                self.endpoints.rm_web,
+            ),
             history=History(self.store),
             metrics=self.metrics,
             recent=self.decisions.recent,

@@ -53,6 +53,8 @@ class NodeInfo(BaseModel):
     report_age_s: float | None = None
     """Null when its sidecar never reported."""
     sidecar_url: str = ""
+    nm_page: str = ""
+    """URL of the NodeManager's page; "" while the ResourceManager does not list the node."""
     settings_version: str = ""
     """Of the settings that the sidecar uses."""
     limits: list[str] = []
@@ -102,6 +104,8 @@ class ApplicationInfo(BaseModel):
     """How long the answer to its allocate may wait for news; 0 for not at all."""
     long_poll_off: str = ""
     """The sign of harm after which it waits no more; "" for none."""
+    rm_page: str = ""
+    """URL of the ResourceManager's page about it; for a live one alone."""
 
 
 class ApplicationRecord(BaseModel):
@@ -133,6 +137,8 @@ class QueueInfo(BaseModel):
     priority: int = 0
     queueable: bool = True
     """Whether `policies.queues` lets queueable containers into this queue."""
+    rm_page: str = ""
+    """URL of the ResourceManager's page about it."""
 
     @classmethod
     def of(cls, view: QueueView, **more: Any) -> QueueInfo:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 import requests
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
@@ -22,6 +23,7 @@ from tests.paths import ROOT
 from tests.prometheus_server import Prometheus, prometheus, settings
 
 pytestmark = pytest.mark.hadoop
+NEVER: Final = Span()
 DASHBOARDS: Final = sorted((ROOT / "deploy" / "monitoring" / "grafana" / "dashboards").glob("*.json"))
 MAPS_Q: Final = {
     "queues": "*",
@@ -125,7 +127,7 @@ def test_hadoops_own_daemonlog_shows_and_changes_levels(stack: LocalDaemons) -> 
     rest = stack.url.removeprefix("http://")
     logger, log_level = "rm_proxy.service.effect_handlers", "org.apache.hadoop.log.LogLevel"
     changed = stack.cluster.hadoop(log_level, "-setlevel", rest, logger, "DEBUG")
-    assert "Effective Level: DEBUG" in changed
+    assert "Effective Level: DEBUG" in changed.stdout
     shown = requests.get(f"{stack.url}/logLevel", params={"log": logger, "level": "reset"}, timeout=10).text
     assert "Effective Level: <b>INFO</b>" in shown
     lines = (stack.cluster.spec.workdir / "audit.log").read_text().splitlines()
@@ -149,20 +151,30 @@ def test_a_container_is_one_trace_from_its_ask_to_its_end(
 ) -> None:
     assert server is not None  # its job has run
     grants = stack.get("/v1/decisions?kind=Q&limit=1000")["items"]
-    assert len(grants) == 12
+    assert len(grants) >= 6
 
     def spans(container_id: str) -> dict[str, Any]:
         return {span.name: (service, span) for service, span in traces.of(container_id)}
 
-    for grant in grants:
-        cid = grant["container_id"]
-        until(f"all spans of {cid}", lambda cid=cid: {"allocate", "announce", "start", "run"} <= spans(cid).keys())
-        found = spans(cid)
-        assert found["allocate"][0] == "quicksilver-proxy" and found["run"][0] == "quicksilver-sidecar"
-        assert len({span.trace_id for _, span in found.values()}) == 1
-        asked, run = found["allocate"][1], found["run"][1]
+    def over(container_id: str) -> bool:
+        """Whether its trace is complete: it ran, or its start was given up while it was held."""
+        found = spans(container_id)
+        ran = {"start", "run"} <= found.keys()
+        return {"allocate", "announce"} <= found.keys() and (ran or found.get("hold", ("", NEVER))[1].status.code == 2)
+
+    deadline_s = time.monotonic() + 20
+    while not all(over(grant["container_id"]) for grant in grants) and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    found = [spans(grant["container_id"]) for grant in grants]
+    assert [one.keys() for one, grant in zip(found, grants, strict=True) if not over(grant["container_id"])] == []
+    ran = [one for one in found if "run" in one]
+    assert len(ran) > len(found) / 2
+    for one in ran:
+        assert one["allocate"][0] == "quicksilver-proxy" and one["run"][0] == "quicksilver-sidecar"
+        assert len({span.trace_id for _, span in one.values()}) == 1
+        asked, run = one["allocate"][1], one["run"][1]
         assert asked.start_time_unix_nano < run.start_time_unix_nano < run.end_time_unix_nano
-    assert any("hold" in spans(grant["container_id"]) for grant in grants), "more maps than places"
+    assert any("hold" in one for one in found), "more maps than places"
 
 
 def test_drains_and_refused_reloads_are_in_the_audit_log(stack: LocalDaemons) -> None:

@@ -61,7 +61,7 @@ class AuditTrail:
 def changes_something(method: str, path: str, query: bytes) -> bool:
     """Return whether a call belongs into the audit log; reports and grants do not."""
     if method in _READS:
-        return path == LOG_LEVEL and sets_level(query)
+        return method != "OPTIONS" and path == LOG_LEVEL and sets_level(query)
     return _ROUTINE.fullmatch(path) is None
 
 

@@ -29,6 +29,7 @@ FAILURE: Final = "FAILURE"
 MAX_VALUE: Final = 1000
 """Characters of one value; longer ones are cut."""
 _MB: Final = 2**20
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 _FILE_LOGGER: Final = f"{LOGGER}.file"
 _format: Literal["text", "json"] = "text"
 log = logging.getLogger(LOGGER)
@@ -120,13 +121,7 @@ class _AuditFile(logging.handlers.RotatingFileHandler):
             log.error("the end of the audit log may be missing: %s: %s", self.baseFilename, error.strerror)
 
     def _open(self) -> TextIOWrapper:
-        stream = open(self.baseFilename, self.mode, encoding=self.encoding, opener=_open_private)
-        assert isinstance(stream, TextIOWrapper)
-        return stream
-
-
-def _open_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o640)
+        return os.fdopen(os.open(self.baseFilename, _APPEND, 0o640), "a", encoding="utf-8")
 
 
 class _Json:

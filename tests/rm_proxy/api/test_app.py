@@ -485,6 +485,29 @@ def test_a_report_with_many_containers_is_quick(client: TestClient, state: State
     assert len(state.reports) == 20
 
 
+def test_targets_for_prometheus(client: TestClient, state: State, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes = [NodeInfo.of(VIEW, sidecar_url="https://n1:8391"), NodeInfo.of(NodeView("n2:1", "n2"))]
+    monkeypatch.setattr(state, "nodes", lambda: nodes)
+    groups = client.get("/v1/prometheus/targets").json()
+    meta = "__meta_quicksilver_"
+    assert groups == [
+        {"targets": ["testserver"], "labels": {"__scheme__": "http", f"{meta}part": "proxy"}},
+        {
+            "targets": ["n1:8391"],
+            "labels": {
+                "__scheme__": "https",
+                f"{meta}part": "sidecar",
+                f"{meta}node": "n1:1",
+                f"{meta}host": "n1",
+                f"{meta}rack": "/r1",
+                f"{meta}label": "",
+            },
+        },
+    ], "a node whose sidecar never reported is no target"
+    assert client.get("/v1/prometheus/targets?part=sidecar").json() == groups[1:]
+    assert client.get("/v1/prometheus/targets?part=node").status_code == 422
+
+
 def test_every_route_and_every_metric_is_in_the_docs(client: TestClient, state: State) -> None:
     rest, operations = (DOCS / "rest.md").read_text(), (DOCS / "operations.md").read_text()
     paths = client.get("/openapi.json").json()["paths"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
@@ -13,6 +14,7 @@ from quicksilver.common.http.rest_errors import ApiError
 
 MARKER: Final = "<!-- OUTPUT -->"
 """Begins each line that `hadoop daemonlog` prints."""
+_OURS: Final = ("hadoop_rpc", "policies", "quicksilver", "rm_proxy", "sidecar")
 ROOT: Final = "root"
 OWN_LEVEL: Final = "reset"
 """Takes a logger's own level away: that of the logger above it holds again."""
@@ -52,8 +54,9 @@ class Shown:
 
 
 def known() -> list[str]:
-    """Return the names of all loggers."""
-    return [ROOT, *sorted(logging.root.manager.loggerDict)]
+    """Return the names of all loggers; a module of ours has one of its name, even if it has not logged yet."""
+    ours = (name for name in tuple(sys.modules) if name.partition(".")[0] in _OURS)
+    return [ROOT, *sorted({*logging.root.manager.loggerDict, *ours})]
 
 
 def apply(log: str, level: str = "") -> Shown:

@@ -57,6 +57,7 @@ def test_changes_are_written_and_nothing_else(file: Path) -> None:
     client.post("/v1/nodes/n1:1/report", json={})
     client.post("/v1/grants", json={})
     client.get("/logLevel?log=root")
+    client.options("/logLevel?log=root&level=debug")
     assert file.read_text() == ""
     client.post("/v1/nodes/n1:1/drain", json={"on": True, "reason": "a\tb"})
     client.post("/v1/bypass", json={"order": "on", "who": "ann"})
