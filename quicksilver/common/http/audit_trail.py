@@ -38,7 +38,7 @@ class AuditTrail:
         if scope["type"] != "http" or not changes_something(scope["method"], scope["path"], scope["query_string"]):
             await self._app(scope, receive, send)
             return
-        body, status = bytearray(), 500
+        body, written = bytearray(), False
 
         async def read() -> Message:
             message = await receive()
@@ -47,15 +47,17 @@ class AuditTrail:
             return message
 
         async def answer(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
+            nonlocal written
+            if message["type"] == "http.response.start":  # the line is there before the caller has the answer
+                written = True
+                _write(scope, bytes(body), message["status"])
             await send(message)
 
         try:
             await self._app(scope, read, answer)
         finally:
-            _write(scope, bytes(body), status)
+            if not written:
+                _write(scope, bytes(body), 500)
 
 
 def changes_something(method: str, path: str, query: bytes) -> bool:

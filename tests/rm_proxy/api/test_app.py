@@ -463,6 +463,7 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/applications/{app_id}/story",
         "/v1/ledger",
         "/v1/ledger.csv",
+        "/v1/prometheus/targets",
         "/metrics",
     }
     for methods in described["paths"].values():
