@@ -19,12 +19,12 @@ from quicksilver.common.messages import Ack, Draining, Report
 from quicksilver.common.process.version import version
 from quicksilver.common.settings.reload import said_by
 from quicksilver.common.settings.reload_api import Reload, add_reload
+from rm_proxy.api.application_routes import application_routes
 from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.estimate_routes import estimate_routes
 from rm_proxy.api.history_routes import history_routes
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import (
-    AppId,
     ContainerId,
     Limit,
     NodeId,
@@ -43,7 +43,7 @@ from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.store.queries import History, Wanted
-from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, Page, QueueDetail, QueueInfo
+from rm_proxy.views.cluster_models import NodeDetail, NodeInfo, Page, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import Decision, Explanation
 from rm_proxy.views.explain import tell
 from rm_proxy.views.history_models import Summary
@@ -96,7 +96,8 @@ def create_app(
         _node_routes(live, parts.report, parts.drain),
         _live_routes(live),
         _operation_routes(parts),
-        _decision_routes(live, history, now),
+        application_routes(live, history, now),
+        _decision_routes(history, now),
         _container_routes(live, history),
         history_routes(live, history, parts.recent),
         bypass_routes(parts.bypass, parts.order_bypass),
@@ -154,11 +155,6 @@ def _node_routes(
 def _live_routes(live: LiveState) -> APIRouter:
     router = APIRouter()
 
-    @router.get("/applications", tags=["applications"], summary="The applications that live now")
-    async def applications(limit: Limit = 1000, offset: Offset = 0) -> Page[ApplicationInfo]:
-        """Each with its mode, what it wants, and what it holds."""
-        return _page(live.applications(), limit, offset)
-
     @router.get("/queues", tags=["queues"], summary="The YARN queues")
     async def queues(limit: Limit = 1000, offset: Offset = 0) -> Page[QueueInfo]:
         """The ResourceManager's numbers, and the queueable containers beside them."""
@@ -203,19 +199,8 @@ def _operation_routes(parts: ApiParts) -> APIRouter:
     return router
 
 
-def _decision_routes(live: LiveState, history: History, now: Callable[[], float]) -> APIRouter:
+def _decision_routes(history: History, now: Callable[[], float]) -> APIRouter:
     router = APIRouter()
-
-    @router.get("/applications/{app_id}", tags=["applications"], summary="One application, live or remembered")
-    async def application(app_id: AppId) -> ApplicationInfo:
-        """A finished one comes from the store."""
-        running = next((app for app in live.applications() if app.id == app_id), None)
-        if running is not None:
-            return running
-        kept = await ask(lambda: history.application(app_id))
-        if kept is None:
-            raise ApiError(404, "unknown-application", f"there is no application {app_id}")
-        return ApplicationInfo(**kept.model_dump())
 
     @router.get("/decisions", tags=["decisions"], summary="Containers as they were delivered, the newest first")
     async def decisions(

@@ -58,7 +58,7 @@ def history_routes(
     async def story(app_id: AppId) -> AppStory:
         """How many containers went guaranteed and queueable and why, waits, sheds, moves, kills, what they cost."""
         known = await ask(lambda: history.story(app_id))
-        known.live = next((app for app in live.applications() if app.id == app_id), None)
+        known.live = live.application(app_id)
         if known.application is None and known.live is None and not known.routes:
             raise ApiError(404, "unknown-application", f"nothing is known of {app_id}; see `keep_days`")
         known.story = tell_application(known)

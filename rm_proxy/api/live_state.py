@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 
 from policies.base import SLOTS
@@ -77,6 +77,15 @@ class LiveState:
             if not attempt.finished:
                 latest[attempt.app_id] = attempt
         return [self._application(app_id, attempt) for app_id, attempt in sorted(latest.items())]
+
+    def application(self, app_id: str) -> ApplicationInfo | None:
+        """Return an application that lives now; None when there is no such one."""
+        live = self._coordinator.attempts.living_of(app_id)
+        return self._application(app_id, live[-1]) if live else None
+
+    def queue_names(self) -> Collection[str]:
+        """Return the full paths of all YARN queues."""
+        return self._coordinator.queues
 
     def _application(self, app_id: str, attempt: Attempt) -> ApplicationInfo:
         coordinator = self._coordinator

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
@@ -74,8 +74,12 @@ class Ledger:
 
     def of_application(self, app_id: str) -> LedgerRow | None:
         """Return the row of one application; None when nothing is known of it."""
-        rows = self._run(self._statement(Scope("app"), None, app_id))
-        return _row(rows[0], "app") if rows else None
+        return self.of_applications([app_id]).get(app_id)
+
+    def of_applications(self, app_ids: Collection[str]) -> dict[str, LedgerRow]:
+        """Return the rows of applications by id; those of which nothing is known are left out."""
+        rows = self._run(self._statement(Scope("app"), None, app_ids)) if app_ids else []
+        return {row.key: row for row in (_row(one, "app") for one in rows)}
 
     def pages(self, scope: Scope, size: int = 500) -> Iterator[list[LedgerRow]]:
         """Yield all rows, `size` at a time; the first page, which may be empty, is there at once."""
@@ -92,8 +96,8 @@ class Ledger:
         except SQLAlchemyError as error:
             raise self._store.unavailable(error) from error
 
-    def _statement(self, scope: Scope, after: str | None, app_id: str | None = None) -> Select[Any]:
-        every = _parts(scope, self._day, app_id).subquery()
+    def _statement(self, scope: Scope, after: str | None, app_ids: Collection[str] | None = None) -> Select[Any]:
+        every = _parts(scope, self._day, app_ids).subquery()
         key = every.c.key
         sums = [func.sum(every.c[name]).label(name) for name in _SUMS]
         totals = select(key, *sums).group_by(key)
@@ -116,8 +120,8 @@ class Ledger:
 _Day = Callable[[InstrumentedAttribute[float], int], ColumnElement[Any]]
 
 
-def _parts(scope: Scope, day: _Day, app_id: str | None) -> CompoundSelect[Any]:
-    """Return the sums of each table, to be added up; only of one application where `app_id` is given."""
+def _parts(scope: Scope, day: _Day, app_ids: Collection[str] | None) -> CompoundSelect[Any]:
+    """Return the sums of each table, to be added up; only of some applications where `app_ids` is given."""
     kind = Grant.kind
     grants = {"containers_g": _count(kind == "G"), "containers_q": _count(kind == "Q")}
     events = _event_sums()
@@ -128,9 +132,9 @@ def _parts(scope: Scope, day: _Day, app_id: str | None) -> CompoundSelect[Any]:
     of_grant = select(*_columns(scope, day, Grant.granted_s, Grant.app_id, grants)).select_from(Grant)
     promotions = {"promotions": func.sum(Choice.weight)}
     of_choice = select(*_columns(scope, day, Choice.at_s, Choice.app_id, promotions)).select_from(Choice)
-    if app_id is not None:
-        of_event, of_grant = of_event.where(Grant.app_id == app_id), of_grant.where(Grant.app_id == app_id)
-        of_choice = of_choice.where(Choice.app_id == app_id)
+    if app_ids is not None:
+        of_event, of_grant = of_event.where(Grant.app_id.in_(app_ids)), of_grant.where(Grant.app_id.in_(app_ids))
+        of_choice = of_choice.where(Choice.app_id.in_(app_ids))
     return union_all(
         _within(scope, of_grant, Grant.granted_s, Grant.app_id),
         _within(scope, of_event.where(Event.kind.in_(_KINDS)), Event.at_s, Grant.app_id),

@@ -14,6 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.store.applications import AppLedgers, StoredApplications
 from rm_proxy.store.estimate_errors import Estimates, estimates
 from rm_proxy.store.ledger import Ledger
 from rm_proxy.store.store import Store
@@ -68,6 +69,8 @@ class History:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.ledger = Ledger(store)
+        self.applications = StoredApplications(store)
+        self.app_ledgers = AppLedgers(self.ledger)
 
     def decisions(
         self, wanted: Wanted = NOT_FILTERED, *, kind: str | None = None, limit: int, offset: int = 0

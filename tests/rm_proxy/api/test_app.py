@@ -82,6 +82,12 @@ class State:
     def applications(self) -> Sequence[ApplicationInfo]:
         return [ApplicationInfo(id=f"application_1_{n:04}", wanted_q=n) for n in range(2, 5)]
 
+    def application(self, app_id: str) -> ApplicationInfo | None:
+        return next((app for app in self.applications() if app.id == app_id), None)
+
+    def queue_names(self) -> Sequence[str]:
+        return ["root.a"]
+
     def queues(self) -> Sequence[QueueInfo]:
         view = QueueView("root.a", Resources(4096, 4), labels=frozenset("xg"), user_used_q={"ann": Resources(512, 1)})
         return [QueueInfo.of(view, queueable=False)]

@@ -1,0 +1,130 @@
+"""Routes of applications, running and finished."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, Final, Literal, get_args
+
+from fastapi import APIRouter, Query
+
+from policies.config.schema import full_queue
+from quicksilver.common.http.rest_errors import ApiError
+from rm_proxy.api.live_state import LiveState
+from rm_proxy.api.params import AppId, Limit, ask
+from rm_proxy.store.applications import AppFilter, SortKey
+from rm_proxy.store.queries import History
+from rm_proxy.views.application_models import ApplicationEntry, State
+from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
+
+_KEYS: Final = get_args(SortKey)
+MAX_OFFSET: Final = 100_000
+OfState = Annotated[
+    Literal["running", "finished", "unknown", "all"], Query(description="unknown: its end was not reported.")
+]
+OfQueue = Annotated[str, Query(max_length=500, description="Only of this YARN queue and of those below it.")]
+OfUser = Annotated[str, Query(max_length=200, description="Only of this user.")]
+OfType = Annotated[str, Query(max_length=100, description="Only of this type: MAPREDUCE, SPARK, TEZ ...")]
+OfText = Annotated[str, Query(max_length=200, description="Only those with this text in their name or id.")]
+Since = Annotated[float, Query(ge=0, description="Only those that were there at this time or later, Unix seconds.")]
+Sort = Annotated[
+    str, Query(pattern=f"^-?({'|'.join(_KEYS)})$", description=f"{', '.join(_KEYS)}; with `-` before it: descending.")
+]
+ShortOffset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="Items to skip.")]
+WithLedger = Annotated[bool, Query(description="With the ledger's row of each application.")]
+
+
+def application_routes(live: LiveState, history: History, now: Callable[[], float]) -> APIRouter:
+    """Return the routes; they are served below /v1. now: returns Unix seconds."""
+    router = APIRouter(tags=["applications"])
+
+    @router.get("/applications", summary="The applications, running and finished")
+    async def applications(
+        state: OfState = "running",
+        queue: OfQueue = "",
+        user: OfUser = "",
+        type: OfType = "",
+        text: OfText = "",
+        since: Since = 0.0,
+        sort: Sort = "id",
+        ledger: WithLedger = False,
+        limit: Limit = 1000,
+        offset: ShortOffset = 0,
+    ) -> Page[ApplicationEntry]:
+        """Each with its mode, what it wants and holds; finished ones come from the store."""
+        wanted = AppFilter(
+            state=None if state == "all" else state,
+            queue=full_queue(queue, live.queue_names()) if queue else "",
+            user=user,
+            type=type.upper(),
+            text=text,
+            since_s=since,
+        )
+        here = live.applications()
+        found: list[ApplicationInfo] = [app for app in here if wanted.has(app)] if state in ("running", "all") else []
+        key, descending = sort.removeprefix("-"), sort.startswith("-")
+        if state != "running":
+            order = _sort_key(key)
+            ids = [app.id for app in here]
+            stored = await ask(
+                lambda: history.applications.matching(
+                    wanted, order, descending=descending, live=ids, limit=offset + limit + 1
+                )
+            )
+            found += [ApplicationInfo(**app.model_dump()) for app in stored]
+        found = _in_order(found, key, descending, now())
+        page = found[offset : offset + limit]
+        rows = await ask(lambda: history.app_ledgers.rows(page, now())) if ledger else {}
+        running = {app.id for app in here}
+        items = [entry(app, now(), running=app.id in running, ledger=rows.get(app.id)) for app in page]
+        return Page(items=items, offset=offset, more=len(found) > offset + limit)
+
+    @router.get("/applications/{app_id}", summary="One application, live or remembered")
+    async def application(app_id: AppId, ledger: WithLedger = False) -> ApplicationEntry:
+        """A finished one comes from the store."""
+        known: ApplicationInfo | ApplicationRecord | None = live.application(app_id)
+        running = known is not None
+        if known is None:
+            known = await ask(lambda: history.application(app_id))
+        if known is None:
+            raise ApiError(404, "unknown-application", f"there is no application {app_id}")
+        info = ApplicationInfo(**known.model_dump())
+        rows = await ask(lambda: history.app_ledgers.rows([info], now())) if ledger else {}
+        return entry(info, now(), running=running, ledger=rows.get(app_id))
+
+    return router
+
+
+def _sort_key(key: str) -> SortKey:
+    return next(known for known in _KEYS if known == key)
+
+
+def entry(app: ApplicationInfo, now_s: float, *, running: bool, ledger: Any = None) -> ApplicationEntry:
+    """Return an application as the list has it. running: whether it lives here now; ledger: its row, None for none."""
+    state: State = "running" if running else "unknown" if app.finished_s is None else "finished"
+    until_s = app.finished_s if app.finished_s is not None else now_s if running else None
+    known = until_s is not None and app.submitted_s > 0
+    elapsed_s = max(0.0, until_s - app.submitted_s) if known and until_s is not None else None
+    return ApplicationEntry(**app.model_dump(), state=state, elapsed_s=elapsed_s, ledger=ledger)
+
+
+def _in_order(apps: Sequence[ApplicationInfo], key: str, descending: bool, now_s: float) -> list[ApplicationInfo]:
+    """Return applications by a sort key, then by id; those without a value come last, as they do in the store."""
+
+    def value(app: ApplicationInfo) -> Any:
+        end_s = app.finished_s if app.finished_s is not None else now_s if app.attempt_id else None
+        values: dict[str, Any] = {
+            "submitted": app.submitted_s,
+            "finished": app.finished_s,
+            "elapsed": end_s - app.submitted_s if end_s is not None else None,
+            "name": app.name.lower(),
+            "user": app.user,
+            "queue": app.queue,
+            "type": app.type,
+            "waiting": app.wanted_g + app.wanted_q,
+            "held": app.live_g + app.live_q,
+        }
+        return values.get(key, "")
+
+    by_id = sorted(apps, key=lambda app: (len(app.id), app.id), reverse=descending)
+    with_value = sorted((app for app in by_id if value(app) is not None), key=value, reverse=descending)
+    return with_value + [app for app in by_id if value(app) is None]
