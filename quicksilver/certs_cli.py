@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.http.certs import (
     CA_DAYS,
     DAYS,
@@ -45,7 +46,7 @@ folder = click.option(
 renew = click.option("--renew", is_flag=True, help="Replace the existing one; without NAMES its names stay.")
 
 
-@click.group()
+@click.group(cls=Group)
 def certs() -> None:
     """Certificates and tokens for the REST of proxy and sidecars."""
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, Any, Final
 
 import click
+from click.shell_completion import CompletionItem
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.masking import masked
@@ -17,59 +20,109 @@ from quicksilver.common.process.version import DISTRIBUTION, LAB, version
 
 @dataclass(frozen=True, slots=True)
 class Lazy:
-    """Where a command is, and the line that `--help` shows for it."""
+    """Where a command is, the line that `--help` shows for it, and below which heading."""
 
     module: str
     attribute: str
     help: str
     later: str = ""
     """The module that its long-running command imports only when it runs."""
+    section: str = ""
 
 
-COMMANDS: Final[dict[str, Lazy]] = {
-    "proxy": Lazy(
-        "rm_proxy.cli.bypass",
-        "proxy",
-        "The proxy in front of the ResourceManager's scheduler.",
-        "rm_proxy.service.process",
-    ),
-    "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
-    "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay between a NodeManager and the resource tracker."),
-    "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar, hold its sockets, restart it."),
-    "node": Lazy("rm_proxy.cli.commands", "node", "The cluster's nodes."),
-    "queue": Lazy("rm_proxy.cli.commands", "queue", "YARN's queues."),
-    "app": Lazy("rm_proxy.cli.commands", "app", "Applications."),
-    "decision": Lazy("rm_proxy.cli.commands", "decision", "Containers as they were delivered."),
-    "choice": Lazy(
-        "rm_proxy.cli.history_commands", "choice", "Other decisions: refusals, steers, sheds, moves, promotions."
-    ),
-    "ledger": Lazy("rm_proxy.cli.history_commands", "ledger", "What kills lost, shrinking saved, queueing took."),
-    "explain": Lazy(
-        "rm_proxy.cli.commands", "explain", "Why a container is what and where it is; an application's story."
-    ),
-    "summary": Lazy("rm_proxy.cli.commands", "summary", "Containers by node and kind, delays."),
-    "estimate": Lazy("rm_proxy.cli.estimates", "estimate", "How good the expected durations were."),
-    "health": Lazy("rm_proxy.cli.commands", "health", "Whether the proxy works, and its problems."),
-    "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
-    "store": Lazy("rm_proxy.cli.store", "store", "The store's tables: their version, steps up and down."),
-    "policy": Lazy("quicksilver.policy_cli", "policy", "The policies, and the check of quicksilver.yaml."),
-    "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
-    "doctor": Lazy("quicksilver.doctor.cli", "doctor", "What in this cluster would break quicksilver, and what to do."),
-    "install": Lazy(
-        "quicksilver.doctor.install_cli", "install_command", "Put quicksilver's properties into site files."
-    ),
-    "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
-    "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
-    "demo": Lazy("quicksilver.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),
-    "simulate": Lazy(
-        "quicksilver.simulator.cli", "simulate", "A trace's jobs under a virtual clock, one system or several."
-    ),
-    "tune": Lazy(
-        "quicksilver.simulator.cli", "tune_command", "What to set for a goal, by simulation, and how sure that is."
-    ),
-    "trace": Lazy("quicksilver.simulator.traces.cli", "trace", "Traces of jobs, for the simulator."),
-    "bench": Lazy("quicksilver.bench.cli", "bench", "Measurements, as JSON."),
+_SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
+    "Look at the cluster": {
+        "top": Lazy("rm_proxy.cli.top", "top", "Live view: cluster, nodes, queues, applications."),
+        "health": Lazy("rm_proxy.cli.commands", "health", "Whether the proxy works, and its problems."),
+        "node": Lazy("rm_proxy.cli.commands", "node", "Nodes and their containers; drain a node."),
+        "queue": Lazy("rm_proxy.cli.commands", "queue", "YARN's queues: use, and what is left for Qs."),
+        "app": Lazy("rm_proxy.cli.commands", "app", "Applications, running and finished."),
+        "explain": Lazy(
+            "rm_proxy.cli.commands", "explain", "The story of a container or application: why, where, when."
+        ),
+        "decision": Lazy("rm_proxy.cli.commands", "decision", "Delivered containers: G or Q, on which node, and why."),
+        "choice": Lazy(
+            "rm_proxy.cli.history_commands", "choice", "What policies refused, shed, moved, promoted; and why."
+        ),
+        "summary": Lazy("rm_proxy.cli.commands", "summary", "Containers by node and kind; delays."),
+        "ledger": Lazy("rm_proxy.cli.history_commands", "ledger", "What kills lost, shrinking saved, queueing took."),
+        "estimate": Lazy("rm_proxy.cli.estimates", "estimate", "How good the expected durations were."),
+    },
+    "Choose policies": {
+        "policy": Lazy("quicksilver.policy_cli", "policy", "Check, try, write and reload the policies."),
+        "simulate": Lazy(
+            "quicksilver.simulator.cli", "simulate", "Run a trace's jobs in virtual time, under several systems."
+        ),
+        "tune": Lazy("quicksilver.simulator.cli", "tune_command", "Search settings for a goal by simulation."),
+        "trace": Lazy("quicksilver.simulator.traces.cli", "trace", "Traces of jobs for the simulator."),
+    },
+    "Set up": {
+        "init": Lazy("quicksilver.init_cli", "init", "Write a first quicksilver.yaml for this host."),
+        "doctor": Lazy("quicksilver.doctor.cli", "doctor", "What in this cluster would break quicksilver; the remedy."),
+        "install": Lazy(
+            "quicksilver.doctor.install_cli", "install_command", "Put quicksilver's properties into site files."
+        ),
+        "uninstall": Lazy("quicksilver.doctor.install_cli", "uninstall_command", "Take exactly these out again."),
+        "certs": Lazy("quicksilver.certs_cli", "certs", "Certificates and tokens for REST."),
+        "store": Lazy("rm_proxy.cli.store", "store", "The store's tables: their version, steps up and down."),
+    },
+    "Daemons": {
+        "proxy": Lazy(
+            "rm_proxy.cli.bypass",
+            "proxy",
+            "The proxy in front of the ResourceManager; bypass.",
+            "rm_proxy.service.process",
+        ),
+        "sidecar": Lazy("sidecar.cli", "sidecar", "The sidecar beside a NodeManager."),
+        "tracker": Lazy("sidecar.tracker.cli", "tracker", "The relay from a NodeManager to the resource tracker."),
+        "supervise": Lazy("quicksilver.supervisor", "supervise", "Run proxy or sidecar without systemd, restart it."),
+        "daemonlog": Lazy("quicksilver.daemonlog_cli", "daemonlog", "Levels of loggers of a running daemon."),
+    },
+    "Lab": {
+        "demo": Lazy("quicksilver.demo.cli", "demo", "Short jobs beside a long one, without and with quicksilver."),
+        "cluster": Lazy("quicksilver.cluster.cli", "cluster", "A real local Hadoop cluster."),
+        "bench": Lazy("quicksilver.bench.cli", "bench", "Measurements, as JSON."),
+    },
+    "Help": {
+        "help": Lazy("quicksilver.manual.cli", "help_command", "Show a page of the documentation, without a network."),
+        "man": Lazy("quicksilver.manual.cli", "man", "Print the manual page of all commands (roff)."),
+        "completion": Lazy("quicksilver.manual.cli", "completion", "Print the completion for bash, zsh or fish."),
+    },
 }
+COMMANDS: Final[dict[str, Lazy]] = {
+    name: replace(lazy, section=section) for section, lazies in _SECTIONS.items() for name, lazy in lazies.items()
+}
+_BY_HABIT: Final = {
+    "status": "health",
+    "ps": "app list",
+    "apps": "app list",
+    "application": "app",
+    "applications": "app list",
+    "job": "app",
+    "jobs": "app list",
+    "nodes": "node list",
+    "queues": "queue list",
+    "container": "decision",
+    "containers": "decision list",
+    "why": "explain",
+    "event": "choice",
+    "events": "choice list",
+    "kills": "choice list",
+    "drain": "node drain",
+    "bypass": "proxy bypass",
+    "reload": "policy reload",
+    "check": "policy check",
+    "validate": "policy check",
+    "config": "policy check",
+    "settings": "help settings",
+    "setup": "init",
+    "start": "proxy run",
+    "run": "proxy run",
+    "check-config": "policy check",
+    "version": "--version",
+    "docs": "help",
+}
+"""What people type by habit, with the command that does it here."""
 
 
 def load() -> None:
@@ -79,6 +132,14 @@ def load() -> None:
         for module in (lazy.module, lazy.later) if lazy is not None else ():
             if module:
                 importlib.import_module(module)
+
+
+def is_installed(command: str) -> bool:
+    """Return whether this installation has the command: those of the lab are in another distribution."""
+    try:
+        return importlib.util.find_spec(COMMANDS[command].module) is not None
+    except ModuleNotFoundError:
+        return False
 
 
 class OneLineError(click.ClickException):
@@ -97,8 +158,10 @@ def _missing(command: str, module: str) -> str:
     return f"`quicksilver {command}` needs {module}, which is not installed; install it with pip"
 
 
-class Program(click.Group):
+class Program(Group):
     """Finds commands in COMMANDS; turns our errors into one line."""
+
+    others = _BY_HABIT
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of COMMANDS."""
@@ -117,10 +180,18 @@ class Program(click.Group):
         assert isinstance(command, click.Command), f"{lazy.module}:{lazy.attribute} is no command"
         return command
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return completions of commands without importing them, and of options."""
+        if incomplete.startswith("-"):
+            return super().shell_complete(ctx, incomplete)
+        return [CompletionItem(name, help=COMMANDS[name].help) for name in COMMANDS if name.startswith(incomplete)]
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands' lines without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, lazy.help) for name, lazy in COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for section, lazies in _SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name.ljust(width), lazy.help) for name, lazy in lazies.items()])
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run, with errors that a user can mend as one line."""
@@ -137,7 +208,10 @@ class Program(click.Group):
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name=DISTRIBUTION, prog_name="quicksilver")
 def cli() -> None:
-    """Two-level scheduling for stock Apache Hadoop YARN."""
+    """Two-level scheduling for stock Apache Hadoop YARN.
+
+    G: a guaranteed container, which the ResourceManager grants. Q: a queueable one, which quicksilver grants at once.
+    """
 
 
 def main() -> None:

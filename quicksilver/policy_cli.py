@@ -17,26 +17,32 @@ from policies.config.presets import DEFAULT, PRESETS
 from policies.config.registry import Registry, doc_of, summary
 from policies.config.validation import setting_rows
 from policies.errors import PolicyError, close_to
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.settings.settings_file import FILE_NAME, SYSTEM_WIDE, VARIABLE, check_settings
+from quicksilver.policy_goals import new_settings
 from quicksilver.policy_live import compare, history, reload_settings
 from quicksilver.schema import SECTIONS, schema
 from quicksilver.settings_docs import settings_markdown
+from quicksilver.what_if_cli import what_if
 
+_SLOTS = ", ".join(SLOTS)
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
+@click.group(cls=Group)
 def policy() -> None:
-    """Show the policies that can be chosen, and check a settings file."""
+    """Check, try, write and reload the policies of quicksilver.yaml."""
 
 
 policy.add_command(reload_settings)
 policy.add_command(history)
 policy.add_command(compare)
+policy.add_command(new_settings)
+policy.add_command(what_if)
 
 
 @policy.command("list")
-@click.option("--slot", type=click.Choice(SLOTS), help="Only the policies for this choice.")
+@click.option("--slot", type=click.Choice(SLOTS), metavar="SLOT", help=f"Only the policies for this choice: {_SLOTS}.")
 @as_json
 def list_policies(slot: str | None, as_json: bool) -> None:
     """List all policies of all installed packages, by slot."""
@@ -56,7 +62,7 @@ def list_policies(slot: str | None, as_json: bool) -> None:
 
 @policy.command("show")
 @click.argument("name")
-@click.option("--slot", type=click.Choice(SLOTS), help="When the name stands for several choices.")
+@click.option("--slot", type=click.Choice(SLOTS), metavar="SLOT", help="When the name stands for several choices.")
 @as_json
 def show_policy(name: str, slot: str | None, as_json: bool) -> None:
     """Show a policy and its settings: unit, default, range, what it means, where it comes from."""

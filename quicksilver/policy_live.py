@@ -8,13 +8,14 @@ from typing import Any
 
 import click
 
+from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.http.rest_errors import RefusedError
 from quicksilver.common.messages import ReloadRequest
 from quicksilver.common.settings.cli_security import rest_client
 from quicksilver.common.settings.reload_api import REFUSED
 from rm_proxy.cli import tables
-from rm_proxy.cli.commands import REMEDY, limited, pages, reading
+from rm_proxy.cli.requests import REMEDY, limited, pages, reading
 
 _TIMEOUT_S = 60.0
 
@@ -26,7 +27,7 @@ class RefusedFileError(QuicksilverError):
         return self.what
 
 
-@click.command("reload")
+@click.command("reload", cls=Command)
 @click.option("--nodes", is_flag=True, help="Have the sidecars of all nodes read their files too.")
 @click.option("--file", default="", help="Another file in the directory of the one in use, as the daemon sees it.")
 @reading
@@ -54,7 +55,7 @@ def reload_settings(nodes: bool, file: str, url: str, as_json: bool) -> None:
         raise click.exceptions.Exit(1)
 
 
-@click.command("history")
+@click.command("history", cls=Command)
 @limited
 @reading
 def history(limit: int, url: str, as_json: bool) -> None:
@@ -66,7 +67,7 @@ def history(limit: int, url: str, as_json: bool) -> None:
         tables.changes(found)
 
 
-@click.command("compare")
+@click.command("compare", cls=Command)
 @reading
 def compare(url: str, as_json: bool) -> None:
     """Show what the alternatives of policies.shadow would have decided otherwise, of real traffic."""

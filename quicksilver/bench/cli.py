@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.process.version import LAB, version
 
 
@@ -52,7 +53,7 @@ BENCHMARKS: Final = {
 _COMMANDS: Final = BENCHMARKS | {"page": Command("quicksilver.bench.page.__main__:main", "A result as one HTML page.")}
 
 
-class Benchmarks(click.Group):
+class Benchmarks(Group):
     """Finds its commands in BENCHMARKS; others can be added to it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

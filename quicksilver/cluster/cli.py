@@ -15,6 +15,7 @@ from quicksilver.cluster.cluster import Cluster, ClusterStatus
 from quicksilver.cluster.errors import ClusterError
 from quicksilver.cluster.progress import FewLines
 from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.common.command_line.groups import Group
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,7 +30,7 @@ _dir = click.option(
 )
 
 
-@click.group("cluster")
+@click.group("cluster", cls=Group)
 def cluster() -> None:
     """A real Hadoop cluster on this machine."""
 

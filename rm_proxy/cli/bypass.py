@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from quicksilver.common.settings.cli_security import rest_client
-from rm_proxy.cli.commands import REMEDY, get, proxy, reading, show
+from rm_proxy.cli.commands import proxy
+from rm_proxy.cli.requests import REMEDY, get, reading, show
 from rm_proxy.views.service_models import BypassOrder
 
 __all__ = ["proxy"]

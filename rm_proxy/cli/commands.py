@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
 import click
 
-from quicksilver.common.errors import QuicksilverError
-from quicksilver.common.http.rest_errors import RefusedError
+from quicksilver.common.command_line.groups import Command, Group
 from quicksilver.common.messages import Draining
 from quicksilver.common.process.loading import loading
 from quicksilver.common.process.logs import LEVELS
-from quicksilver.common.settings.cli_security import DEFAULT_URL, default_url, rest_client, showing
-from rm_proxy.cli import tables
+from quicksilver.common.settings.cli_security import rest_client
+from rm_proxy.cli import columns, tables
+from rm_proxy.cli.lists import Listing, listed
+from rm_proxy.cli.requests import REMEDY, get, pages, reading, show
+from rm_proxy.cli.times import since_option, times, times_of, within
 
-_PAGE: Final = 1000
-REMEDY: Final = "start the proxy (`quicksilver proxy run`), or name its REST address with --url or $QUICKSILVER_URL"
-
-Command = Callable[..., None]
-
-
-def reading(command: Command) -> Command:
-    """Add the options of all reading commands: --url, --token-file, --ca and --json."""
-    url = click.option(
-        "--url",
-        envvar="QUICKSILVER_URL",
-        callback=lambda _ctx, _param, value: value or default_url(),
-        help=f"The proxy's REST; default: {DEFAULT_URL}, or https:// where the settings have `security.tls_ca`.",
-    )
-    command = showing(command)
-    as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-    return url(as_json(command))
+_ID: Final = re.compile(r"(application|container)_\w*\d+_\d+\w*")
+_FINISHED: Final = 100
+"""Rows of a list with finished applications that are asked for when --limit is not given."""
+_STORE_SORTS: Final = ("submitted", "finished", "elapsed", "id", "name", "user", "queue", "type")
+"""Orders that the proxy makes; other columns are sorted here, of all applications."""
 
 
-def limited(command: Command) -> Command:
-    """Add --limit."""
-    return click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="The most rows.")(
-        command
-    )
-
-
-@click.group()
+@click.group(cls=Group)
 def proxy() -> None:
     """The proxy in front of the ResourceManager's scheduler."""
 
@@ -85,16 +68,40 @@ def run_proxy(config: Path | None, conf_dir: Path | None, log_json: bool, log_le
         tracer().close()
 
 
-@click.group()
+@click.group(cls=Group)
 def node() -> None:
-    """The cluster's nodes."""
+    """Nodes and their containers; drain a node."""
 
 
 @node.command("list")
-@reading
-def list_nodes(url: str, as_json: bool) -> None:
-    """List the nodes with their guaranteed and queueable containers' use."""
-    show(pages(url, "/v1/nodes"), as_json, tables.nodes)
+@click.option("--name", metavar="GLOB", help="Only nodes whose id (host:port) or host matches.")
+@click.option("--state", metavar="STATE", help="Only nodes in this state of YARN: RUNNING, UNHEALTHY, LOST ...")
+@click.option("--usable/--unusable", default=None, help="Only nodes that may, or may not, get queueable containers.")
+@click.option("--rack", help="Only nodes of this rack.")
+@click.option("--label", help="Only nodes with this label; '': without one.")
+@listed(columns.NODES, "no nodes")
+def list_nodes(
+    listing: Listing,
+    url: str,
+    name: str | None,
+    state: str | None,
+    usable: bool | None,
+    rack: str | None,
+    label: str | None,
+) -> None:
+    """List the nodes: use by guaranteed (G) and queueable (Q) containers, what waits, why one is unusable."""
+    wanted = {"state": state.upper() if state else None, "usable": usable, "rack": rack, "label": label}
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+
+    def fetch() -> list[Any]:
+        return [
+            one
+            for one in pages(url, "/v1/nodes")
+            if all(one[key] == value for key, value in wanted.items())
+            and (name is None or fnmatchcase(one["id"], name) or fnmatchcase(one["host"], name))
+        ]
+
+    listing.show(fetch)
 
 
 @node.command("show")
@@ -140,16 +147,26 @@ def _drain(url: str, node_id: str, wanted: Draining, as_json: bool) -> None:
     show({"node": node_id, "draining": wanted.on}, as_json, lambda _: click.echo(f"{node_id} {state}"))
 
 
-@click.group()
+@click.group(cls=Group)
 def queue() -> None:
-    """YARN's queues."""
+    """YARN's queues: use, and what is left for queueable containers."""
 
 
 @queue.command("list")
-@reading
-def list_queues(url: str, as_json: bool) -> None:
-    """List the queues: what the ResourceManager gives them, and the queueable containers beside it."""
-    show(pages(url, "/v1/queues"), as_json, tables.queues)
+@click.option("--name", metavar="GLOB", help="Only queues whose full path matches, e.g. 'root.prod*'.")
+@click.option("--queueable/--not-queueable", default=None, help="Only queues that may, or may not, have Qs.")
+@listed(columns.QUEUES, "no queues")
+def list_queues(listing: Listing, url: str, name: str | None, queueable: bool | None) -> None:
+    """List the leaf queues: what the ResourceManager gives them, and the queueable containers (Q) beside it."""
+
+    def fetch() -> list[Any]:
+        return [
+            one
+            for one in pages(url, "/v1/queues")
+            if (name is None or fnmatchcase(one["name"], name)) and queueable in (None, one["queueable"])
+        ]
+
+    listing.show(fetch)
 
 
 @queue.command("show")
@@ -160,16 +177,41 @@ def show_queue(name: str, url: str, as_json: bool) -> None:
     show(get(url, f"/v1/queues/{name}"), as_json, tables.queue)
 
 
-@click.group()
+@click.group(cls=Group)
 def app() -> None:
-    """Applications."""
+    """Applications, running and finished."""
 
 
 @app.command("list")
-@reading
-def list_apps(url: str, as_json: bool) -> None:
-    """List the applications that live now."""
-    show(pages(url, "/v1/applications"), as_json, tables.applications)
+@click.option(
+    "--state",
+    type=click.Choice(("running", "finished", "unknown", "all")),
+    default="running",
+    show_default=True,
+    help="Finished ones are remembered for proxy.keep_days; unknown: the proxy was not there at their end.",
+)
+@click.option("--queue", metavar="PATH", help="Only of this YARN queue and those below it: root.prod.")
+@click.option("--user", help="Only of this user.")
+@click.option("--type", "type_", metavar="TYPE", help="Only of this YARN application type: MAPREDUCE, SPARK, TEZ ...")
+@click.option("--name", "text", metavar="TEXT", help="Only those with this in their name or id.")
+@since_option
+@listed(columns.APPLICATIONS, "no applications")
+def list_apps(listing: Listing, url: str, state: str, type_: str | None, **given: Any) -> None:
+    """List applications: their mode, their guaranteed (G) and queueable (Q) containers, running and wanted.
+
+    Finished ones come from the store, the newest first, 100 of them without --limit.
+    """
+    filters = {"type": type_, **{key: given[key] for key in ("queue", "user", "text")}}
+    params = {"state": state, **{key: value for key, value in filters.items() if value}, **times_of(given)}
+    limit = listing.limit or (None if state == "running" else _FINISHED)
+    column = listing.sort
+    if column is None:
+        params["sort"] = "id" if state == "running" else "-submitted"
+    elif column.name.removesuffix("_s") in _STORE_SORTS:
+        params["sort"] = f"{'-' if listing.descending else ''}{column.name.removesuffix('_s')}"
+    else:
+        params["sort"], limit = "-submitted", None
+    listing.show(lambda: pages(url, "/v1/applications", params, limit))
 
 
 @app.command("show")
@@ -182,22 +224,30 @@ def show_app(app_id: str, url: str, as_json: bool) -> None:
     show(answer, as_json, tables.application)
 
 
-@click.group()
+@click.group(cls=Group)
 def decision() -> None:
-    """Containers as they were delivered."""
+    """Delivered containers: guaranteed (G) or queueable (Q), on which node, and why."""
 
 
 @decision.command("list")
-@click.option("--app", "app_id", help="Only of this application.")
-@limited
-@reading
-def list_decisions(app_id: str | None, limit: int, url: str, as_json: bool) -> None:
-    """List delivered containers, the newest first, with the reason of their kind."""
-    params = {"app": app_id} if app_id else {}
-    show(pages(url, "/v1/decisions", params, limit), as_json, tables.decisions)
+@click.option("--app", help="Only of this application.")
+@click.option("--node", help="Only on this node (host:port).")
+@click.option("--container", help="Only this container.")
+@click.option("--kind", type=click.Choice(("G", "Q")), help="Only guaranteed, or only queueable ones.")
+@within
+@listed(columns.DECISIONS, "no decisions", limit=100)
+def list_decisions(
+    listing: Listing, url: str, since: str | None, until: str | None, zone: str, **filters: str | None
+) -> None:
+    """List delivered containers, the newest first: guaranteed (G) or queueable (Q), on which node, and why.
+
+    `choice list` has the other decisions: what was refused, shed, moved or promoted.
+    """
+    params = {**times(since, until, zone), **{key: value for key, value in filters.items() if value is not None}}
+    listing.show(lambda: pages(url, "/v1/decisions", params, listing.limit))
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("name", metavar="CONTAINER|APP")
 @reading
 def explain(name: str, url: str, as_json: bool) -> None:
@@ -205,13 +255,16 @@ def explain(name: str, url: str, as_json: bool) -> None:
 
     Of an application (application_...): how many containers went where and why, what they waited for, lost and saved.
     """
+    if _ID.fullmatch(name) is None:
+        what = f"{name!r} is no id of a container or application"
+        raise click.UsageError(f"{what}; `quicksilver app list` and `quicksilver decision list` have them")
     if name.startswith("application_"):
         show(get(url, f"/v1/applications/{name}/story"), as_json, tables.app_story)
     else:
         show(get(url, f"/v1/containers/{name}"), as_json, tables.explanation)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--app", "app_id", help="Only of this application.")
 @click.option(
     "--last", "last_s", type=click.FloatRange(0, min_open=True), help="Only this time before now, in seconds."
@@ -223,7 +276,7 @@ def summary(app_id: str | None, last_s: float | None, url: str, as_json: bool) -
     show(get(url, "/v1/summary", params), as_json, tables.summary)
 
 
-@click.command()
+@click.command(cls=Command)
 @reading
 def health(url: str, as_json: bool) -> None:
     """Show whether the proxy works; exit code 1 when it has a problem."""
@@ -231,36 +284,3 @@ def health(url: str, as_json: bool) -> None:
     show(answer, as_json, tables.health)
     if answer.get("status") != "ok":
         raise click.exceptions.Exit(1)
-
-
-def get(url: str, path: str, params: dict[str, Any] | None = None) -> Any:
-    """Return the proxy's answer. Raises QuicksilverError when it does not answer, or refuses."""
-    client = rest_client(url, timeout_s=30.0, remedy=REMEDY)
-    try:
-        return client.get(path, params)
-    except RefusedError as error:
-        if error.code in ("not-json", "http-404"):
-            raise QuicksilverError(error.what, place=error.place, remedy="is this the proxy's REST address?") from error
-        raise
-    finally:
-        client.close()
-
-
-def pages(url: str, path: str, params: dict[str, Any] | None = None, limit: int | None = None) -> list[Any]:
-    """Return the items of all pages, `limit` at most."""
-    items: list[Any] = []
-    while limit is None or len(items) < limit:
-        size = _PAGE if limit is None else min(_PAGE, limit - len(items))
-        page = get(url, path, {**(params or {}), "limit": size, "offset": len(items)})
-        items += page["items"]
-        if not page["more"]:
-            break
-    return items
-
-
-def show(answer: Any, as_json: bool, render: Callable[[Any], None]) -> None:
-    """Print an answer, as JSON or by `render`."""
-    if as_json:
-        click.echo(json.dumps(answer, indent=2))
-    else:
-        render(answer)

@@ -7,11 +7,12 @@ from typing import Any
 
 import click
 
+from quicksilver.common.command_line.groups import Group
 from rm_proxy.cli import tables
-from rm_proxy.cli.commands import get, reading, show
+from rm_proxy.cli.requests import get, reading, show
 
 
-@click.group()
+@click.group(cls=Group)
 def estimate() -> None:
     """Expected durations of tasks."""
 

@@ -11,6 +11,7 @@ import click
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.settings_file import load_settings
 from rm_proxy.config import ProxySettings
@@ -23,7 +24,7 @@ from rm_proxy.store.writer import StoreUnavailableError
 Command = Callable[..., None]
 
 
-@click.group()
+@click.group(cls=Group)
 def store() -> None:
     """The proxy's store of decisions."""
 

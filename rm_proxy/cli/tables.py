@@ -4,47 +4,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from quicksilver.common.command_line.cells import aligned, printable
+from rm_proxy.cli.columns import APPLICATIONS, NODES, QUEUES
+from rm_proxy.cli.lists import print_items
+from rm_proxy.cli.words import amount, moment, precise, seconds
 
 if TYPE_CHECKING:  # not imported before something is printed: the daemon's command has its module beside these
     from rich.console import Console
     from rich.text import Text
 
-_PIPE_WIDTH: Final = 240
-_KINDS: Final = {"G": "guaranteed", "Q": "queueable"}
-
-
-def nodes(items: Sequence[dict[str, Any]]) -> None:
-    """Print nodes, one a line."""
-    columns = (
-        *("node", "state", "use", "capacity", "used G", "used Q", ">containers", ">shrunk", ">spread s"),
-        *(">waiting", ">queued s", ">report s", "remark"),
-    )
-    rows = [
-        (
-            one["id"],
-            one["state"],
-            "yes" if one["usable"] else "no",
-            amount(one["capacity"]),
-            amount(one["used_g"]),
-            amount(one["used_q"]),
-            f"{one['container_count']} of {one['slots']}" if one["slots"] else one["container_count"],
-            one["shrunk"],
-            seconds(one["attained_sd_s"]),
-            one["queue_length"],
-            seconds(one["queued_s"]),
-            seconds(one["report_age_s"]),
-            one["why_unusable"] or "; ".join(one["limits"]),
-        )
-        for one in items
-    ]
-    _table(columns, rows, "no nodes")
-
 
 def node(answer: dict[str, Any]) -> None:
     """Print a node and its containers."""
-    nodes([answer])
+    print_items(NODES, [answer])
     _facts(_wanted(answer.get("targets") or {}))
     columns = (
         *("container", "kind", "state", ">for s", "size", ">priority", ">expected s"),
@@ -86,27 +62,9 @@ def _wanted(targets: dict[str, Any]) -> list[tuple[str, str]]:
     return facts
 
 
-def queues(items: Sequence[dict[str, Any]]) -> None:
-    """Print queues, one a line."""
-    columns = ("queue", "queueable", "max capacity", "used G", "used Q", "left for Q", "labels")
-    rows = [
-        (
-            one["name"],
-            "yes" if one["queueable"] else "no",
-            amount(one["max_capacity"]),
-            amount(one["used_g"]),
-            amount(one["used_q"]),
-            _left(one["left_q"]),
-            ", ".join(one["labels"]),
-        )
-        for one in items
-    ]
-    _table(columns, rows, "no queues")
-
-
 def queue(answer: dict[str, Any]) -> None:
     """Print a queue, the queues above it, and its users."""
-    queues([answer])
+    print_items(QUEUES, [answer])
     above = [(a["name"], *(amount(a[key]) for key in ("max_capacity", "used_g", "used_q"))) for a in answer["above"]]
     above.append(("all nodes", amount(answer["cluster"]), "", amount(answer["cluster_used_q"])))
     _table(("above it", "max capacity", "used G", "used Q"), above, "")
@@ -120,16 +78,9 @@ def _left(resources: dict[str, Any] | None) -> str:
     return "no limit" if resources is None else amount(resources)
 
 
-def applications(items: Sequence[dict[str, Any]]) -> None:
-    """Print applications, one a line."""
-    columns = ("application", "name", "type", "user", "queue", "mode", ">live G", ">live Q", ">wanted G", ">wanted Q")
-    keys = ("id", "name", "type", "user", "queue", "mode", "live_g", "live_q", "wanted_g", "wanted_q")
-    _table(columns, [tuple(one[key] for key in keys) for one in items], "no applications")
-
-
 def application(answer: dict[str, Any]) -> None:
     """Print an application and the summary of its containers."""
-    applications([answer])
+    print_items(APPLICATIONS, [answer])
     facts = [("submitted", moment(answer["submitted_s"])), ("finished", moment(answer["finished_s"]))]
     if answer["mode_reason"]:
         facts.append(("why this mode", answer["mode_reason"]))
@@ -186,23 +137,6 @@ def changes(items: Sequence[dict[str, Any]]) -> None:
     _table(columns, rows, "no changes")
 
 
-def decisions(items: Sequence[dict[str, Any]]) -> None:
-    """Print delivered containers, one a line."""
-    columns = ("container", "kind", "node", ">delay s", "delivered", "why")
-    rows = [
-        (
-            one["container_id"],
-            one["kind"],
-            one["node_id"],
-            f"{one['delay_s']:.3f}",
-            moment(one["granted_s"]),
-            one["route_reason"],
-        )
-        for one in items
-    ]
-    _table(columns, rows, "no decisions")
-
-
 def explanation(answer: dict[str, Any]) -> None:
     """Print a container's story, then the candidates of its placement."""
     console = _console()
@@ -231,25 +165,6 @@ def app_story(answer: dict[str, Any]) -> None:
     console.print(_text(f"{answer['app_id']}{of}"))
     for sentence in answer["story"]:
         console.print(_text(f"  {sentence}"), soft_wrap=True)
-
-
-def choices(items: Sequence[dict[str, Any]]) -> None:
-    """Print decisions beside those of delivered containers, one a line."""
-    columns = ("time", "slot", "policy", "chosen", "node", "container or application", ">stands for", "why")
-    rows = [
-        (
-            moment(one["at_s"]),
-            one["slot"],
-            f"{one['policy']}, in shadow {one['alternative']}" if one["alternative"] else one["policy"],
-            f"{one['other']} instead of {one['chosen']}" if one["alternative"] else one["chosen"],
-            one["node_id"] or "-",
-            one["container_id"] or one["app_id"] or "-",
-            one["weight"],
-            one["reason"],
-        )
-        for one in items
-    ]
-    _table(columns, rows, "no decisions")
 
 
 def ledger(items: Sequence[dict[str, Any]], by: str) -> None:
@@ -321,58 +236,47 @@ def health(answer: dict[str, Any]) -> None:
         _console().print(_text(f"problem: {problem}"), soft_wrap=True)
 
 
-def amount(resources: dict[str, Any]) -> str:
-    """Write resources, e.g. `2048 MB, 2 cores`."""
-    return f"{resources['memory_mb']} MB, {resources['vcores']:g} cores"
-
-
-def seconds(value: float | None) -> str:
-    """Write a duration with one decimal; `-` for none."""
-    return "-" if value is None else f"{value:.1f}"
-
-
-def precise(value: float | None) -> str:
-    """Write a duration in ms; `-` for none."""
-    return "-" if value is None else f"{value:.3f}"
-
-
-def moment(unix_s: float | None) -> str:
-    """Write a time in UTC; `-` for none."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%SZ") if unix_s else "-"
-
-
 def _console() -> Console:
     from rich.console import Console
 
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    return Console(highlight=False)
 
 
 def _text(text: str) -> Text:
     from rich.text import Text
 
-    return Text(text)
+    return Text(printable(text))
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print names with their values; long values are wrapped on a terminal alone."""
+    pairs = list(facts)
+    if not sys.stdout.isatty():
+        click.echo(aligned((), [(name, value or "") for name, value in pairs], (False, False), header=False), nl=False)
+        return
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2))
-    for name, value in facts:
+    for name, value in pairs:
         table.add_row(_text(name), _text(value))
     _console().print(table)
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[Any]], nothing: str) -> None:
     """Print a table; a column whose title begins with `>` is aligned to the right."""
+    titles = [title.removeprefix(">") for title in columns]
+    right = [title.startswith(">") for title in columns]
     if not rows:
-        _console().print(_text(nothing))
+        click.echo(nothing)
+        return
+    if not sys.stdout.isatty():
+        click.echo(aligned(titles, [[str(cell) for cell in row] for row in rows], right), nl=False)
         return
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for title in columns:
-        right = title.startswith(">")
-        table.add_column(title.removeprefix(">"), justify="right" if right else "left", overflow="fold")
+    for title, at_right in zip(titles, right, strict=True):
+        table.add_column(title, justify="right" if at_right else "left", overflow="fold")
     for row in rows:
         table.add_row(*(_text(str(cell)) for cell in row))
     _console().print(table)

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 import uvloop
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.process.listening import bound_socket
@@ -21,7 +22,7 @@ from sidecar.tracker.worker import TrackerWorker
 log = get_logger(__name__)
 
 
-@click.group()
+@click.group(cls=Group)
 def tracker() -> None:
     """The relay between a NodeManager and the ResourceManager's resource tracker: N there, N + Q here."""
 

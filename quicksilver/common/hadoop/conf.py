@@ -215,7 +215,9 @@ def load_hadoop_conf(
         raise SettingsError(
             "no core-site.xml and no yarn-site.xml there" if chosen.is_dir() else "no such directory",
             place=str(chosen),
-            remedy="set HADOOP_CONF_DIR to the directory of the cluster's site files",
+            remedy="name the directory of the cluster's site files"
+            if directory
+            else "set HADOOP_CONF_DIR to the directory of the cluster's site files, or name it with --conf-dir",
         )
     properties: dict[str, Property] = {}
     for file in files:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from quicksilver.common.command_line.groups import SectionOption
 from quicksilver.common.errors import SettingsError
 from quicksilver.common.http.security import Credentials, SecuritySettings, client_context
 from quicksilver.common.http.tokens import Role, read_tokens
@@ -17,6 +18,8 @@ from quicksilver.common.settings.settings_file import SettingsFileError, find_se
 if TYPE_CHECKING:
     from quicksilver.common.http.rest_client import RestClient
 
+CONNECTION: Final = "Connection"
+"""Heading of the options of `showing` and of --url in `--help`."""
 DEFAULT_URL: Final = "http://127.0.0.1:8390"
 _KEY: Final = "quicksilver.security"
 _ROLES: Final = (Role.ADMIN, Role.READ)
@@ -29,19 +32,25 @@ def showing(command: Command) -> Command:
     path = click.Path(dir_okay=False, path_type=Path)
     token_file = click.option(
         "--token-file",
+        cls=SectionOption,
+        section=CONNECTION,
+        metavar="FILE",
         type=path,
         envvar="QUICKSILVER_TOKEN_FILE",
         callback=_keep("token_file"),
         expose_value=False,
-        help="Your token, where the proxy wants one; default: security.token_file of the settings.",
+        help="Your token (else security.token_file of the settings).",
     )
     ca = click.option(
         "--ca",
+        cls=SectionOption,
+        section=CONNECTION,
+        metavar="FILE",
         type=path,
         envvar="QUICKSILVER_CA",
         callback=_keep("tls_ca"),
         expose_value=False,
-        help="The cluster's CA, for https://; default: security.tls_ca of the settings.",
+        help="The cluster's CA, for https:// (else security.tls_ca of the settings).",
     )
     return token_file(ca(command))
 

@@ -13,6 +13,7 @@ from typing import IO, Any, Final, cast, get_args
 
 import click
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.simulator.model import Job
 from quicksilver.simulator.traces.dynoyarn import dump_dynoyarn
@@ -35,7 +36,7 @@ Command = Callable[..., None]
 _LOAD: Final = "Share of the paper's cluster, 100 nodes of 32 cores and 128 GB, that they ask for."
 
 
-@click.group()
+@click.group(cls=Group)
 def trace() -> None:
     """Traces of jobs for the simulator."""
 

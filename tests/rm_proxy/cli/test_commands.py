@@ -1,4 +1,5 @@
 import json
+import signal
 import subprocess
 import sys
 import threading
@@ -251,6 +252,99 @@ def test_reading_commands_print_tables_and_json(arguments: tuple[str, ...], show
     assert json.loads(as_json.output)
 
 
+def test_lists_are_filtered_sorted_and_cut_into_columns(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = NODE.model_copy(update={"id": "n2:1", "host": "n2", "queued_s": 7.5, "usable": True, "why_unusable": ""})
+    monkeypatch.setitem(ANSWERS, "/v1/nodes", page(NODE, busy, NODE.model_copy(update={"id": "n3:1", "rack": "/r"})))
+
+    def ids(*options: str) -> list[str]:
+        done = call("node", "list", "--columns", "id", "--no-header", *options, url=url)
+        assert done.exit_code == 0, done.output
+        return done.output.split()
+
+    assert ids() == ["n1:1", "n2:1", "n3:1"]
+    assert ids("--sort", "-queued_s") == ["n2:1", "n1:1", "n3:1"] and ids("--sort", "-id", "--limit", "1") == ["n3:1"]
+    assert ids("--usable") == ["n2:1"] and ids("--unusable", "--rack", "/r") == ["n3:1"]
+    assert ids("--name", "n2") == ["n2:1"] == ids("--name", "n2:*") and ids("--state", "lost") == []
+    assert ids("--label", "") == ids() and ids("--label", "gpu") == []
+    done = call("node", "list", "--columns", "id,queued_s,usable,remark", "--format", "csv", url=url)
+    assert done.output == "id,queued_s,usable,remark\nn1:1,0.0,no,silent\nn2:1,7.5,yes,\nn3:1,0.0,no,silent\n"
+    done = call("node", "list", "--columns", "id,queued_s", "--format", "json", "--sort", "-queued_s", url=url)
+    assert json.loads(done.output)[0] == {"id": "n2:1", "queued_s": 7.5}
+    assert json.loads(call("node", "list", "--json", url=url).output)[1]["why_unusable"] == ""
+
+
+def test_a_table_in_a_pipe_is_never_wrapped(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = DECISION.model_copy(update={"route_reason": "because " * 60})
+    monkeypatch.setitem(ANSWERS, "/v1/decisions", page(long, DECISION))
+    lines = call("decision", "list", url=url).output.splitlines()
+    assert len(lines) == 3 and lines[1].count("because") == 60 and lines[0].index("why") == lines[1].index("because")
+
+
+def test_names_of_applications_cannot_command_a_terminal_or_a_spreadsheet(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evil = ApplicationInfo(id=APP, name="=cmd()\x1b[2J\n")
+    monkeypatch.setitem(ANSWERS, "/v1/applications", page(evil))
+    for form in ("table", "tsv"):
+        text = call("app", "list", "--columns", "name,id", "--format", form, url=url).output
+        assert "\x1b" not in text and "=cmd()?[2J" in text and len(text.splitlines()) == 2
+    assert "'=cmd()" in call("app", "list", "--columns", "name", "--format", "csv", url=url).output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("--sort", "queud_s"), "Invalid value for --sort: no column 'queud_s'; did you mean queued_s"),
+        (("--columns", "id,nod"), "Invalid value for --columns: no column 'nod'; known: id"),
+        (("--json", "--format", "csv"), "--json and --format do not go together"),
+        (("--watch", "0"), "0.0 is not in the range 0.2<=x<=86400"),
+        (("--url", "nonsense"), "'nonsense' is no URL of REST; write http://rmhost:8390 or https://rmhost:8390"),
+        (("--url", "rmhost:8390"), "'rmhost:8390' is no URL of REST; write http://rmhost:8390 or"),
+        (("--url", "http://rmhost:port"), "is no URL of REST"),
+    ],
+)
+def test_wrong_options_of_lists_are_a_wrong_command_line(arguments: tuple[str, ...], error: str, url: str) -> None:
+    result = call("node", "list", *arguments, url=url)
+    assert result.exit_code == 2 and error in result.stderr and asked == []
+
+
+def test_applications_and_decisions_are_filtered_by_the_proxy(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 100_000.0)
+    options = ("--state", "finished", "--queue", "prod", "--user", "ann", "--type", "tez", "--name", "etl")
+    assert call("app", "list", *options, "--since", "2h", url=url).exit_code == 0
+    wanted = "type=tez&queue=prod&user=ann&text=etl&since=92800.0&sort=-submitted&limit=100&offset=0"
+    assert asked == [f"/v1/applications?state=finished&{wanted}"]
+    asked.clear()
+    call("app", "list", "--sort", "-elapsed_s", "--limit", "3", url=url)
+    call("app", "list", "--sort", "-wanted_q", "--limit", "3", url=url)
+    assert asked[0] == "/v1/applications?state=running&sort=-elapsed&limit=3&offset=0"
+    assert asked[1] == "/v1/applications?state=running&sort=-submitted&limit=1000&offset=0"
+    asked.clear()
+    call("decision", "list", "--node", "n1:1", "--kind", "Q", "--until", "1970-01-02", url=url)
+    assert asked == ["/v1/decisions?until=86400.0&node=n1%3A1&kind=Q&limit=100&offset=0"]
+
+
+def test_watching_into_a_pipe_prints_again_and_again_and_outlives_errors(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = [sys.executable, "-m", "quicksilver", "node", "list", "--watch", "0.2", "--json", "--url", url]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert [json.loads(process.stdout.readline())[0]["id"] for _ in range(2)] == ["n1:1", "n1:1"]
+        monkeypatch.delitem(ANSWERS, "/v1/nodes")
+        assert "there is no such thing" in process.stderr.readline()
+        monkeypatch.setitem(ANSWERS, "/v1/nodes", page(NODE.model_copy(update={"id": "n9:1"})))
+        while json.loads(process.stdout.readline())[0]["id"] != "n9:1":
+            pass
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 1
+
+
+def test_an_id_that_is_none_is_a_wrong_command_line(url: str) -> None:
+    result = call("explain", "foo", url=url)
+    assert result.exit_code == 2 and "'foo' is no id of a container or application" in result.stderr and asked == []
+
+
 def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(ANSWERS, "/v1/decisions", page(DECISION, DECISION, more=True))
     answer = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
@@ -418,7 +512,7 @@ def test_running_without_hadoops_configuration_is_one_line(tmp_path: Path) -> No
     command = [sys.executable, "-m", "quicksilver", "proxy", "run", "--conf-dir", "gone"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("quicksilver: error: gone: no such directory; set HADOOP_CONF_DIR to the directory")
+    assert done.stderr.startswith("quicksilver: error: gone: no such directory; name the directory of the cluster")
     assert done.stderr.count("\n") == 1
 
 

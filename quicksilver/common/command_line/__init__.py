@@ -1,0 +1,1 @@
+"""What the commands of all parts share: groups, sections of help, forms of output."""

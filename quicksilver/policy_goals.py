@@ -1,0 +1,215 @@
+"""`quicksilver policy new --goal GOAL`: a commented `policies:` section to begin with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent, indent, wrap
+from typing import Any, Final
+
+import click
+
+from policies.config.presets import NAMES, PRESETS, Preset
+from policies.errors import close_to
+from quicksilver.common.command_line.groups import Command
+from quicksilver.common.errors import SettingsError
+
+_WIDTH: Final = 98
+_QUEUES: Final = "{QUEUES}"
+"""Stands in a goal's text for the list of YARN queues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What somebody wants, and the section that gets it; `text` is YAML below `policies:`, without indentation."""
+
+    what: str
+    preset: str
+    text: str = f'queues: {_QUEUES}   # YARN queues whose containers may be queueable; "*" for all'
+    beside: str = ""
+    """What else has to be done for it."""
+
+
+_WITHOUT_SPARK: Final = f"""\
+        queues: {_QUEUES}
+        routes:
+          # The first rule that matches counts. mercury kills the newest queueable container for a guaranteed one,
+          # so frameworks whose containers hold a job's data stay guaranteed.
+          - match: {{type: [SPARK, FLINK, APACHE FLINK]}}
+            policy: only_g
+          - policy: only_q
+        """
+GOALS: Final[dict[str, Goal]] = {
+    "short-jobs": Goal(
+        "Short jobs are fast beside long ones, in all queues, without estimates or tuning.",
+        "default",
+    ),
+    "short-jobs-one-queue": Goal(
+        "Short jobs are fast in some queues; all other queues stay as they are.",
+        "default",
+        f"""\
+        # Queues that are not listed stay guaranteed: the ResourceManager schedules them as before.
+        queues: {_QUEUES}
+        """,
+    ),
+    "kill-free": Goal(
+        "No container is killed for a guaranteed one: it gets less CPU for a while (least attained service).",
+        "default",
+        f"""\
+        queues: {_QUEUES}
+        preempt:
+          policy: las
+          settings:
+            extra: 1          # containers a node that may stand still, each keeps its memory
+            quantum_s: 10     # a container that ran this long gives way to one that ran less
+        """,
+        "Nodes need memory for containers that stand still: `quicksilver install --with sharing`; `help preemption`.",
+    ),
+    "las": Goal(
+        "Least attained service first (Kairos): good for heavy tails whose durations nobody knows.",
+        "kairos",
+        beside="Nodes need memory for four more containers: `quicksilver install --with sharing`; `help preemption`.",
+    ),
+    "mercury": Goal("Many short tasks of known durations queue at the nodes (Mercury).", "mercury", _WITHOUT_SPARK),
+    "hawk": Goal("Few long jobs beside many short ones; idle nodes steal.", "hawk", _WITHOUT_SPARK),
+    "eagle": Goal("As hawk, but no short task waits behind long ones.", "eagle", _WITHOUT_SPARK),
+    "apollo": Goal("Tasks go where they should end first, on nodes of different speed.", "apollo", _WITHOUT_SPARK),
+    "long-guaranteed": Goal(
+        "Tasks known to be long keep YARN's guarantees; short and unknown ones are queueable.",
+        "mixed",
+        f"""\
+        queues: {_QUEUES}
+        routes:
+          - match: {{type: [SPARK, FLINK, APACHE FLINK]}}
+            policy: only_g
+          - policy: hybrid_gq
+            settings:
+              td_s: 10        # tasks expected to run longer than this are guaranteed
+              pq: 70          # percent of the others that are queueable
+        """,
+    ),
+    "spark-executors": Goal(
+        "Spark executors may be queueable; they are never shrunk or killed for room.",
+        "default",
+        f"""\
+        queues: {_QUEUES}
+        routes:
+          - match: {{type: [FLINK, APACHE FLINK]}}
+            policy: only_g
+          - policy: only_q      # Spark too
+        preempt:
+          policy: las           # leaves containers of Spark and Flink alone (its setting by_type)
+        """,
+    ),
+    "by-night": Goal(
+        "Nothing is queueable by day; by night all queues may have queueable containers.",
+        "default",
+        f"""\
+        queues: []              # by day: all guaranteed
+        alternatives:
+          night:
+            queues: {_QUEUES}
+        windows:
+          - name: night
+            cron: "0 20 * * mon-fri"    # minute hour day month weekday
+            length_s: 36000             # 20:00 to 6:00
+            drain_s: 300                # in the last 5 minutes nothing starts that would run beyond the end
+            use: night
+        # time_zone: Europe/Berlin      # else that of the machine
+        """,
+    ),
+    "try-10-percent": Goal(
+        "A tenth of the applications gets quicksilver's policies, the others stay as they are.",
+        "stock",
+        f"""\
+        alternatives:
+          try:
+            preset: default
+            queues: {_QUEUES}
+        rollout:
+          - percent: 10           # chosen by the application's id; raise it step by step
+            use: try
+        """,
+    ),
+    "watch-only": Goal(
+        "Decide and record, change nothing: see what quicksilver would do.",
+        "default",
+        f"""\
+        mode: shadow              # active when you like what `quicksilver decision list` shows
+        queues: {_QUEUES}
+        """,
+    ),
+    "off": Goal("Everything stays guaranteed: the ResourceManager schedules as without quicksilver.", "stock", ""),
+}
+
+
+@click.command("new", cls=Command)
+@click.option("--goal", metavar="GOAL", help="What you want; without it: list the goals.")
+@click.option("--queues", metavar="A,B,...", help="YARN queues whose containers may be queueable; default: all.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write here instead of printing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: the goals, or goal and text.")
+def new_settings(goal: str | None, queues: str | None, out: Path | None, as_json: bool) -> None:
+    """Write a commented `policies:` section for a goal.
+
+    The result is a whole settings file for a proxy that only lacks its addresses; `quicksilver init` writes them too.
+    """
+    if goal is None:
+        _list(as_json)
+        return
+    text = settings_for(goal, (queues or "*").split(","))
+    if as_json:
+        click.echo(json.dumps({"goal": goal, "text": text, "file": str(out) if out else None}, indent=2))
+    if out is not None:
+        write_new(out, text)
+        if not as_json:
+            click.echo(f"{out}: written; `quicksilver policy check {out}` checks it")
+    elif not as_json:
+        click.echo(text, nl=False)
+
+
+def settings_for(name: str, queues: Sequence[str]) -> str:
+    """Return the section for a goal, or for a preset by its own name. Raises BadParameter for an unknown one."""
+    goal = GOALS.get(name) or (Goal(PRESETS[name].doc, name) if name in NAMES else None)  # type: ignore[index]
+    if goal is None:
+        raise click.BadParameter(f"unknown goal '{name}'; {close_to(name, list(GOALS))}", param_hint="--goal")
+    preset: Preset = PRESETS[goal.preset]  # type: ignore[index]
+    head = [f"Goal {name}: {goal.what}", f"Good for: {preset.good_for}.", f"Bad for: {preset.bad_for}."]
+    head += [f"Besides: {goal.beside}"] if goal.beside else []
+    lines = [f"# {line}" for text in head for line in wrap(text, _WIDTH, subsequent_indent="  ")]
+    lines += ["policies:", f"  preset: {goal.preset}"]
+    lines += ["  # It chooses, and each of these can be set here:"]
+    lines += [f"  #   {slot}: {_shown(chosen)}" for slot, chosen in preset.section.items()]
+    if goal.text:
+        own = dedent(goal.text).replace(_QUEUES, json.dumps(list(queues) if list(queues) != ["*"] else "*"))
+        lines.append(indent(own.rstrip("\n"), "  "))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def write_new(path: Path, text: str, *, force: bool = False) -> None:
+    """Write a settings file. Raises SettingsError when it is there already, or cannot be written."""
+    if path.exists() and not force:
+        raise SettingsError("is there already", place=str(path), remedy="name another file, or move it away")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError as error:
+        what = f"cannot be written: {error.strerror}"
+        raise SettingsError(what, place=str(path), remedy="name a file that this user may write") from error
+
+
+def _shown(chosen: Any) -> str:
+    return json.dumps(chosen) if not isinstance(chosen, str) else f'"{chosen}"'
+
+
+def _list(as_json: bool) -> None:
+    if as_json:
+        click.echo(
+            json.dumps({name: {"what": goal.what, "preset": goal.preset} for name, goal in GOALS.items()}, indent=2)
+        )
+        return
+    width = max(map(len, GOALS))
+    for name, goal in GOALS.items():
+        click.echo(f"{name:<{width}}  {goal.what}")
+    click.echo("\n`quicksilver policy new --goal GOAL --out FILE` writes one; a preset's name is a goal as well.")
