@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+_MANY = 15
+"""From more known names on, close ones stand alone."""
+
 
 class PolicyError(Exception):
     """Base of all errors of this package."""
@@ -56,7 +59,9 @@ class SettingsMistakesError(PolicyError):
 
 
 def close_to(name: str, known: Sequence[str]) -> str:
-    """Return a hint for an unknown `name`: the closest known ones and then all of them."""
+    """Return a hint for an unknown `name`: the closest known ones, and all of them unless they are many."""
     close = get_close_matches(name.lower(), known, n=2, cutoff=0.6)
+    if close and len(known) > _MANY:
+        return f"did you mean {' or '.join(close)}?"
     hint = f"did you mean {' or '.join(close)}? " if close else ""
     return f"{hint}known: {', '.join(known) if known else 'none'}"

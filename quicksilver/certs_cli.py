@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import click
 from rich.console import Console
@@ -43,6 +43,7 @@ folder = click.option(
     show_default=True,
     help="Where the CA and the certificates lie.",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 renew = click.option("--renew", is_flag=True, help="Replace the existing one; without NAMES its names stay.")
 
 
@@ -54,21 +55,23 @@ def certs() -> None:
 @certs.command()
 @click.option("--cluster", default="", help="The cluster's name, for the CA's own name.")
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=CA_DAYS, show_default=True)
+@as_json
 @folder
-def init(folder: Path, cluster: str, days: float) -> None:
+def init(folder: Path, cluster: str, days: float, as_json: bool) -> None:
     """Make a CA: ca.crt for every host, and ca.key, which belongs on none of them."""
-    _made(make_ca(folder, cluster, days=days))
+    _made(make_ca(folder, cluster, days=days), as_json)
 
 
 @certs.command()
 @click.argument("names", nargs=-1)
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=DAYS, show_default=True)
 @renew
+@as_json
 @folder
-def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool) -> None:
+def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool, as_json: bool) -> None:
     """Make proxy.crt and proxy.key for the host NAMES (default: this host), and its loopback addresses."""
     wanted = () if renew and not names else tuple(dict.fromkeys((*(names or (socket.getfqdn(),)), *_HERE)))
-    _made(make_certificate(folder, "proxy", wanted, days=days, renew=renew))
+    _made(make_certificate(folder, "proxy", wanted, days=days, renew=renew), as_json)
 
 
 @certs.command()
@@ -82,8 +85,17 @@ def proxy(names: tuple[str, ...], folder: Path, days: float, renew: bool) -> Non
 )
 @click.option("--days", type=click.FloatRange(0, min_open=True), default=DAYS, show_default=True)
 @renew
+@as_json
 @folder
-def node(host: str | None, names: tuple[str, ...], file: TextIO | None, folder: Path, days: float, renew: bool) -> None:
+def node(
+    host: str | None,
+    names: tuple[str, ...],
+    file: TextIO | None,
+    folder: Path,
+    days: float,
+    renew: bool,
+    as_json: bool,
+) -> None:
     """Make HOST.crt and HOST.key; HOST as YARN names the node, NAMES are its sidecar's further addresses.
 
     With --hosts, nodes that have a certificate already are skipped, so that a longer file adds the new ones.
@@ -91,18 +103,28 @@ def node(host: str | None, names: tuple[str, ...], file: TextIO | None, folder: 
     if (host is None) is (file is None):
         raise click.UsageError("give a HOST, or --hosts FILE")
     if host is not None:
-        _made(make_certificate(folder, host, () if renew and not names else (host, *names), days=days, renew=renew))
+        wanted = () if renew and not names else (host, *names)
+        _made(make_certificate(folder, host, wanted, days=days, renew=renew), as_json)
         return
     assert file is not None
-    nodes = read_nodes(file.read(), file.name)
+    _of_file(read_nodes(file.read(), file.name), folder, days, renew, as_json)
+
+
+def _of_file(nodes: Mapping[str, list[str]], folder: Path, days: float, renew: bool, as_json: bool) -> None:
     there = {name for name in nodes if pair_of(folder, name).certificate.exists()}
+    made = []
     for name, others in nodes.items():
         if name not in there:
-            _made(make_certificate(folder, name, (name, *others), days=days))
+            made.append(make_certificate(folder, name, (name, *others), days=days))
         elif renew:
-            _made(make_certificate(folder, name, (name, *others) if others else (), days=days, renew=True))
-    skipped = 0 if renew else len(there)
-    click.echo(f"{len(nodes) - skipped} made, {skipped} there already")
+            made.append(make_certificate(folder, name, (name, *others) if others else (), days=days, renew=True))
+    if as_json:
+        kept = [] if renew else sorted(there)
+        click.echo(json.dumps({"made": [_as_json(pair) for pair in made], "there_already": kept}, indent=2))
+        return
+    for pair in made:
+        _made(pair, as_json)
+    click.echo(f"{len(made)} made, {len(nodes) - len(made)} there already")
 
 
 def read_nodes(text: str, place: str) -> dict[str, list[str]]:
@@ -131,7 +153,7 @@ def read_nodes(text: str, place: str) -> dict[str, list[str]]:
 @certs.command("show")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--within", "within_days", type=click.FloatRange(0), default=30, show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json
 @folder
 def show_certificates(files: tuple[Path, ...], within_days: float, as_json: bool, folder: Path) -> None:
     """Show FILES, or all *.crt of --dir; exit code 1 when one ends --within so many days, or has ended."""
@@ -150,15 +172,28 @@ def show_certificates(files: tuple[Path, ...], within_days: float, as_json: bool
 @certs.command()
 @click.argument("role", type=click.Choice([role.value for role in Role]))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
-def token(role: str, file: Path) -> None:
+@as_json
+def token(role: str, file: Path, as_json: bool) -> None:
     """Add a new random token of ROLE to the token FILE; print its SHA-256, which checks it but cannot be sent."""
     digest = hashlib.sha256(add_token(file, Role(role)).encode()).hexdigest()
+    if as_json:
+        click.echo(json.dumps({"file": str(file), "role": role, "sha256": digest}, indent=2))
+        return
     click.echo(f"{file}: added; for servers that only check it: {role} sha256:{digest}")
 
 
-def _made(pair: Pair) -> None:
+def _made(pair: Pair, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(_as_json(pair), indent=2))
+        return
     names = ", ".join(show(pair.certificate).names)
     click.echo(f"{pair.certificate}{f' ({names})' if names else ''}\n{pair.key}")
+
+
+def _as_json(pair: Pair) -> dict[str, Any]:
+    shown = show(pair.certificate)
+    made = {"certificate": str(pair.certificate), "key": str(pair.key), "names": list(shown.names)}
+    return made | {"ends_s": shown.ends_s}
 
 
 def _left(one: Shown, now_s: float) -> float:

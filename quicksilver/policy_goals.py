@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from policies.config.presets import NAMES, PRESETS, Preset
+from policies.config.presets import PRESETS, Preset
 from policies.errors import close_to
 from quicksilver.common.command_line.groups import Command
 from quicksilver.common.errors import SettingsError
@@ -171,7 +171,7 @@ def new_settings(goal: str | None, queues: str | None, out: Path | None, as_json
 
 def settings_for(name: str, queues: Sequence[str]) -> str:
     """Return the section for a goal, or for a preset by its own name. Raises BadParameter for an unknown one."""
-    goal = GOALS.get(name) or (Goal(PRESETS[name].doc, name) if name in NAMES else None)  # type: ignore[index]
+    goal = GOALS.get(name) or _of_preset(name)
     if goal is None:
         raise click.BadParameter(f"unknown goal '{name}'; {close_to(name, list(GOALS))}", param_hint="--goal")
     preset: Preset = PRESETS[goal.preset]  # type: ignore[index]
@@ -185,6 +185,13 @@ def settings_for(name: str, queues: Sequence[str]) -> str:
         own = dedent(goal.text).replace(_QUEUES, json.dumps(list(queues) if list(queues) != ["*"] else "*"))
         lines.append(indent(own.rstrip("\n"), "  "))
     return "".join(f"{line}\n" for line in lines)
+
+
+def _of_preset(name: str) -> Goal | None:
+    preset = next((preset for known, preset in PRESETS.items() if known == name), None)
+    if preset is None:
+        return None
+    return Goal(preset.doc, name) if preset.section.get("routes") else Goal(preset.doc, name, "")
 
 
 def write_new(path: Path, text: str, *, force: bool = False) -> None:

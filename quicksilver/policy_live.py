@@ -90,6 +90,8 @@ def _print(answer: dict[str, Any]) -> None:
         click.echo(f"  kept: {kept}")
     for note in answer["notes"]:
         click.echo(f"  note: {note}")
+    for line in answer["warnings"]:
+        click.echo(f"warning: {line}", err=True)
     for node in answer["nodes"]:
         said = (
             f"version {node['version']}, {len(node['changes'])} changes" if node["ok"] else f"FAILED: {node['error']}"

@@ -30,6 +30,9 @@ _dir = click.option(
 )
 
 
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON: as `quicksilver cluster status` has it.")
+
+
 @click.group("cluster", cls=Group)
 def cluster() -> None:
     """A real Hadoop cluster on this machine."""
@@ -43,8 +46,9 @@ def cluster() -> None:
 @click.option("--ha", is_flag=True, help="Two ResourceManagers and a ZooKeeper.")
 @click.option("--kerberos", is_flag=True, help="A secure cluster with a KDC of its own.")
 @click.option("--spnego", is_flag=True, help="With --kerberos: the web servers want a Kerberos login too.")
+@_json
 @_dir
-def start(workdir: Path, plain: bool, **fields: int | bool) -> None:
+def start(workdir: Path, plain: bool, as_json: bool, **fields: int | bool) -> None:
     """Start ResourceManager, NodeManagers, HDFS and JobHistoryServer."""
     try:
         spec = ClusterSpec.model_validate({"workdir": workdir, "overlay": not plain, **fields})
@@ -53,36 +57,38 @@ def start(workdir: Path, plain: bool, **fields: int | bool) -> None:
         raise ClusterError(why) from error
     started = Cluster(spec)
     _with_progress(f"cluster in {workdir}", started.start)
-    _show(started.status())
+    _print(started.status(), as_json)
 
 
 @cluster.command("restart-yarn")
 @click.option("--plain/--overlay", required=True, help="Without or with the overlay in hadoop-conf/.")
+@_json
 @_dir
-def restart_yarn(plain: bool, workdir: Path) -> None:
+def restart_yarn(plain: bool, as_json: bool, workdir: Path) -> None:
     """Restart ResourceManager and NodeManagers only, with or without the overlay."""
     found = Cluster.attach(workdir)
     _with_progress("YARN", lambda progress: found.restart_yarn(overlay=not plain, progress=progress))
-    _show(found.status())
+    _print(found.status(), as_json)
 
 
 @cluster.command("stop")
+@_json
 @_dir
-def stop(workdir: Path) -> None:
+def stop(as_json: bool, workdir: Path) -> None:
     """Stop every daemon and container of the cluster; its files stay."""
-    _with_progress(f"cluster in {workdir}", Cluster.attach(workdir).stop)
+    found = Cluster.attach(workdir)
+    _with_progress(f"cluster in {workdir}", found.stop)
+    if as_json:
+        click.echo(json.dumps(as_dict(found.status()), indent=2))
 
 
 @cluster.command("status")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@_json
 @_dir
 def status(as_json: bool, workdir: Path) -> None:
     """Show daemons, nodes and addresses; exit code 3 when the cluster is not wholly up."""
     found = Cluster.attach(workdir).status()
-    if as_json:
-        click.echo(json.dumps(as_dict(found), indent=2))
-    else:
-        _show(found)
+    _print(found, as_json)
     if not found.running:
         sys.exit(3)
 
@@ -128,6 +134,13 @@ def _addresses(spec: ClusterSpec) -> dict[str, str]:
     if spec.ha:
         addresses |= {"zookeeper": str(spec.zookeeper)}
     return addresses | {"jobhistory_web": spec.jobhistory_web.url, "namenode_web": spec.namenode_web.url}
+
+
+def _print(found: ClusterStatus, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(as_dict(found), indent=2))
+    else:
+        _show(found)
 
 
 def _show(found: ClusterStatus) -> None:

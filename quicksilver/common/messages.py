@@ -337,4 +337,6 @@ class ReloadAnswer(Message):
     kept: list[str] = []
     """Changes in the file that did not take effect, with the reason."""
     notes: list[str] = []
+    warnings: list[str] = []
+    """As `quicksilver policy check` gives them."""
     nodes: list[NodeReload] = []

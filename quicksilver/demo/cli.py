@@ -107,9 +107,10 @@ def measured(cluster: Cluster, way: str, jobs: Sequence[JobRun], shrinks: Shrink
 @click.command()
 @click.option("--dir", "workdir", type=click.Path(path_type=Path), default=Path("run/demo"), show_default=True)
 @click.option("--base-port", type=int, default=19000, show_default=True, help="The first of the ports that are used.")
-def demo(workdir: Path, base_port: int) -> None:
+@click.option("--json", "print_json", is_flag=True, help="Print the report as JSON; the table goes to stderr.")
+def demo(workdir: Path, base_port: int, print_json: bool) -> None:
     """Run short jobs beside a long one, on plain YARN and through quicksilver, and compare."""
-    console = Console(width=max(100, Console().width), highlight=False)
+    console = Console(width=max(100, Console().width), highlight=False, stderr=print_json)
     steps = Steps(console)
     workdir, on = workdir.absolute(), machine()
     try:
@@ -124,3 +125,5 @@ def demo(workdir: Path, base_port: int) -> None:
     report.write_text(json.dumps(as_json(plain, through, tasks, steps.elapsed_s), indent=1))
     show(console, plain, through, tasks)
     links(console, drawn, [report])
+    if print_json:
+        click.echo(report.read_text())

@@ -43,7 +43,7 @@ def check(facts: Facts) -> Iterator[Finding]:
 
 
 def _queues(facts: Facts, policies: Policies) -> Iterator[Finding]:
-    """Yield the queues that no ResourceManager has: by its REST, without it by capacity-scheduler.xml."""
+    """Yield the queues that no ResourceManager has: by its REST, without it by the file of its scheduler."""
     files = FileQueues(facts.rms)
     live = facts.live.queues if facts.live else ()
     known = sorted(live or files.names)
@@ -53,7 +53,7 @@ def _queues(facts: Facts, policies: Policies) -> Iterator[Finding]:
         why = "no application is ever in it"
         close = get_close_matches(full_queue(glob), known, n=1)
         remedy = setting(f"{f'did you mean {close[0]}? ' if close else ''}Take one of {', '.join(known[:20])}")
-        of = "of the ResourceManager" if live else "in capacity-scheduler.xml"
+        of = "of the ResourceManager" if live else f"in {files.file}"
         found = f"{place} has {glob}, which is no queue {of}"
         yield finding("unknown-queue", facts.settings.place, found, "a queue that is there", why, remedy)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import shutil
 import time
@@ -34,6 +35,7 @@ def _options(command: Command) -> Command:
         click.option("--dry-run", is_flag=True, help="Print what would change, as a diff; change nothing."),
         click.option("--out", type=directory, help="Write a changed copy of the directory here."),
         click.option("--in-place", is_flag=True, help="Change the files themselves; backups are written beside them."),
+        click.option("--json", "as_json", is_flag=True, help="Print JSON: the files, and what to restart."),
     )
     for option in reversed(options):
         command = option(command)
@@ -57,6 +59,7 @@ def install_command(
     dry_run: bool,
     out: Path | None,
     in_place: bool,
+    as_json: bool,
     roles: tuple[str, ...],
     extras: tuple[str, ...],
     host: str,
@@ -84,9 +87,11 @@ def install_command(
     wanted = merged(directory, chosen, extras, host, shared)
     before = [role for role in wanted.roles if role not in chosen]
     if before:
-        click.echo(f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles")
+        click.echo(
+            f"installed before and kept: {', '.join(before)}; `quicksilver uninstall` removes all roles", err=as_json
+        )
     restarts = dict.fromkeys(RESTARTS[role] for role in wanted.roles)
-    _carry_out(changes, directory, dry_run, out, in_place, f"restart: {', '.join(restarts)}")
+    _carry_out(changes, directory, dry_run, out, in_place, as_json, f"restart: {', '.join(restarts)}")
 
 
 def _directory(given: Path | None) -> Path:
@@ -96,30 +101,45 @@ def _directory(given: Path | None) -> Path:
 
 @click.command("uninstall")
 @_options
-def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in_place: bool) -> None:
+def uninstall_command(conf_dir: Path | None, dry_run: bool, out: Path | None, in_place: bool, as_json: bool) -> None:
     """Take out what `quicksilver install` put into site files: they are as they were before, down to the byte."""
     after = "restart the daemons that read them; stop proxy and sidecars when no application runs with queueables"
-    _carry_out(uninstall, _directory(conf_dir), dry_run, out, in_place, after)
+    _carry_out(uninstall, _directory(conf_dir), dry_run, out, in_place, as_json, after)
 
 
 def _carry_out(
-    plan: Callable[[Path], list[Change]], conf_dir: Path, dry_run: bool, out: Path | None, in_place: bool, after: str
+    plan: Callable[[Path], list[Change]],
+    conf_dir: Path,
+    dry_run: bool,
+    out: Path | None,
+    in_place: bool,
+    as_json: bool,
+    after: str,
 ) -> None:
     if dry_run + (out is not None) + in_place != 1:
         raise click.UsageError("give one of --dry-run, --out COPY, --in-place")
     changes = plan(conf_dir)
+    if out is not None:
+        _copy(conf_dir, out)
+        changes = [Change(out / change.file.name, change.before, change.after) for change in changes]
+    done = []
+    for change in changes:
+        kept = _backup(change) if in_place else None
+        if not dry_run:
+            _write(change)
+        verb = "removed" if change.after is None else "written"
+        done.append({"file": str(change.file), "done": verb, "backup": kept})
+    if as_json:
+        found = {"dry_run": dry_run, "files": done, "next": after if changes else ""}
+        click.echo(json.dumps(found | ({"diff": "".join(map(diff, changes))} if dry_run else {}), indent=2))
+        return
     if not changes:
         click.echo("nothing to change")
     if dry_run:
         click.echo("".join(diff(change) for change in changes), nl=False)
         return
-    if out is not None:
-        _copy(conf_dir, out)
-        changes = [Change(out / change.file.name, change.before, change.after) for change in changes]
-    for change in changes:
-        kept = _backup(change) if in_place else None
-        _write(change)
-        click.echo(f"{change.file}: {'removed' if change.after is None else 'written'}{f'; {kept}' if kept else ''}")
+    for one in done:
+        click.echo(f"{one['file']}: {one['done']}{f'; backup: {kept}' if (kept := one['backup']) else ''}")
     if changes:
         click.echo(after)
 
@@ -140,13 +160,13 @@ def _copy(conf_dir: Path, out: Path) -> None:
     shutil.copytree(conf_dir, out)
 
 
-def _backup(change: Change) -> str:
-    """Back the file up beside it; return the line that reports it."""
+def _backup(change: Change) -> str | None:
+    """Back the file up beside it; return the path of the copy, None for a new file."""
     if change.before is None:
-        return ""
+        return None
     kept = change.file.with_name(f"{change.file.name}.before-quicksilver-{time.strftime('%Y%m%d%H%M%S')}")
     shutil.copy2(change.file, kept)
-    return f"backup: {kept}"
+    return str(kept)
 
 
 def _write(change: Change) -> None:

@@ -62,11 +62,13 @@ def status(url: str | None, config: Path | None, as_json: bool) -> None:
 
 @store.command("migrate")
 @_which
-def migrate_up(url: str | None, config: Path | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def migrate_up(url: str | None, config: Path | None, as_json: bool) -> None:
     """Create the tables, or bring them up to this program's version; the proxy does so when it starts."""
     opened = _open(url, config, must_exist=False)
     opened.open()
-    click.echo(f"{opened.name}: {_within(opened, _status)['state']}")
+    found = _within(opened, _status)
+    click.echo(json.dumps({"store": opened.name, **found}, indent=2) if as_json else f"{opened.name}: {found['state']}")
 
 
 @store.command("downgrade")

@@ -30,7 +30,7 @@ from quicksilver.common.messages import ReloadAnswer, SettingChange
 from quicksilver.common.process.audit_log import write_audit
 from quicksilver.common.process.logs import get_logger
 from quicksilver.common.settings.calendar import Calendar
-from quicksilver.common.settings.settings_file import Settings, find_settings, read_settings
+from quicksilver.common.settings.settings_file import Settings, find_settings, read_settings, settings_warnings
 
 log = get_logger(__name__)
 How = Literal["start", "sighup", "rest", "command", "window"]
@@ -138,6 +138,7 @@ class Reloader:
                     SECTION: SecuritySettings,
                 }
                 settings = await asyncio.to_thread(read_settings, path, models)
+                warnings = await asyncio.to_thread(settings_warnings, path)
                 self._security.reload()
             except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
                 lines = tuple(str(error).splitlines())
@@ -145,7 +146,7 @@ class Reloader:
                 self._audited(who, how, path, ok=False, description="; ".join(lines))
                 log.error("the settings were not taken, the old ones stay", who=who, how=how, mistakes=lines)
                 raise ReloadRefusedError(lines) from error
-            return self._take(settings, who, how)
+            return self._take(settings, warnings, who, how)
 
     def _audited(self, who: str, how: How, path: Path | None, *, ok: bool = True, **details: str) -> None:
         write_audit("settings", user=who, target=str(path or ""), ok=ok, details={"how": how, **details})
@@ -161,7 +162,7 @@ class Reloader:
             raise ReloadRefusedError((f"{file}: is no settings file; name one that ends in .yaml",))
         return path
 
-    def _take(self, settings: Settings, who: str, how: How) -> ReloadAnswer:
+    def _take(self, settings: Settings, warnings: list[str], who: str, how: How) -> ReloadAnswer:
         now_s = time.time()
         old, was = self.policies, describe(self.policies)
         wanted = settings.policies.numbered(old.number + 1)
@@ -185,6 +186,7 @@ class Reloader:
                 *_stays(SECTION, self._security.settings, settings.sections),
             ],
             notes=notes(new),
+            warnings=warnings,
         )
 
 

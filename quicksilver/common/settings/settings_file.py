@@ -7,6 +7,7 @@ One file for all: `policies:` (what is chosen and how), `proxy:`, `sidecar:`, `t
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -46,6 +47,7 @@ EMPTY: Final = (
     "is empty, as after an interrupted write; write `policies: {}` for the defaults, under which all YARN queues may "
     "have queueable containers, or `policies: {preset: stock}` for none"
 )
+_PLACE: Final = re.compile(r".*?:(\d+):(\d+): ")
 MAX_BYTES: Final = 1 << 20
 MAX_VALUES: Final = 50_000
 MAX_DEPTH: Final = 30
@@ -73,6 +75,15 @@ class SettingsFileError(QuicksilverError):
     def __init__(self, lines: Sequence[str]) -> None:
         self.lines = tuple(masked("".join(c if c.isprintable() else " " for c in line)) for line in lines)
         super().__init__("\n".join(self.lines))
+
+
+class NoYamlError(SettingsFileError):
+    """The file, or a section of it, is no YAML."""
+
+    def __init__(self, lines: Sequence[str], line: int) -> None:
+        super().__init__(lines)
+        self.line = line
+        """Where the section begins to be none, from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +180,35 @@ def read_settings(
     Raises SettingsFileError with all mistakes, in the order of the file.
     """
     chosen = find_settings() if path is None else Path(path)
-    file, mistakes = (SettingsFile(None), []) if chosen is None else _parse(_read(chosen), chosen)
+    if chosen is None:
+        return _checked(SettingsFile(None), [], models, registry)
+    return _read_whole(_read(chosen), chosen, models, registry)
+
+
+def _read_whole(text: str, path: Path, models: Mapping[str, type[BaseModel]], registry: Registry | None) -> Settings:
+    """Read and check a text; where a section is no YAML, the others are checked all the same."""
+    try:
+        file, mistakes = _parse(text, path)
+    except NoYamlError as error:
+        rest = without_section(text, error.line)
+        if rest.strip():
+            try:
+                _read_whole(rest, path, models, registry)
+            except NoYamlError as more:
+                further = [line for line in more.lines if "found undefined alias" not in line]
+                raise NoYamlError(_by_line([*error.lines, *further]), more.line) from error
+            except SettingsFileError as more:
+                raise SettingsFileError(_by_line([*error.lines, *more.lines])) from error
+        raise
+    return _checked(file, mistakes, models, registry)
+
+
+def _checked(
+    file: SettingsFile,
+    mistakes: list[Mistake],
+    models: Mapping[str, type[BaseModel]],
+    registry: Registry | None,
+) -> Settings:
     data: Mapping[str, Any] = file.data if isinstance(file.data, Mapping) else {}
     sections: dict[str, BaseModel] = {}
     for name, model in models.items():
@@ -185,7 +224,31 @@ def read_settings(
         raise file.error(_first_of_each(mistakes, error.mistakes)) from error
     if mistakes:
         raise file.error(mistakes)
-    return Settings(chosen, sections, policies)
+    return Settings(file.path, sections, policies)
+
+
+def _by_line(lines: Sequence[str]) -> list[str]:
+    """Return lines of mistakes in the order of the file."""
+
+    def key(line: str) -> tuple[int, int]:
+        found = _PLACE.match(line)
+        return (int(found[1]), int(found[2])) if found is not None else (0, 0)
+
+    return sorted(lines, key=key)
+
+
+def without_section(text: str, line: int) -> str:
+    """Return the text with the top-level section around a line (from 1) left blank; "" if nothing else is left.
+
+    Other lines keep their numbers. Without a section there, the line itself is left blank.
+    """
+    lines = text.splitlines()
+    heads = [number for number, one in enumerate(lines) if one[:1].strip() and one[0] not in "#-}]"]
+    at = min(line, len(lines)) - 1
+    first = max((number for number in heads if number <= at), default=at)
+    end = min((number for number in heads if number > first), default=len(lines))
+    kept = [*lines[:first], *[""] * (end - first), *lines[end:]]
+    return "\n".join(kept) if any(one.strip() and not one.lstrip().startswith("#") for one in kept) else ""
 
 
 def _policies(data: Mapping[str, Any] | None, registry: Registry | None) -> Policies:
@@ -281,7 +344,7 @@ def _parse(text: str, path: Path) -> tuple[SettingsFile, list[Mistake]]:
     except _TooMuchError as error:
         raise SettingsFileError([f"{path}: {error}"]) from error
     except YAMLError as error:
-        raise SettingsFileError([_syntax(error, path, text)]) from error
+        raise NoYamlError([_syntax(error, path, text)], _begin(error)) from error
     except UNREADABLE as error:
         cannot = Mistake((), f"cannot be read: {error}")
         raise SettingsFile(path, positions=walk.positions).error([*walk.mistakes, cannot]) from error
@@ -316,6 +379,12 @@ def _top_level(data: object) -> list[Mistake]:
     if not isinstance(data.get("hadoop_conf_dir"), str | None):
         mistakes.append(Mistake(("hadoop_conf_dir",), f"must be a directory, got {shorten(data['hadoop_conf_dir'])}"))
     return mistakes
+
+
+def _begin(error: YAMLError) -> int:
+    """Return the line where what is no YAML begins, from 1."""
+    marks = (getattr(error, name, None) for name in ("context_mark", "problem_mark"))
+    return next((mark.line + 1 for mark in marks if mark is not None), 1)
 
 
 def _syntax(error: YAMLError, path: Path, text: str) -> str:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from policies.errors import Mistake
-from quicksilver.common.address import parse_address
+from quicksilver.common.address import Address, parse_address
 from quicksilver.common.errors import SettingsError
+from quicksilver.common.hadoop.conf import load_hadoop_conf
 from quicksilver.common.http.security import REMEDY, stays_here
 
 _DAEMONS: Final = ("proxy", "sidecar")
+_SIDECAR_REST_PORT: Final = 8391
 _FILES: Final = ("token_file", "tls_cert", "tls_key", "tls_ca")
 
 
@@ -26,6 +29,11 @@ def refused_at_start(data: Mapping[str, Any]) -> Iterator[Mistake]:
                     f"REST would listen beyond loopback without TLS, and `quicksilver {name} run` refuses it; {REMEDY}"
                 )
                 yield Mistake((name, "rest_listen"), what)
+        address = _sidecar_default(data)
+        if address is not None and _beyond_loopback(address):
+            what = f"rest_listen is not set, so REST would listen at {address} without TLS"
+            remedy = f"`quicksilver sidecar run` refuses that; {REMEDY}"
+            yield Mistake(("sidecar",), f"{what}, and {remedy}", on_key=True)
     if isinstance(data.get("proxy"), Mapping) and not {"upstream", "rm_conf_dir"} & _section(data, "proxy").keys():
         what = "neither upstream nor rm_conf_dir is set, and `quicksilver proxy run` refuses that"
         remedy = "name the address to which the ResourceManager's scheduler was moved, e.g. upstream: rmhost:18030"
@@ -38,6 +46,21 @@ def refused_at_start(data: Mapping[str, Any]) -> Iterator[Mistake]:
         if isinstance(file, str) and not os.path.lexists(file):
             what = f"{file} is not on this host, and a daemon that needs it does not start here"
             yield Mistake(("security", name), f"{what}; `quicksilver certs` makes it")
+
+
+def _sidecar_default(data: Mapping[str, Any]) -> str | None:
+    """Return where a sidecar's REST listens without `rest_listen`; None if it is set, or cannot be known here."""
+    section = _section(data, "sidecar")
+    if "sidecar" not in data or section.get("rest_listen") is not None:
+        return None
+    folder, listen = data.get("hadoop_conf_dir"), section.get("listen")
+    try:
+        if not isinstance(listen, str) or section.get("intercept") == "nftables":
+            conf = load_hadoop_conf(Path(folder).expanduser() if isinstance(folder, str) else None)
+            listen = str(conf.address("yarn.nodemanager.address"))
+        return str(Address(parse_address(listen, "").host, _SIDECAR_REST_PORT))
+    except SettingsError:
+        return None  # the daemon names what is wrong with Hadoop's files
 
 
 def _section(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -190,7 +190,7 @@ def test_all_mistakes_at_once() -> None:
     )
     text = "\n".join(found)
     for expected in (
-        "policies.quues: unknown setting; did you mean queues? known: preset, queues, mode,",
+        "policies.quues: unknown setting; did you mean queues?",
         "policies.mode: must be active, shadow or bypass, got 'of'",
         "policies.routes[0].match.usr: unknown setting; did you mean user?",
         "policies.routes[0].match.user: must be a list ([a, b], or one '- item' a line), got 7 (users, as globs)",

@@ -65,10 +65,7 @@ policies:
         "known: hybrid_gq, only_g, only_q",
         "quicksilver.yaml:9:15: policies.routes[1].settings.td_s: must be a number, got 'ten' "
         "(hybrid_gq: tasks expected to run no longer than this may be queueable, 0..)",
-        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes? known: preset, "
-        "queues, mode, modes, routes, classify, partition, dispatch, probe, place, match, order, fill, preempt, "
-        "headroom, quota, admit, shed, steal, correct, police, promote, estimate, long_poll, straggler_ratio, "
-        "retries_to_g, alternatives, rollout, windows, time_zone, shadow",
+        "quicksilver.yaml:10:3: policies.retries: unknown setting; did you mean retries_to_g or routes?",
         "quicksilver.yaml:13:39: policies.place.settings.k: must be >= 1, got 0 (topk_wait: nodes to draw from, 1..)",
         "quicksilver.yaml:14:3: policies.order.policy: is missing "
         "(name of the policy (`quicksilver policy list` shows all))",
