@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path

@@ -105,20 +105,14 @@ def _settings(config: Path | None) -> Settings:
     )
 
 
-<<<<<<< HEAD
-def _rms(directory: Path) -> tuple[Site, ...]:
-    """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
-    conf = load_hadoop_conf(directory, resourcemanager=True)
-=======
 def scheduler_site(directory: Path) -> Site:
     """Return the ResourceManager's configuration with the files of its scheduler, whichever its id is."""
-    return _site(RM, _with_scheduler(load_hadoop_conf(directory)), "ResourceManager")
+    return _site(RM, _with_scheduler(load_hadoop_conf(directory, resourcemanager=True)), "ResourceManager")
 
 
 def _with_scheduler(conf: HadoopConf) -> HadoopConf:
     """Return a configuration with the scheduler's properties, which are in files of their own."""
     directory = conf.directory
->>>>>>> 25cfa1d (quicksilver, rm_proxy/cli: groups, lists, top, init, help, what-if)
     properties: dict[str, Property] = dict(conf.properties)
     for name in SCHEDULER_FILES:
         if (directory / name).is_file():
@@ -131,7 +125,7 @@ def _with_scheduler(conf: HadoopConf) -> HadoopConf:
 
 def _rms(directory: Path) -> tuple[Site, ...]:
     """Return the ResourceManager's configuration; with high availability its id's, or one for each if it says none."""
-    conf = _with_scheduler(load_hadoop_conf(directory))
+    conf = _with_scheduler(load_hadoop_conf(directory, resourcemanager=True))
     if not conf.ha:
         return (_site(RM, conf, "ResourceManager"),)
     own = conf.rm_id()
