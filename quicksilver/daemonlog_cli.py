@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import click
 
+from quicksilver.common.command_line.groups import Group
 from quicksilver.common.process.logs import LEVELS
 from quicksilver.common.settings.cli_security import rest_client
-from rm_proxy.cli.commands import reading, show
+from rm_proxy.cli.requests import reading, show
 
 _REMEDY = "name the REST address of a running proxy or sidecar with --url"
 
 
-@click.group()
+@click.group(cls=Group)
 def daemonlog() -> None:
     """Levels of loggers of a running proxy, or of a sidecar (--url)."""
 

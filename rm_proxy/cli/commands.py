@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -115,9 +116,9 @@ def show_node(node_id: str, url: str, as_json: bool) -> None:
 @node.command("targets")
 @click.option("--part", type=click.Choice(["proxy", "sidecar"]), help="Only these.")
 @reading
-def node_targets(part: str | None, url: str, as_json: bool) -> None:
+def node_targets(part: str | None, url: str, as_json: bool) -> None:  # always JSON: what Prometheus reads
     """Print the proxy and its sidecars as targets, in the form of Prometheus' files (file_sd_configs)."""
-    show(get(url, "/v1/prometheus/targets", {"part": part} if part else None), True, tables.nodes)
+    click.echo(json.dumps(get(url, "/v1/prometheus/targets", {"part": part} if part else None), indent=2))
 
 
 @node.command("drain")
