@@ -122,11 +122,11 @@ class Dockerd:
             self._end_processes()
             self._clean_up()
 
-    def docker(self, *arguments: str, stdin: bytes = b"") -> str:
+    def docker(self, *arguments: str, stdin: bytes = b"", timeout_s: float = _CALL_S) -> str:
         """Run `docker ARGUMENTS` and return its output. Raises WorkloadError when it fails."""
         command = ["docker", *arguments]
         done = subprocess.run(
-            command, input=stdin, capture_output=True, env={**os.environ, **self.docker_cli_env}, timeout=_CALL_S
+            command, input=stdin, capture_output=True, env={**os.environ, **self.docker_cli_env}, timeout=timeout_s
         )
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip()
