@@ -33,6 +33,7 @@ LANES: Final = (
         "tests/real/test_secure_rest.py",
     ),
     (
+        "tests/real/deploy/test_ansible.py",
         "tests/real/sidecar/test_tracker.py",
         "tests/real/sidecar/test_full_node.py",
         "tests/real/sidecar/test_nodemanager.py",

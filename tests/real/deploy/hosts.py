@@ -21,6 +21,7 @@ _GATEWAY: Final = "10.231.7.1"
 _UP_S: Final = 60.0
 _CALL_S: Final = 120.0
 _CAPABILITIES: Final = ("SYS_ADMIN", "NET_ADMIN", "SYS_PTRACE", "DAC_READ_SEARCH")
+_RECOVERY: Final = "org.apache.hadoop.yarn.server.resourcemanager.recovery"
 LOG4J: Final = """\
 log4j.rootLogger=INFO,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -106,7 +107,14 @@ class Hosts:
         mounts = [f"{self.hadoop_lib}:{HADOOP_LIB}:ro", f"{self.shared}:/shared", "/sys/fs/cgroup:/sys/fs/cgroup"]
         mounts += [f"{conf}:/etc/hadoop/conf", authorized]
         command = ["run", "--detach", "--name", name, "--hostname", name, "--network", "none", "--cgroupns", "host"]
-        command += ["--security-opt", "seccomp=unconfined", "--security-opt", "apparmor=unconfined", "--env", "container=docker"]
+        command += [
+            "--security-opt",
+            "seccomp=unconfined",
+            "--security-opt",
+            "apparmor=unconfined",
+            "--env",
+            "container=docker",
+        ]
         command += ["--tmpfs", "/run", "--tmpfs", "/run/lock", "--stop-signal", "SIGRTMIN+3", *names]
         command += [f"--cap-add={capability}" for capability in _CAPABILITIES]
         command += [word for mount in mounts for word in ("--volume", mount)]
@@ -129,7 +137,7 @@ def write_site_files(folder: Path, host: str) -> None:
     write_site(folder / "core-site.xml", {"fs.defaultFS": "file:///", "hadoop.tmp.dir": "/var/lib/hadoop-yarn/tmp"})
     recovery = {
         "yarn.resourcemanager.recovery.enabled": "true",
-        "yarn.resourcemanager.store.class": "org.apache.hadoop.yarn.server.resourcemanager.recovery.FileSystemRMStateStore",
+        "yarn.resourcemanager.store.class": f"{_RECOVERY}.FileSystemRMStateStore",
         "yarn.resourcemanager.fs.state-store.uri": "file:///var/lib/hadoop-yarn/state",
         "yarn.nodemanager.recovery.enabled": "true",
         "yarn.nodemanager.recovery.supervised": "true",
@@ -173,7 +181,10 @@ def write_site_files(folder: Path, host: str) -> None:
     write_site(folder / "mapred-site.xml", mapred)
     root = "yarn.scheduler.capacity.root"
     capacity = {f"{root}.queues": "default", f"{root}.default.capacity": "100"}
-    capacity |= {f"{root}.default.maximum-capacity": "100", "yarn.scheduler.capacity.maximum-am-resource-percent": "0.5"}
+    capacity |= {
+        f"{root}.default.maximum-capacity": "100",
+        "yarn.scheduler.capacity.maximum-am-resource-percent": "0.5",
+    }
     write_site(folder / "capacity-scheduler.xml", capacity)
     (folder / "log4j.properties").write_text(LOG4J)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,13 +12,24 @@ import pytest
 
 from quicksilver.cluster.baseconf import jvm_options
 
-SUITE: Final = "bookworm"
-"""Debian 12: Python 3.11; its systemd knows both versions of control groups."""
 PACKAGES: Final = ("systemd", "systemd-sysv", "dbus", "openssh-server", "python3", "iproute2", "procps")
-JAVA: Final = "openjdk-17-jre-headless"
+JAVA: Final = "default-jre-headless"
 HADOOP_LIB: Final = "/opt/hadoop/lib"
-MASKED: Final = ("console-getty", "getty@", "systemd-logind", "apt-daily.timer", "apt-daily-upgrade.timer", "e2scrub_all.timer")
-NOT_NEEDED: Final = ("usr/share/doc", "usr/share/man", "usr/share/locale", "var/cache/apt/archives", "var/lib/apt/lists")
+MASKED: Final = (
+    "console-getty",
+    "getty@",
+    "systemd-logind",
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "e2scrub_all.timer",
+)
+NOT_NEEDED: Final = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "var/cache/apt/archives",
+    "var/lib/apt/lists",
+)
 DAEMONS: Final = {
     "resourcemanager": ("org.apache.hadoop.yarn.server.resourcemanager.ResourceManager", 384),
     "nodemanager": ("org.apache.hadoop.yarn.server.nodemanager.NodeManager", 256),
@@ -46,7 +58,8 @@ def make_root(root: Path) -> None:
     if shutil.which("debootstrap") is None:
         pytest.skip("debootstrap not found: install debootstrap")
     include = ",".join((*PACKAGES, JAVA, "ca-certificates"))
-    command = ["debootstrap", "--variant=minbase", f"--include={include}", SUITE, str(root)]
+    release = platform.freedesktop_os_release()["VERSION_CODENAME"]  # its Python is that of this machine's own packages
+    command = ["debootstrap", "--variant=minbase", f"--include={include}", release, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEBOOTSTRAP_S, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for name in NOT_NEEDED:
@@ -66,7 +79,7 @@ def make_root(root: Path) -> None:
 
 def write_units(root: Path) -> None:
     """Write Hadoop's units, and enable sshd."""
-    (home,) = (root / "usr/lib/jvm").glob("java-17-openjdk-*")
+    (home,) = (path for path in (root / "usr/lib/jvm").glob("java-*-openjdk-*") if not path.is_symlink())
     there = f"/usr/lib/jvm/{home.name}"
     for daemon, (main, heap_mb) in DAEMONS.items():
         options = [*jvm_options(None, heap_mb), "-Djava.io.tmpdir=/var/lib/hadoop-yarn"]

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -22,7 +22,7 @@ options:
   rm_conf_dir: {type: path, required: true, description: "the ResourceManager's own; may be the same"}
   urls: {type: list, elements: str, default: [], description: REST of the proxies}
   accept: {type: list, elements: str, default: [], description: codes of errors that are accepted}
-  other_nodes: {type: list, elements: str, default: [], description: nodes without quicksilver; what is found on those alone does not count}
+  other_nodes: {type: list, elements: str, default: [], description: nodes whose errors do not count}
 """
 RETURN = """
 errors: {type: list, description: errors that count, returned: always}
@@ -44,7 +44,7 @@ def main() -> None:
     try:
         clients = params["conf_dir"]
         if clients == params["rm_conf_dir"]:  # clients of other hosts have these files without what install added
-            clients = os.path.join(scratch, "clients")
+            clients = str(Path(scratch) / "clients")
             run(module, [params["program"], "uninstall", "--conf-dir", params["conf_dir"], "--out", clients], (0,))
         words = ["--config", params["settings"], "--conf-dir", clients, "--rm-conf-dir", params["rm_conf_dir"]]
         words += [word for url in params["urls"] for word in ("--url", url)]
@@ -54,12 +54,14 @@ def main() -> None:
     errors = [
         f"{one['code']}: {one['found']} ({', '.join(place['host'] for place in one['places'])})"
         for one in found["findings"]
-        if one["severity"] == "error" and one["code"] not in params["accept"] and not elsewhere(one, params["other_nodes"])
+        if one["severity"] == "error"
+        and one["code"] not in params["accept"]
+        and not elsewhere(one, params["other_nodes"])
     ]
     if errors:
         module.fail_json(
-            msg=f"the doctor finds {len(errors)} error(s) in the running cluster: {'; '.join(errors)}. Correct them, or name "
-            "their codes in quicksilver_doctor_accept; `quicksilver doctor` on this host shows all",
+            msg=f"the doctor finds {len(errors)} error(s) in the running cluster: {'; '.join(errors)}. Correct them, "
+            "or name their codes in quicksilver_doctor_accept; `quicksilver doctor` on this host shows all",
             errors=errors,
             summary=found["summary"],
         )

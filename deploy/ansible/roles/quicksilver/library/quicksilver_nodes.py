@@ -12,7 +12,7 @@ from ansible.module_utils.basic import AnsibleModule
 DOCUMENTATION = """
 module: quicksilver_nodes
 short_description: Wait for nodes, as the proxy sees them
-description: Asks the proxies until all nodes are as wanted, or the time is over. It fails for no node; `waiting` has those left.
+description: Asks the proxies until all nodes are as wanted, or the time is over; `waiting` then has those left.
 options:
   program: {type: path, required: true, description: the program quicksilver}
   settings: {type: path, required: true, description: quicksilver.yaml with the token and the CA}
@@ -22,7 +22,7 @@ options:
     usable - RUNNING for the ResourceManager, the NodeManager answers, the sidecar reports;
     running - RUNNING, with or without a sidecar; idle - no queueable container uses the node}
   timeout_s: {type: int, default: 300, description: seconds}
-  settle_s: {type: int, default: 0, description: "seconds for which nothing counts, after a restart: older reports are still fresh"}
+  settle_s: {type: int, default: 0, description: seconds to wait at first, while reports of before are fresh}
 """
 RETURN = """
 waiting: {type: dict, description: why a node is not as wanted, by host, returned: always}
@@ -52,7 +52,9 @@ def main() -> None:
     until_s = time.monotonic() + params["timeout_s"]
     while True:
         nodes, problem = ask(module, params)
-        waiting = {host: why for host in params["hosts"] if (why := why_not(nodes.get(host, []), params["until"], problem))}
+        waiting = {
+            host: why for host in params["hosts"] if (why := why_not(nodes.get(host, []), params["until"], problem))
+        }
         if not waiting or module.check_mode or time.monotonic() >= until_s:
             ids = {host: nodes[host][0]["id"] for host in params["hosts"] if host in nodes}
             module.exit_json(changed=False, waiting=waiting, ids=ids)

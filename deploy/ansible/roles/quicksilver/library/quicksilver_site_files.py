@@ -1,12 +1,12 @@
 #!/usr/bin/python
-"""Puts quicksilver's properties into Hadoop's site files, or takes them out; `quicksilver doctor` has to agree first."""
+"""Puts quicksilver's properties into Hadoop's site files if the doctor finds no error then, or takes them out."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -55,7 +55,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     params = module.params
-    if params["state"] == "absent" and not os.path.exists(params["program"]):
+    if params["state"] == "absent" and not Path(params["program"]).exists():
         module.fail_json(msg=f"{params['program']} is gone, which takes the properties out; install it again")
     command = edit_command(params)
     diff = call(module, [*command, "--dry-run"])
@@ -64,8 +64,7 @@ def main() -> None:
         examine(module, command if changed else [])
     if changed and not module.check_mode:
         for marker in params["markers"]:
-            with open(marker, "w"):  # before the change: if this run ends here, the next one restarts the daemon
-                pass
+            Path(marker).touch()  # before the change: if this run ends here, the next one restarts the daemon
         call(module, [*command, "--in-place"])
     module.exit_json(changed=changed, diff={"prepared": diff} if changed else {})
 
@@ -89,15 +88,15 @@ def examine(module: AnsibleModule, command: list[str]) -> None:
     try:
         directory = params["conf_dir"]
         if command:
-            directory = os.path.join(scratch, "conf")
+            directory = str(Path(scratch) / "conf")
             call(module, [*command, "--out", directory])
         clients = params["clients"] or params["conf_dir"]
         if "resourcemanager" in params["roles"] and clients == params["conf_dir"]:
-            clients = os.path.join(scratch, "clients")  # as other hosts have them: the scheduler is where it always was
+            clients = str(Path(scratch) / "clients")  # as other hosts have them: the scheduler is where it always was
             call(module, [params["program"], "uninstall", "--conf-dir", params["conf_dir"], "--out", clients])
         words = ["--conf-dir", directory if clients == params["conf_dir"] else clients]
         words += [word for role in params["roles"] for word in (CONF_OPTIONS[role], directory)]
-        if params["settings"] and os.path.exists(params["settings"]):
+        if params["settings"] and Path(params["settings"]).exists():
             words += ["--config", params["settings"]]
         code, out, err = module.run_command([params["program"], "doctor", "--offline", "--json", *words])
         if code not in (0, 1):
@@ -105,12 +104,16 @@ def examine(module: AnsibleModule, command: list[str]) -> None:
         errors = [one for one in json.loads(out)["findings"] if one["severity"] == "error"]
     finally:
         shutil.rmtree(scratch)
-    left = [f"{one['code']}: {one['found']}; should: {one['wanted']}" for one in errors if one["code"] not in params["accept"]]
+    left = [
+        f"{one['code']}: {one['found']}; should: {one['wanted']}"
+        for one in errors
+        if one["code"] not in params["accept"]
+    ]
     if left:
         shown = "; ".join(left).replace(scratch + "/conf", params["conf_dir"])
         module.fail_json(
-            msg=f"nothing was changed: the doctor finds {len(left)} error(s): {shown}. Correct them, or name their codes in "
-            "quicksilver_doctor_accept",
+            msg=f"nothing was changed: the doctor finds {len(left)} error(s): {shown}. Correct them, or name their "
+            "codes in quicksilver_doctor_accept",
             errors=left,
         )
 
