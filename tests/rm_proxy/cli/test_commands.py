@@ -178,6 +178,8 @@ ANSWERS = {
     f"/v1/applications/{APP}/story": AppStory(app_id=APP, story=["2 containers went queueable:"]).model_dump_json(),
     "/v1/ledger": page(LedgerRow(key=APP, name="=wordcount", user="ann", lost_s=12.34, kills=3)),
     "/v1/ledger.csv": "app,lost_s\r\na,1.5\r\n",
+    "/v1/prometheus/targets": '[{"targets": ["n1:8391"], "labels": {"__scheme__": "http"}}]',
+    "/logLevel": '{"log": "rm_proxy.api", "level": "DEBUG", "own": "DEBUG"}',
 }
 KEPT = {"choice": rm_proxy.cli.history_commands.choice, "ledger": rm_proxy.cli.history_commands.ledger}
 asked: list[str] = []
@@ -239,6 +241,8 @@ def call(*arguments: str, url: str = "") -> Result:
         (("ledger", "show", "--by", "user"), ["user", "12.3"]),
         (("summary",), ["n1:1", "0.006", "held 3"]),
         (("estimate", "show", "--app", APP), ["1970-01-01 00:01:00Z", "12.0", "25%", "20%", "150%", "-12%", "all"]),
+        (("daemonlog", "get", "rm_proxy.api"), ["rm_proxy.api: DEBUG"]),
+        (("node", "targets"), ['"n1:8391"']),
         (("health",), ["ok", "9.9", "3-abc+night", "2 of 3 usable", "http://a:8088 (answers)"]),
     ],
 )
@@ -350,6 +354,16 @@ def test_lists_follow_the_pages_up_to_the_limit(url: str, monkeypatch: pytest.Mo
     answer = json.loads(call("decision", "list", "--limit", "4", "--app", APP, "--json", url=url).output)
     assert len(answer) == 4
     assert asked == [f"/v1/decisions?app={APP}&limit=4&offset=0", f"/v1/decisions?app={APP}&limit=2&offset=2"]
+
+
+def test_levels_and_targets_are_asked_for_as_written(url: str) -> None:
+    call("daemonlog", "set", "root", "debug", url=url)
+    call("daemonlog", "set", "root", "reset", url=url)
+    call("node", "targets", "--part", "sidecar", url=url)
+    wanted = ["/logLevel?log=root&level=debug", "/logLevel?log=root&level=reset", "/v1/prometheus/targets?part=sidecar"]
+    assert asked == wanted
+    wrong = call("daemonlog", "set", "root", "loud", url=url)
+    assert wrong.exit_code == 2 and "'loud' is not one of" in wrong.stderr and asked == wanted
 
 
 def test_estimates_are_asked_for_by_time_and_application(url: str) -> None:
