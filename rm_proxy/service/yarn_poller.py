@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from time import monotonic
 from typing import Final, TypeVar
 
@@ -28,6 +29,8 @@ FIRST_CAPACITY_S: Final = 1.0
 """Seconds between two readings of the queues while no capacity is known though nodes report."""
 SEEN_EVERY_S: Final = 60.0
 """Seconds between two records of a node that did not change."""
+ENDS_A_LOOK: Final = 50
+"""Applications without a master here whose end is looked up in one refresh, at most."""
 UNKNOWN_S: Final = 180.0
 """A ResourceManager answers REST before it has recovered its applications, which takes minutes where they are many."""
 
@@ -58,6 +61,8 @@ class YarnPoller:
         """By node: its last record, and the time of it."""
         self._closed = False
         self._unknown_since_s: dict[str, float] = {}
+        self._without_end: set[str] = set()
+        """Applications that are over, and of whose end the ResourceManager knows nothing."""
         """Applications of ours that YARN does not know, with the first time (monotonic)."""
 
     def start(self) -> None:
@@ -142,7 +147,7 @@ class YarnPoller:
             self._writer.node(view, now_s)
 
     async def apps(self) -> None:
-        """Read running applications, and those that an attempt of ours belongs to and that are not running any more."""
+        """Read running applications, and known ones that are not running any more: those have ended, and when."""
         apps = await self._read("apps", self._yarn.apps)
         if apps is None:
             return
@@ -152,7 +157,10 @@ class YarnPoller:
                 await asyncio.sleep(0)
         running = {record.id for record in apps}
         ours = {a.app_id for a in self._coordinator.attempts.values() if not a.finished}
-        missing = ours - running
+        records = self._coordinator.records
+        self._without_end &= records.keys()
+        ended = {r.id for r in records.values() if r.finished_s is None} - running - ours - self._without_end
+        missing = (ours - running).union(islice(sorted(ended), ENDS_A_LOOK))
         self._unknown_since_s = {app_id: at_s for app_id, at_s in self._unknown_since_s.items() if app_id in missing}
         for app_id in missing:
             await self._look_up(app_id)
@@ -198,6 +206,7 @@ class YarnPoller:
             self._known(record)
         elif monotonic() - self._unknown_since_s.setdefault(app_id, monotonic()) >= UNKNOWN_S:
             self._unknown_since_s.pop(app_id)
+            self._without_end.add(app_id)
             self._coordinator.unknown_app(app_id)
 
     def _known(self, record: AppRecord) -> None:

@@ -75,7 +75,7 @@ def test_a_mistake_in_the_settings_is_one_line_with_place_and_remedy(wrong: Wron
     file.write_text(f"{wrong.text}\n" if wrong.text else "")
     result = call("policy", "check", file)
     line, count = (line for line in result.stderr.splitlines() if not line.startswith("warning: "))
-    assert result.exit_code == 1 and count == f"{file}: 1 mistake"
+    assert result.exit_code == 1 and count.startswith(f"{file}: 1 mistake")
     assert line.startswith(f"{file}:{wrong.place}: ") and wrong.what in line
 
 

@@ -67,6 +67,44 @@ def test_an_application_is_over_when_yarn_does_not_know_it_for_long(monkeypatch:
     assert uvloop.run(story()) == [False, False, False, False, False, True]
 
 
+def test_the_end_of_an_application_whose_master_left_properly_is_recorded() -> None:
+    app = FastAPI()
+    runs, looks = True, 0
+    listed = {"id": APP, "user": "ann", "queue": "root.default", "applicationType": "MAPREDUCE", "startedTime": 1000}
+
+    @app.get("/ws/v1/cluster/apps")
+    def running() -> dict[str, Any]:
+        return {"apps": {"app": [listed]} if runs else None}
+
+    @app.get("/ws/v1/cluster/apps/{app_id}")
+    def ended(app_id: str) -> dict[str, Any]:
+        nonlocal looks
+        looks += 1
+        return {"app": listed | {"state": "FINISHED", "finishedTime": 61_000}}
+
+    am, writer = Am(coordinator(nodes=1)), Mock()
+
+    async def story() -> None:
+        nonlocal runs
+        sock = bound_socket("127.0.0.1", 0)
+        url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+        task = asyncio.create_task(serve(app, sock))
+        poller = YarnPoller(am.world, writer, ProxyMetrics(), ProxySettings(), url, lambda: None, lambda: None)
+        await poller.apps()
+        am.attempt.end("it unregistered")
+        runs = False
+        for _ in range(3):
+            await poller.apps()
+        poller.start()
+        await poller.close()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    uvloop.run(story())
+    assert writer.application.call_args_list[-1].args[0].finished_s == 61.0
+    assert looks == 1, "its end is known then"
+
+
 def test_the_store_hears_of_a_node_when_it_changed_else_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     world, writer = coordinator(nodes=2), Mock()
     poller = YarnPoller(world, writer, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
