@@ -3,7 +3,7 @@ SHELL := /bin/bash
 PYTHON := .venv/bin/python
 PACKAGES := hadoop_rpc rm_proxy policies sidecar quicksilver tests
 
-.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages
+.PHONY: bench-sim demo test test-all test-fast check mutants fmt gridmix spark bench-relay bench-las bench-resize bench-policies bench-scale bench-mercury bench-mixes bench-trace bench-emulator bench-reloads bench-recovery bench-upgrades bench-moves faults fuzz docker-images docker-demo setup-docker protos lock wheels clean setup setup-test setup-spark packages docs
 
 setup:
 	@scripts/setup run
@@ -115,7 +115,10 @@ lock: setup-test ## resolve all dependencies anew: development, what a node inst
 	$(LOCK) -c requirements-dev.lock --group dev --group mutants --extra otel --extra parquet pyproject.toml lab/pyproject.toml -o requirements-mutants.lock
 	$(LOCK) --extra spark lab/pyproject.toml -o requirements-spark.lock
 
-wheels: setup-test ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
+docs: setup ## the documentation as a site, in quicksilver/site: part of the package, served by the proxy
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+
+wheels: setup-test docs ## dist/: yarn-quicksilver, and yarn-quicksilver-lab with local clusters, workloads and measurements
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist . ./lab
 
 packages: setup-test ## dist/: .deb, .rpm and an archive with all Python packages inside, for air-gapped hosts: make packages ARGS="--arch x86_64"
@@ -125,5 +128,5 @@ clean: ## remove what builds and runs left here; running local clusters are stop
 	@for state in run/*/cluster.json; do \
 	  [ ! -e "$$state" ] || $(PYTHON) -m quicksilver cluster stop --dir "$$(dirname "$$state")" || exit 1; \
 	done
-	rm -rf build dist run .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv .venv-spark *.egg-info
+	rm -rf build dist run quicksilver/site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .venv .venv-spark *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -63,9 +63,41 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
     assert broken(page) == ["gone.md", "#a-b"]
 
 
-def test_the_readme_links_each_page() -> None:
-    linked = {(ROOT / link.partition("#")[0]).resolve() for link in links(ROOT / "README.md")}
-    assert [named(page) for page in DOCS.glob("*.md") if page not in linked] == []
+def navigation() -> list[str]:
+    """Return the pages in the navigation of the site, those included that may be missing."""
+    nav = re.search(r"^nav:\n(.*)", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE | re.DOTALL)
+    assert nav is not None
+    return re.findall(r"^ +- (\S+\.md)$", nav[1], re.MULTILINE)
+
+
+def test_the_navigation_has_each_page_once() -> None:
+    generated = ["changelog.md", "hadoop-conf.md"]  # scripts/docs_hooks.py
+    optional = re.search(r"optional_pages: \[(.*)\]", (ROOT / "mkdocs.yml").read_text())
+    assert optional is not None
+    missing = [name for name in optional[1].split(", ") if not (DOCS / name).exists()]
+    assert sorted(navigation()) == sorted([*(page.name for page in DOCS.glob("*.md")), *generated, *missing])
+
+
+def test_the_readme_leads_to_the_pages_that_a_new_user_needs() -> None:
+    linked = {link.partition("#")[0] for link in links(ROOT / "README.md")}
+    wanted = [
+        "index",
+        "tutorial",
+        "concepts",
+        "operations",
+        "cookbook",
+        "tasks",
+        "troubleshooting",
+        "uninstall",
+        "limits",
+    ]
+    assert [page for page in wanted if f"docs/{page}.md" not in linked] == []
+
+
+def test_each_page_says_first_what_it_is_good_for() -> None:
+    pages = [page for page in DOCS.glob("*.md") if page.name != "settings.md"]  # generated
+    late = [named(page) for page in pages if "Good for:" not in " ".join(prose(page).splitlines()[:4])]
+    assert late == []
 
 
 def test_each_path_that_a_page_names_is_in_the_tree() -> None:
