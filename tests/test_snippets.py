@@ -40,9 +40,15 @@ from tests.snippets import (
 
 PAGES: Final = [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
 BLOCKS: Final = [block for page in [*PAGES, ROOT / "hadoop-conf" / "README.md"] for block in blocks(page)]
-OTHER_PROGRAMS: Final = frozenset(
-    ["ansible-playbook", "apt", "apt-get", "bash", "cat", "cd", "cp", "curl", "dnf", "docker", "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "grep", "hadoop", "install", "journalctl", "kill", "ls", "mkdir", "mv", "pip", "promtool", "python", "rm", "rpm", "rsync", "scp", "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn", "yum", "zypper"]
-)
+# fmt: off
+OTHER_PROGRAMS: Final = frozenset((
+    "ansible-playbook", "apt", "apt-get", "awk", "bash", "cat", "cd", "cp", "curl", "dnf", "docker",
+    "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "grep", "hadoop", "install",
+    "journalctl", "kill", "ls", "mkdir", "mv", "pip", "promtool", "python", "rm", "rpm", "rsync", "scp",
+    "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn",
+    "yum", "zypper",
+))
+# fmt: on
 """Programs and words of the shell that the pages use and that are not checked farther."""
 HARMLESS: Final = (
     ("policy", "presets"),
