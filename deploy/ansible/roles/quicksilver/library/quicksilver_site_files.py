@@ -59,7 +59,7 @@ def main() -> None:
         module.fail_json(msg=f"{params['program']} is gone, which takes the properties out; install it again")
     command = edit_command(params)
     diff = call(module, [*command, "--dry-run"])
-    changed = diff.strip() != "nothing to change"
+    changed = "nothing to change" not in diff.splitlines()
     if params["state"] == "present" and params["doctor"]:
         examine(module, command if changed else [])
     if changed and not module.check_mode:
