@@ -17,6 +17,6 @@ ENV JAVA_HOME=${JAVA} HADOOP_CONF_DIR=/etc/hadoop/conf
 USER 10002:10002
 WORKDIR /data
 VOLUME /data
-HEALTHCHECK --interval=5s --timeout=5s --start-period=600s CMD ["hadoop", "health"]
+HEALTHCHECK --interval=5s --timeout=20s --start-period=600s CMD ["hadoop", "health"]
 ENTRYPOINT ["hadoop"]
 CMD ["help"]

@@ -13,7 +13,7 @@ context = ssl.create_default_context()
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
 try:
-    status = opener.open(os.environ["HEALTH_URL"], timeout=4).status
+    status = opener.open(os.environ["HEALTH_URL"], timeout=15).status
 except urllib.error.HTTPError as error:
     status = error.code
 except ssl.SSLError:

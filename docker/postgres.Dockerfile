@@ -11,6 +11,6 @@ COPY start-postgres /usr/bin/
 USER postgres
 VOLUME /var/lib/postgresql/data
 ENV PGHOST=127.0.0.1 PGPORT=5432 PGUSER=quicksilver PGDATABASE=quicksilver PGDATA=/var/lib/postgresql/data
-HEALTHCHECK --interval=5s --timeout=5s --start-period=120s CMD ["pg_isready", "-q"]
+HEALTHCHECK --interval=5s --timeout=20s --start-period=120s CMD ["pg_isready", "-q"]
 STOPSIGNAL SIGINT
 ENTRYPOINT ["start-postgres"]

@@ -8,6 +8,6 @@ RUN apt-get update -q \
 USER prometheus
 VOLUME /var/lib/prometheus
 ENV HEALTH_URL=http://127.0.0.1:9090
-HEALTHCHECK --interval=5s --timeout=5s --start-period=120s CMD promtool query instant "$HEALTH_URL" "vector(1)"
+HEALTHCHECK --interval=5s --timeout=20s --start-period=120s CMD promtool query instant "$HEALTH_URL" "vector(1)"
 ENTRYPOINT ["prometheus"]
 CMD ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/var/lib/prometheus"]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from quicksilver.workloads.containers.contexts import SOURCE
 from quicksilver.workloads.containers.engine import Engine
@@ -56,16 +57,21 @@ class Compose:
 
     def call(self, *arguments: str, timeout_s: float = _DOWN_S, stdin: bytes = b"") -> str:
         """Run a compose command and return its output. Raises WorkloadError."""
+        engine = Engine(self._env(), self.engine.private)
+        return engine.run(self._argv(arguments), timeout_s=timeout_s, stdin=stdin, cwd=FILE.parent)
+
+    def _argv(self, arguments: Sequence[str]) -> list[str]:
+        chosen = [word for file in self.files for word in ("-f", str(file))]
+        return [*program(), *chosen, "-p", self.project, *arguments]
+
+    def _env(self) -> dict[str, str]:
         own = {
             "COMPOSE_HTTP_TIMEOUT": "600",
             "QUICKSILVER_NET": self.net,
             "QUICKSILVER_PORTS": self.ports,
             "QUICKSILVER_TAG": self.tag,
         }
-        engine = Engine({**self.engine.env, **own, **self.variables}, self.engine.private)
-        chosen = [word for file in self.files for word in ("-f", str(file))]
-        argv = [*program(), *chosen, "-p", self.project, *arguments]
-        return engine.run(argv, timeout_s=timeout_s, stdin=stdin, cwd=FILE.parent)
+        return {**self.engine.env, **own, **self.variables}
 
     def up(self) -> None:
         """Start everything and wait until each service is healthy. Raises WorkloadError with the logs of others."""
@@ -98,6 +104,17 @@ class Compose:
     def execute(self, service: str, *command: str, timeout_s: float, stdin: bytes = b"") -> str:
         """Run a command in a service's container and return its output. Raises WorkloadError when it fails."""
         return self.call("exec", "-T", service, *command, timeout_s=timeout_s, stdin=stdin)
+
+    def popen(self, service: str, *command: str, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a command in a service's container; its output goes to `output`, errors included."""
+        return subprocess.Popen(
+            self._argv(["exec", "-T", service, *command]),
+            cwd=FILE.parent,
+            env={**os.environ, **self._env()},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
 
     def down(self) -> None:
         """Remove containers and volumes."""

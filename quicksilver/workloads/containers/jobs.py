@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final
+from typing import IO, Final
 
 from quicksilver.workloads.containers.compose import Compose
 from quicksilver.workloads.containers.engine import Progress
@@ -18,6 +20,7 @@ MAPS: Final = 6
 SHORT_JOBS: Final = 2
 LINES: Final = 5000
 JOB_S: Final = 900.0
+_POLL_S: Final = 0.2
 CLIENT: Final = "jobhistory"
 """The service in which clients run: its configuration is a client's."""
 _PI: Final = re.compile(r"Estimated value of Pi is (\d+\.\d+)")
@@ -43,10 +46,9 @@ def run_jobs(compose: Compose, progress: Progress) -> list[JobRun]:
     progress(f"jobs: {MAPS} files to HDFS")
     compose.execute(CLIENT, "sh", "-c", _PUT, timeout_s=JOB_S, stdin=text.encode())
     progress(f"jobs: a wordcount with {MAPS} maps in queue batch, beside it {SHORT_JOBS} short ones in queue default")
-    with ThreadPoolExecutor(1 + SHORT_JOBS) as pool:
-        count = pool.submit(_wordcount, compose)
-        short = [pool.submit(_pi, compose, number) for number in range(1, SHORT_JOBS + 1)]
-        runs = [count.result(), *(job.result() for job in short)]
+    plans = {"wordcount": ["wordcount", "-Dmapreduce.job.queuename=batch", "/demo/in", "/demo/out"]}
+    plans |= {f"pi {number}": ["pi", "2", "100"] for number in range(1, SHORT_JOBS + 1)}
+    runs = _run_together(compose, plans)
     for run in runs:
         progress(f"jobs: {run.name} took {run.wall_s:.1f} s")
     expected = {word: MAPS * times for word, times in count_words(text).items()}
@@ -63,24 +65,42 @@ def check_counts(output: str, expected: Mapping[str, int]) -> None:
         raise OutputError(f"{len(wrong)} words wrong, such as {word}: {found}, not {wanted}", place="wordcount")
 
 
-def _wordcount(compose: Compose) -> JobRun:
-    arguments = ["-Dmapreduce.job.queuename=batch", "/demo/in", "/demo/out"]
-    return _timed(compose, "wordcount", ["wordcount", *arguments])[0]
+def _run_together(compose: Compose, plans: Mapping[str, Sequence[str]]) -> list[JobRun]:
+    """Run examples of Hadoop side by side: their arguments, by name."""
+    with ExitStack() as stack:
+        started = []
+        for name, arguments in plans.items():
+            output = stack.enter_context(tempfile.TemporaryFile())
+            client = compose.popen(CLIENT, "hadoop", "examples", *arguments, output=output)
+            stack.callback(client.wait)
+            stack.callback(client.kill)  # for those that an error or Ctrl-C leaves; their containers end soon
+            started.append((name, client, output))
+        return _wait(started)
 
 
-def _pi(compose: Compose, number: int) -> JobRun:
-    run, output = _timed(compose, f"pi {number}", ["pi", "2", "100"])
-    found = _PI.search(output)
-    if found is None or abs(float(found[1]) - 3.14) > 0.2:
-        raise OutputError(f"no estimate of pi: {output[-300:]}", place=run.name)
-    return run
+def _wait(started: Sequence[tuple[str, subprocess.Popen[bytes], IO[bytes]]]) -> list[JobRun]:
+    began_s, runs = time.monotonic(), dict[str, JobRun]()
+    while len(runs) < len(started):
+        for name, client, output in started:
+            if name not in runs and client.poll() is not None:
+                output.seek(0)
+                text = output.read().decode(errors="replace")
+                runs[name] = ended(name, client.returncode, text, time.monotonic() - began_s)
+        if time.monotonic() - began_s > JOB_S:
+            missing = [name for name, _, _ in started if name not in runs]
+            raise JobFailedError(f"not done after {JOB_S:g} s", place=", ".join(missing))
+        time.sleep(_POLL_S)
+    return [runs[name] for name, _, _ in started]
 
 
-def _timed(compose: Compose, name: str, arguments: Sequence[str]) -> tuple[JobRun, str]:
-    began_s = time.monotonic()
-    words = ["sh", "-c", 'exec hadoop examples "$@" 2>&1', "sh", *arguments]
-    output = compose.execute(CLIENT, *words, timeout_s=JOB_S)
-    found = _APPLICATION.search(output)
-    if found is None:
-        raise JobFailedError(f"no application in its output: {output[-300:]}", place=name)
-    return JobRun(name, found[0], time.monotonic() - began_s), output
+def ended(name: str, exit_code: int, output: str, wall_s: float) -> JobRun:
+    """Return a job whose client ended with this output. Raises JobFailedError, OutputError for a wrong pi."""
+    tail = "\n".join(output.splitlines()[-5:])
+    application = _APPLICATION.search(output)
+    if exit_code != 0 or application is None:
+        raise JobFailedError(f"its client ended with {exit_code}:\n{tail}", place=name)
+    if name.startswith("pi"):
+        pi = _PI.search(output)
+        if pi is None or abs(float(pi[1]) - 3.14) > 0.2:
+            raise OutputError(f"no estimate of pi:\n{tail}", place=name)
+    return JobRun(name, application[0], wall_s)

@@ -15,9 +15,9 @@ from quicksilver.workloads.containers.compose import Compose
 from quicksilver.workloads.containers.contexts import fill_from_archive
 from quicksilver.workloads.containers.engine import Engine, engine
 from quicksilver.workloads.containers.images import Image
-from quicksilver.workloads.containers.jobs import JobRun, check_counts
+from quicksilver.workloads.containers.jobs import JobRun, check_counts, ended
 from quicksilver.workloads.containers.report import image_lines, report, where_to_look
-from quicksilver.workloads.errors import OutputError, WorkloadError
+from quicksilver.workloads.errors import JobFailedError, OutputError, WorkloadError
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,18 @@ def test_counts_are_compared_word_by_word() -> None:
         check_counts("a\t2\n", {"a": 2, "b": 1})
     with pytest.raises(OutputError, match="wrong"):
         check_counts("a\t2\nc\t1\n", {"a": 2})
+
+
+def test_a_job_counts_only_with_an_application_and_a_right_result() -> None:
+    text = "Submitted application application_17_0001\nEstimated value of Pi is 3.16\n"
+    assert ended("pi 1", 0, text, 2.0) == JobRun("pi 1", "application_17_0001", 2.0)
+    assert ended("wordcount", 0, text.splitlines()[0], 2.0).application_id == "application_17_0001"
+    with pytest.raises(JobFailedError, match="pi 1: its client ended with 1"):
+        ended("pi 1", 1, text, 2.0)
+    with pytest.raises(JobFailedError, match="ended with 0"):
+        ended("wordcount", 0, "nothing ran", 2.0)
+    with pytest.raises(OutputError, match="no estimate of pi"):
+        ended("pi 1", 0, text.replace("3.16", "2.9"), 2.0)
 
 
 def test_an_address_in_use_is_named() -> None:
