@@ -103,9 +103,9 @@ def parse(args: list[str]) -> None:
             raise click.UsageError(f"no command {name!r} in {command_of.name}")
         command = found
     try:
-        command.make_context(command.name, left, parent=context)
+        command.make_context(command.name, left, parent=context).close()
     except click.BadParameter as error:
-        if "does not exist" not in error.message:
+        if "does not exist" not in error.message and "No such file" not in error.message:
             raise
     except click.exceptions.Exit:
         pass  # --version and the like
@@ -116,7 +116,7 @@ def make_targets() -> dict[str, str]:
     """Return the Makefile's targets, each with the module that its recipe runs, or ""."""
     found = {}
     for rule in re.finditer(r"^([a-z][\w-]*):[^\n]*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.MULTILINE):
-        module = re.search(r"-m (quicksilver\.[\w.]+) [^\n]*\$\(ARGS\)", rule[2])
+        module = re.search(r"-m ((?:quicksilver|deploy)\.[\w.]+) [^\n]*\$\(ARGS\)", rule[2])
         found[rule[1]] = module[1] if module else ""
     return found
 
