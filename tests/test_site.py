@@ -8,13 +8,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Final
 from urllib.parse import urlsplit
 
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
 
 from quicksilver.common.docs_site import site_folder
 from quicksilver.common.http.docs_mount import mount_docs
@@ -90,3 +98,51 @@ def test_without_a_site_the_answer_names_the_remedy(tmp_path: Path) -> None:
 def test_the_package_takes_the_site_along() -> None:
     assert 'artifacts = ["/quicksilver/site"]' in (ROOT / "pyproject.toml").read_text()
     assert "/quicksilver/site/" in (ROOT / ".gitignore").read_text()
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Serves files without a line for each request."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(folder)))
+    thread = Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def chromium(profile: Path) -> Iterator[webdriver.Chrome]:
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def test_a_browser_finds_a_page_and_asks_nobody_else(site: Path, tmp_path: Path) -> None:
+    """A real Chromium opens a page with drawings, searches, and requests nothing but from this server."""
+    with served(site) as base, chromium(tmp_path) as driver:
+        driver.get(base + "concepts.html")
+        wait = WebDriverWait(driver, 60)
+        widths = "return [...document.querySelectorAll('.md-content img')].map(i => i.naturalWidth)"
+        wait.until(lambda d: (found := d.execute_script(widths)) and min(found) > 0)
+        driver.execute_script("document.querySelector('#__search').checked = true")
+        driver.find_element(By.CSS_SELECTOR, ".md-search__input").send_keys("speculative")
+        hits = "return [...document.querySelectorAll('.md-search-result__link')].map(a => a.href)"
+        wait.until(lambda d: any("for-job-owners" in link for link in d.execute_script(hits)))
+        names = driver.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+        assert len(names) > 5 and [name for name in names if not name.startswith((base, "data:", "blob:"))] == []
