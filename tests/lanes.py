@@ -23,6 +23,7 @@ LANES: Final = (
         "tests/hadoop_rpc/test_real_rm.py",
         "tests/real/packages/test_clean_roots.py",
         "tests/real/packages/test_shared_site.py",
+        "tests/real/packages/test_systemd.py",
         "tests/real/test_cluster.py",  # from here on: hadoop_cluster
         "tests/real/test_workloads.py",
         "tests/real/test_bypass.py",
