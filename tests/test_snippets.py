@@ -11,27 +11,22 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree
 
 import click
 import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
 
-from policies.base import SLOTS
 from quicksilver.cli import cli
-from quicksilver.doctor.spelling import known_names
 from tests.paths import DOCS, ROOT
 from tests.snippets import (
     Block,
     blocks,
     command_lines,
     make_targets,
-    missing,
     options_of,
     parse,
     quicksilver_calls,
@@ -44,7 +39,8 @@ BLOCKS: Final = [block for page in [*PAGES, ROOT / "hadoop-conf" / "README.md"] 
 OTHER_PROGRAMS: Final = frozenset((
     "ansible-playbook", "apt", "apt-get", "awk", "bash", "cat", "cd", "cp", "curl", "dnf", "docker",
     "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "grep", "hadoop", "install",
-    "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync", "scp", "sh",
+    "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync", "scp",
+    "sh",
     "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn",
     "yum", "zypper",
 ))
