@@ -41,6 +41,9 @@ class ProxySettings(SettingsModel):
     """The file with that principal's key, which only this user may read (own)."""
     rest_listen: AddressText = Address("127.0.0.1", 8390)
     """REST, metrics and the sidecars' reports; a cluster of several hosts needs an address that sidecars reach."""
+    ui_base_path: str = Field("", pattern=r"^((/[A-Za-z0-9._~-]+)+)?$")
+    """Prefix under which browsers see the proxy behind a web proxy that sends no X-Forwarded-Prefix or
+    X-Forwarded-Context, e.g. /gateway/prod/quicksilver; the dashboard's login cookie is for this path (own)."""
     store_url: SecretStr | None = None
     """SQLAlchemy URL; default proxy.db in /var/lib/quicksilver/proxy or /var/lib/quicksilver, whichever is there and
     writable, else sqlite:///quicksilver.db in the working directory."""

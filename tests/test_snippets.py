@@ -1,9 +1,10 @@
 """Every fenced block of the pages is of a known kind, and is checked by its kind.
 
-yaml: a part of quicksilver.yaml, checked by `policy check`; with a `title` the file of the tree that has this text, or
-quicksilver.yaml, or group_vars/all.yml with variables of the Ansible role; a comment `<!-- test: mistakes -->` above it says that it is wrong. sh, console: commands that the
-program, the Makefile and the units know. output: what the block above prints. syntax: a synopsis whose options exist.
-picture: a drawing of characters. xml, toml, python: parsed, and run.
+yaml: a part of quicksilver.yaml, checked by `policy check`; with a `title` the file of the tree that has this text,
+or quicksilver.yaml, or group_vars/all.yml with variables of the Ansible role; a comment `<!-- test: mistakes -->`
+above it says that it is wrong. sh, console: commands that the program, the Makefile and the units know. output: what
+the block above prints. syntax: a synopsis whose options exist. picture: a drawing of characters. xml, toml, python:
+parsed, and run.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ BLOCKS: Final = [block for page in [*PAGES, ROOT / "hadoop-conf" / "README.md"] 
 OTHER_PROGRAMS: Final = frozenset((
     "ansible-playbook", "apt", "apt-get", "awk", "bash", "cat", "cd", "cp", "curl", "dnf", "docker",
     "docker-compose", "done", "dpkg", "du", "echo", "eval", "export", "for", "grep", "hadoop", "install",
-    "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync", "scp",
-    "sh",
+    "journalctl", "kill", "ln", "ls", "mkdir", "mv", "pip", "promtool", "python", "python3", "rm", "rpm", "rsync",
+    "scp", "sh",
     "sha256sum", "sleep", "source", "spark-submit", "ssh", "sudo", "tail", "tar", "test", "until", "wait", "yarn",
     "yum", "zypper",
 ))

@@ -56,6 +56,8 @@ from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import Writer
+from rm_proxy.ui.access import browsers
+from rm_proxy.ui.dashboard import UiSettings, add_dashboard
 from rm_proxy.views.service_models import Health
 from rm_proxy.yarn.client import AUTO_UPDATE
 
@@ -225,9 +227,16 @@ class Proxy:
         )
         app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
         add_servlets(app, self._servlets())
-        side = Side(True, self.security.settings.tls, metrics_open=self.security.settings.metrics_open)
-        self.metrics.certificate_ends_s.set_function(lambda: self.security.certificate_ends_s)
-        protect(app, self.security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc())
+        security = self.security
+        login = add_dashboard(
+            app, parts, UiSettings(lambda: security.tokens if security.on else None, self.settings.ui_base_path)
+        )
+        side = Side(True, security.settings.tls, metrics_open=security.settings.metrics_open)
+        self.metrics.certificate_ends_s.set_function(lambda: security.certificate_ends_s)
+        failures = protect(
+            app, security, side, lambda reason: self.metrics.auth_failures.labels(reason).inc(), browsers()
+        )
+        login.refused = failures.refused
         return app
 
     def _servlets(self) -> ServletParts:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import re
 import time
 from collections import OrderedDict
@@ -11,9 +12,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
+from starlette.datastructures import Headers
+from starlette.responses import RedirectResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from quicksilver.common.http.audit_trail import CALLER, LOG_LEVEL, AuditTrail, changes_something, sets_level
+from quicksilver.common.http.browser_login import CSRF_HEADER, SAFE, csrf_of, token_of
 from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.rest_server import NAMES, envelope
 from quicksilver.common.http.security import Security
@@ -100,26 +104,51 @@ class Side:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class Browsers:
+    """A server's pages for browsers, which bring their token in a cookie."""
+
+    pages: str
+    """Prefix of the pages' paths; a stranger who asks for one is sent to log in."""
+    open: tuple[str, ...]
+    """Prefixes of paths that need no token: the form, and the files that it loads."""
+    login: Callable[[Scope], str]
+    """Returns the relative address of the form, for a call of a page."""
+
+    def is_open(self, path: str) -> bool:
+        """Return whether everybody may go there."""
+        return path.startswith(self.open)
+
+    def wants_page(self, method: str, path: str, headers: Headers) -> bool:
+        """Return whether a person looks at a page."""
+        return method == "GET" and path.startswith(self.pages) and "text/html" in headers.get("accept", "")
+
+
 class Access:
     """ASGI middleware: calls that may not be are answered with 401 or 403 and their bodies are not read."""
 
-    def __init__(self, app: ASGIApp, *, security: Security, side: Side, failures: Failures) -> None:
+    def __init__(
+        self, app: ASGIApp, *, security: Security, side: Side, failures: Failures, browsers: Browsers | None = None
+    ) -> None:
         self._app, self._security, self._side, self._failures = app, security, side, failures
+        self._browsers = browsers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judge the call, then pass it on or answer it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)  # there is no other kind: the server has websockets off
             return
-        given = [value for key, value in scope["headers"] if key == b"authorization"]
-        authorization = given[0].decode("latin-1") if given else None
-        names: Names = scope.setdefault(NAMES, frozenset())
-        tokens, query = self._security.tokens, scope.get("query_string", b"")
-        if changes_something(scope["method"], scope["path"], query):
-            scope[CALLER] = self._side.caller(names, authorization, tokens)
-        refusal = self._side.judge(scope["method"], scope["path"], names, authorization, tokens, query)
+        headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
+        browsers = self._browsers
+        if browsers is not None and browsers.is_open(path):
+            await self._app(scope, receive, send)
+            return
+        refusal = self._judge(scope, headers)
         if refusal is None:
             await self._app(scope, receive, send)
+            return
+        if browsers is not None and refusal.status == 401 and browsers.wants_page(method, path, headers):
+            await RedirectResponse(browsers.login(scope), 303)(scope, receive, send)
             return
         peer = (scope.get("client") or ("unknown",))[0]
         self._failures.refused(str(peer), refusal.reason, refusal.message)
@@ -127,6 +156,25 @@ class Access:
         if refusal.status == 401:
             response.headers["WWW-Authenticate"] = "Bearer"
         await response(scope, receive, send)
+
+    def _judge(self, scope: Scope, headers: Headers) -> Refusal | None:
+        """Return why a call is refused; without an Authorization header a browser's cookie counts."""
+        authorization = headers.get("authorization")
+        token = token_of(headers) if self._browsers is not None and authorization is None else None
+        if token is not None:
+            authorization = f"Bearer {token}"
+        names: Names = scope.setdefault(NAMES, frozenset())
+        method, path, query = scope["method"], scope["path"], scope.get("query_string", b"")
+        changes, tokens = changes_something(method, path, query), self._security.tokens
+        if changes:
+            scope[CALLER] = self._side.caller(names, authorization, tokens)
+        refusal = self._side.judge(method, path, names, authorization, tokens, query)
+        if refusal is None and token is not None and (changes or method not in SAFE):
+            sent = headers.get(CSRF_HEADER, "")
+            if not hmac.compare_digest(sent.encode("latin-1"), csrf_of(token).encode()):
+                message = "the page is older than this login; load it again"
+                return Refusal(403, "csrf", message, "role")
+        return refusal
 
 
 class Failures:
@@ -156,16 +204,19 @@ class Failures:
         self.refused("unknown", "tls", why)
 
 
-def protect(app: FastAPI, security: Security, side: Side, count: Callable[[str], None]) -> None:
+def protect(
+    app: FastAPI, security: Security, side: Side, count: Callable[[str], None], browsers: Browsers | None = None
+) -> Failures:
     """Make `app` refuse callers without access, where there is security, and write the audit log.
 
-    Add it after all other middleware.
+    Add it after all other middleware. Returns what counts refused callers.
     """
+    failures = Failures(count)
     if security.on:
-        failures = Failures(count)
         security.on_bad_handshake(failures.bad_handshake)
-        app.add_middleware(Access, security=security, side=side, failures=failures)
+        app.add_middleware(Access, security=security, side=side, failures=failures, browsers=browsers)
     app.add_middleware(AuditTrail)
+    return failures
 
 
 def check_url(url: str, node_id: str, names: Collection[str]) -> None:

@@ -21,7 +21,11 @@ _OPERATIONS: Final = (
     (re.compile(r"/v1/drain()"), "drain"),
     (re.compile(r"/v1/policies/reload()"), "reload"),
     (re.compile(r"/v1/bypass()"), "bypass"),
+    (re.compile(r"/ui/login()"), "login"),
+    (re.compile(r"/ui/logout()"), "logout"),
 )
+_SECRET: Final = re.compile(r"/ui/log(in|out)")
+"""Calls with a token in their body."""
 _ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants")
 """Messages between proxy and sidecars, many each second."""
 _MAX_BODY: Final = 2000
@@ -76,7 +80,7 @@ def _write(scope: Scope, body: bytes, status: int) -> None:
     peer = str((scope.get("client") or ("unknown",))[0])
     caller = scope.get(CALLER) or ("loopback" if is_loopback(peer) else "unknown")
     operation, target = _operation(scope["path"])
-    arguments = body.decode("utf-8", "replace")
+    arguments = "" if _SECRET.fullmatch(scope["path"]) else body.decode("utf-8", "replace")
     if scope["path"] == LOG_LEVEL:
         query = parse_qs(scope["query_string"].decode("latin-1"))
         operation, target = "logLevel", query.get("log", [""])[0]

@@ -1,0 +1,68 @@
+"""The dashboard's static files, held in memory and served below a path with a hash of all of them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+
+from quicksilver.common.http.rest_errors import ApiError
+
+FOLDER: Final = Path(__file__).parent / "static"
+TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    "": "text/plain; charset=utf-8",
+}
+FOREVER: Final = "public, max-age=31536000, immutable"
+
+
+class Assets:
+    """All files of `folder`, about 150 kB, read when the first of them is wanted."""
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+        self._packed: dict[str, bytes] = {}
+
+    @cached_property
+    def files(self) -> dict[str, bytes]:
+        """Contents by path, with slashes."""
+        paths = sorted(path for path in self._folder.rglob("*") if path.is_file() and path.suffix in TYPES)
+        return {path.relative_to(self._folder).as_posix(): path.read_bytes() for path in paths}
+
+    @cached_property
+    def version(self) -> str:
+        """Hash of all names and contents."""
+        digest = hashlib.sha256()
+        for name, content in self.files.items():
+            digest.update(f"{name}\0{len(content)}\0".encode())
+            digest.update(content)
+        return digest.hexdigest()[:12]
+
+    def packed(self, name: str) -> bytes:
+        """Return a file compressed with gzip. Raises KeyError."""
+        if name not in self._packed:
+            self._packed[name] = gzip.compress(self.files[name], mtime=0)
+        return self._packed[name]
+
+    def routes(self) -> APIRouter:
+        """Return the route `/static/{version}/{name}`; another version gets the present file, not to be kept."""
+        router = APIRouter()
+
+        @router.get("/static/{version}/{name:path}", include_in_schema=False)
+        async def static(version: str, name: str, request: Request) -> Response:
+            if name not in self.files:
+                raise ApiError(404, "not-found", f"the dashboard has no file {name}")
+            headers = {"Cache-Control": FOREVER if version == self.version else "no-cache", "Vary": "Accept-Encoding"}
+            media_type = TYPES[Path(name).suffix]
+            if "gzip" not in request.headers.get("accept-encoding", ""):
+                return Response(self.files[name], media_type=media_type, headers=headers)
+            headers["Content-Encoding"] = "gzip"
+            return Response(self.packed(name), media_type=media_type, headers=headers)
+
+        return router

@@ -1,0 +1,78 @@
+"""JSON for the dashboard's pages, rendered once in a while for all viewers together."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import inspect
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+_WORTH_PACKING: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One rendering."""
+
+    body: bytes
+    packed: bytes
+    """By gzip; empty where the body is short."""
+    etag: str
+
+
+def rendered(content: Any) -> Rendered:
+    """Render bytes of JSON, or what json.dumps takes."""
+    body = content if isinstance(content, bytes) else json.dumps(content, separators=(",", ":")).encode()
+    packed = gzip.compress(body, compresslevel=1, mtime=0) if len(body) >= _WORTH_PACKING else b""
+    return Rendered(body, packed, f'"{hashlib.blake2b(body, digest_size=12).hexdigest()}"')
+
+
+def answer(request: Request, one: Rendered) -> Response:
+    """Return 304 if the caller has this rendering already, else the rendering."""
+    headers = {"ETag": one.etag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding, Cookie, Authorization"}
+    known = request.headers.get("if-none-match", "")
+    if one.etag in (tag.strip().removeprefix("W/") for tag in known.split(",")):
+        return Response(status_code=304, headers=headers)
+    body = one.body
+    if one.packed and "gzip" in request.headers.get("accept-encoding", ""):
+        body, headers["Content-Encoding"] = one.packed, "gzip"
+    return Response(body, media_type="application/json", headers=headers)
+
+
+class Snapshot:
+    """What `build` returned, for `every_s` seconds; callers that come while it is being made wait for the same one.
+
+    build: runs in the event loop, so it either is quick or a coroutine. A failure goes to the callers and is not kept.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Any | Awaitable[Any]],
+        every_s: float,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._build, self._every_s, self._clock_s = build, every_s, clock_s
+        self._last: Rendered | None = None
+        self._until_s = 0.0
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> Rendered:
+        """Return the rendering of now."""
+        if self._last is None or self._clock_s() >= self._until_s:
+            async with self._lock:
+                if self._last is None or self._clock_s() >= self._until_s:
+                    content = self._build()
+                    self._last = rendered(await content if inspect.isawaitable(content) else content)
+                    self._until_s = self._clock_s() + self._every_s
+        return self._last
+
+    async def response(self, request: Request) -> Response:
+        """Answer a call with it."""
+        return answer(request, await self.get())
