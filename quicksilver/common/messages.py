@@ -221,6 +221,8 @@ class Report(Message):
     """Containers that were killed here and that no session can stop: the ResourceManager has to end them."""
     compared: list[Comparison] = Field([], max_length=60)
     """How alternatives in shadow compare here; the counts grow from report to report."""
+    version: str = ""
+    """The sidecar's."""
     settings_version: str = ""
     """Number and digest of the settings that the sidecar uses, and the windows that are open."""
     limits: list[str] = []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -21,6 +21,7 @@ from quicksilver.common.settings.reload import said_by
 from quicksilver.common.settings.reload_api import Reload, add_reload
 from rm_proxy.api.application_routes import application_routes
 from rm_proxy.api.bypass_routes import bypass_routes
+from rm_proxy.api.cluster_routes import cluster_routes
 from rm_proxy.api.estimate_routes import estimate_routes
 from rm_proxy.api.history_routes import history_routes
 from rm_proxy.api.live_state import LiveState
@@ -41,6 +42,8 @@ from rm_proxy.api.prometheus_routes import prometheus_routes
 from rm_proxy.api.report_route import HandleReport, ReportRoute
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.history.cluster_sample import NAMES, Shrinks
+from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.store.queries import History, Wanted
 from rm_proxy.views.cluster_models import NodeDetail, NodeInfo, Page, QueueDetail, QueueInfo
@@ -75,6 +78,9 @@ class ApiParts:
     drain: Callable[[str, Draining, str], Awaitable[None]]
     """Gets a node, whether it is drained, and who wants it. Raises ApiError when its sidecar cannot be reached."""
     report: HandleReport
+    series: TimeSeries = field(default_factory=lambda: TimeSeries(NAMES))
+    """The cluster over time."""
+    shrinks: Shrinks = field(default_factory=Shrinks)
 
 
 def create_app(
@@ -103,6 +109,7 @@ def create_app(
         bypass_routes(parts.bypass, parts.order_bypass),
         estimate_routes(history, ask, now),
         prometheus_routes(live),
+        cluster_routes(live, history, parts.series, parts.shrinks, now),
     ):
         app.include_router(routes, prefix="/v1")
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
+from typing import Any
 
 from policies.base import SLOTS
 from policies.config.description import describe
@@ -38,7 +39,15 @@ class LiveState:
 
     def nodes(self) -> Sequence[NodeInfo]:
         """Return all nodes, ordered by id."""
-        return [NodeInfo(**self._node(node)) for _, node in sorted(self._coordinator.nodes.items())]
+        return [NodeInfo(**fields) for fields in self.each_node()]
+
+    def each_node(self) -> Iterator[dict[str, Any]]:
+        """Yield the fields of `NodeInfo` of the nodes that are known now, ordered by id, not validated again.
+
+        The caller may do other things meanwhile.
+        """
+        for _, node in sorted(self._coordinator.nodes.items()):
+            yield self._node(node)
 
     def node(self, node_id: str) -> NodeDetail | None:
         """Return a node with its containers; None when it is unknown."""
@@ -47,7 +56,7 @@ class LiveState:
             return None
         return NodeDetail(**self._node(node), containers=node.report.containers if node.report else [])
 
-    def _node(self, node: Node) -> dict[str, object]:
+    def _node(self, node: Node) -> dict[str, Any]:
         now_s = time.time()
         view, report, yarn = node.view, node.report, node.yarn
         fresh_s = self._report_fresh_s
@@ -65,6 +74,7 @@ class LiveState:
             "report_age_s": now_s - node.reported_s if report else None,
             "sidecar_url": report.sidecar_url if report else "",
             "nm_page": self._pages.node(yarn.web_address) if yarn else "",
+            "version": report.version if report else "",
             "limits": report.limits if report else [],
             "targets": self._coordinator.targets.of(node.id),
             "settings_version": report.settings_version if report else "",

@@ -34,6 +34,7 @@ class HealthFacts:
     """Nodes that YARN runs and that take no queueable containers, each with the reason."""
     connections: int
     attempts: int
+    restored: int
     store: str
     store_backlog: int
     store_outage: str | None
@@ -64,6 +65,7 @@ def health(facts: HealthFacts) -> Health:
         nodes_usable=facts.nodes_usable,
         connections=facts.connections,
         attempts=facts.attempts,
+        restored=facts.restored,
         store=facts.store,
         store_backlog=facts.store_backlog,
         problems=problems[:MAX_PROBLEMS],

@@ -30,6 +30,8 @@ class Recovery:
 
     def __init__(self, journal: AttemptJournal, coordinator: Coordinator, metrics: ProxyMetrics) -> None:
         self._journal, self._coordinator, self._metrics = journal, coordinator, metrics
+        self.restored = 0
+        """Attempts with which this process continued."""
 
     def recall(self, now_s: float) -> None:
         """Restore the attempts of the process before. Raises QuicksilverError when the file cannot be used."""
@@ -38,7 +40,7 @@ class Recovery:
                 self._coordinator.takeover.restore(attempt_id, snapshot)
             except (KeyError, TypeError, ValueError, DecodeError) as error:
                 log.error("an application cannot be restored", attempt=attempt_id, why=repr(error))
-        count = len(self._coordinator.attempts)
+        self.restored = count = len(self._coordinator.attempts)
         self._metrics.taken_over.set(count)
         if count:
             log.info("continuing with the applications of the process before", attempts=count)

@@ -38,6 +38,7 @@ from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.service.am_connections import AmConnection, ConnectionParts, Connections
 from rm_proxy.service.attempt_journal import AttemptJournal
 from rm_proxy.service.bypass_control import BypassControl, stored_order
+from rm_proxy.service.cluster_sampler import ClusterSampler
 from rm_proxy.service.decision_sampling import Decisions, Sampling
 from rm_proxy.service.effect_handlers import EffectHandlers
 from rm_proxy.service.gauges import set_gauges
@@ -103,6 +104,7 @@ class Proxy:
         self.connections = Connections(settings, self.metrics)
         self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
+        self.sampler = ClusterSampler(self.coordinator)
         self._warned_of_promotion = False
         self._rest: asyncio.Task[None] | None = None
 
@@ -182,6 +184,7 @@ class Proxy:
         await self.poller.first()
         self.poller.start()
         self.bypass.start()
+        self.sampler.start()
         await self.upstream.start(listen, partial(AmConnection, self._connection_parts()))
         log.info(
             "proxy started",
@@ -224,6 +227,8 @@ class Proxy:
             reload=self.reloader.reload,
             drain=self.node_drain.drain,
             report=reports.handle,
+            series=self.sampler.series,
+            shrinks=self.sampler.shrinks,
         )
         app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
         add_servlets(app, self._servlets())
@@ -289,6 +294,7 @@ class Proxy:
                 unusable=unusable,
                 connections=len(self.connections.open),
                 attempts=sum(1 for attempt in coordinator.attempts.values() if not attempt.finished),
+                restored=self.recovery.restored,
                 store=self.store.name,
                 store_backlog=self.writer.backlog,
                 store_outage=self.writer.outage,
@@ -305,6 +311,7 @@ class Proxy:
         await self.connections.finish()
         await self.poller.close()
         self.bypass.close()
+        await self.sampler.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])

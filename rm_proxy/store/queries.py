@@ -14,6 +14,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from policies.model import Resources
 from quicksilver.common.messages import EventKind
 from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.store import kills, timeline
 from rm_proxy.store.applications import AppLedgers, StoredApplications
 from rm_proxy.store.estimate_errors import Estimates, estimates
 from rm_proxy.store.ledger import Ledger
@@ -21,7 +22,7 @@ from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Application, Change, Choice, Completion, Event, Grant
 from rm_proxy.views.cluster_models import ApplicationRecord, Page
 from rm_proxy.views.container_models import ChoiceInfo, CompletionInfo, Decision, EventInfo, Explanation, Score
-from rm_proxy.views.history_models import AppStory, Counted, Delays, NodeCounts, Summary
+from rm_proxy.views.history_models import AppStory, ContainerSpan, Counted, Delays, KillRow, NodeCounts, Summary
 from rm_proxy.views.service_models import ChangeInfo
 
 _MOST: Final = 200
@@ -188,6 +189,14 @@ class History:
     def estimates(self, *, since_s: float, bucket_s: float, app_id: str | None = None) -> Estimates:
         """Return the errors of the estimates since `since_s` (Unix seconds), by spans of `bucket_s` seconds."""
         return estimates(self._store, since_s=since_s, bucket_s=bucket_s, app_id=app_id)
+
+    def kills(self, *, since_s: float, until_s: float | None = None) -> list[KillRow]:
+        """Return kills by cause, queue and kind, the greatest loss first."""
+        return kills.kills(self._store, since_s=since_s, until_s=until_s)
+
+    def spans(self, node_id: str, since_s: float) -> tuple[list[ContainerSpan], bool]:
+        """Return the containers with an event at a node since a time, and whether there were more than fit."""
+        return timeline.spans(self._store, node_id, since_s)
 
     @contextmanager
     def _session(self) -> Iterator[Session]:

@@ -8,6 +8,7 @@ import hashlib
 import inspect
 import json
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -50,15 +51,18 @@ class Snapshot:
     """What `build` returned, for `every_s` seconds; callers that come while it is being made wait for the same one.
 
     build: runs in the event loop, so it either is quick or a coroutine. A failure goes to the callers and is not kept.
+    share: part of the time that building may take; what took long is kept for longer. For queries of the store.
     """
 
     def __init__(
         self,
         build: Callable[[], Any | Awaitable[Any]],
         every_s: float,
+        *,
+        share: float = 1.0,
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._build, self._every_s, self._clock_s = build, every_s, clock_s
+        self._build, self._every_s, self._share, self._clock_s = build, every_s, share, clock_s
         self._last: Rendered | None = None
         self._until_s = 0.0
         self._lock = asyncio.Lock()
@@ -68,11 +72,32 @@ class Snapshot:
         if self._last is None or self._clock_s() >= self._until_s:
             async with self._lock:
                 if self._last is None or self._clock_s() >= self._until_s:
+                    begun_s = self._clock_s()
                     content = self._build()
                     self._last = rendered(await content if inspect.isawaitable(content) else content)
-                    self._until_s = self._clock_s() + self._every_s
+                    now_s = self._clock_s()
+                    self._until_s = now_s + max(self._every_s, (now_s - begun_s) / self._share)
         return self._last
 
     async def response(self, request: Request) -> Response:
         """Answer a call with it."""
         return answer(request, await self.get())
+
+
+class Snapshots:
+    """A snapshot for each of the last keys, as for each node that somebody looks at."""
+
+    def __init__(
+        self, build: Callable[[Any], Any | Awaitable[Any]], every_s: float, *, share: float = 1.0, limit: int = 64
+    ) -> None:
+        self._build, self._every_s, self._share, self._limit = build, every_s, share, limit
+        self._known: OrderedDict[Any, Snapshot] = OrderedDict()
+
+    def of(self, key: Any) -> Snapshot:
+        """Return the snapshot of a key; `build` gets the key."""
+        if key not in self._known:
+            self._known[key] = Snapshot(lambda: self._build(key), self._every_s, share=self._share)
+            if len(self._known) > self._limit:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]

@@ -55,6 +55,8 @@ class NodeInfo(BaseModel):
     sidecar_url: str = ""
     nm_page: str = ""
     """URL of the NodeManager's page; "" while the ResourceManager does not list the node."""
+    version: str = ""
+    """The sidecar's; "" for one that does not say it."""
     settings_version: str = ""
     """Of the settings that the sidecar uses."""
     limits: list[str] = []

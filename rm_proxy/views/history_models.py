@@ -105,3 +105,77 @@ class AppStory(BaseModel):
     ledger: LedgerRow | None = None
     retried: int = 0
     """Containers that were asked for because others were lost."""
+
+
+class KillRow(BaseModel):
+    """Containers of one queue and kind that ran and were killed for one cause."""
+
+    cause: str
+    """room: a guaranteed container needed it; memory: the node ran out of it; proxy: ordered by the proxy;
+    resourcemanager, nodemanager: preempted by YARN itself."""
+    queue: str
+    """"" for applications that are not known any more."""
+    kind: str
+    """G or Q."""
+    count: int
+    lost_s: float
+    """Their task-seconds."""
+
+
+class Kills(BaseModel):
+    """Kills since a time; the greatest loss first."""
+
+    since_s: float
+    until_s: float | None
+    items: list[KillRow]
+
+
+class ClusterHistory(BaseModel):
+    """The cluster over time: a list for each sum, as long as `t`. Steps without a sample are left out."""
+
+    step_s: float
+    t: list[float]
+    """Beginnings of the steps, Unix seconds."""
+    values: dict[str, list[float]]
+    """Means of the steps: nodes, nodes_usable, cores, g, q, shrunk, waiting, idle (in cores), count_g, count_q,
+    count_shrunk, count_waiting, memory_mb, g_mb, q_mb, pending_g, pending_q."""
+    now_s: float | None = None
+    """Time of the last sample; null before the first one."""
+    now: dict[str, float] = {}
+    """The last sample."""
+
+
+class ContainerSpan(BaseModel):
+    """What one container did at a node; times are Unix seconds, null where they are not known."""
+
+    container_id: str
+    app_id: str = ""
+    kind: str = "G"
+    am: bool = False
+    held_s: float | None = None
+    """Since when its start waited."""
+    started_s: float | None = None
+    ended_s: float | None = None
+    """Null for one that is still there."""
+    end: str = ""
+    """How it ended: ended, killed, shed, stopped, failed, lost."""
+    cause: str = ""
+    reason: str = ""
+    state: str = ""
+    """Its state now; "" for one that is over."""
+    why: str = ""
+    """Why it waits or was shrunk."""
+    times_shrunk: int = 0
+    shrunk: list[tuple[float, float]] = []
+    """From and to, as far as the proxy saw it."""
+
+
+class NodeTimeline(BaseModel):
+    """Containers at one node in the last minutes, the earliest first."""
+
+    node_id: str
+    from_s: float
+    to_s: float
+    containers: list[ContainerSpan]
+    truncated: bool
+    """Whether older events were left out because there were many."""

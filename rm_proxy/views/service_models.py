@@ -118,6 +118,8 @@ class Health(BaseModel):
     nodes_usable: int = Field(ge=0)
     connections: int = Field(ge=0)
     attempts: int = Field(ge=0)
+    restored: int = 0
+    """Attempts of the process before, with which this one continued."""
     store: str = ""
     """The store's URL without its password."""
     store_backlog: int = 0

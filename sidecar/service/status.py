@@ -74,7 +74,7 @@ class Status:
         """Prepare. settings: returns the version of the settings in use."""
         self._node, self._place, self._identity = gates.node, place, identity
         self._limitations, self._settings, self._shadow = limitations, settings, shadow
-        self._reports = 0
+        self._reports, self._version = 0, version()
 
     def report(self, events: Sequence[ContainerEvent] = ()) -> Report:
         """Return the node's state for the proxy, with these events."""
@@ -90,6 +90,7 @@ class Status:
             vcores=self._place.capacity.vcores,
             events=list(events),
             limits=self._limitations.texts(),
+            version=self._version,
             settings_version=self._settings(),
             compared=self._shadow.counts(),
         )

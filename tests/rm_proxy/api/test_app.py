@@ -448,6 +448,9 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
     described = client.get("/openapi.json").json()
     assert set(described["paths"]) == {
         "/v1/nodes",
+        "/v1/cluster/history",
+        "/v1/kills",
+        "/v1/nodes/{node_id}/timeline",
         "/v1/nodes/{node_id}",
         "/v1/nodes/{node_id}/drain",
         "/v1/nodes/{node_id}/report",

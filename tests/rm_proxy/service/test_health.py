@@ -23,6 +23,7 @@ WELL = HealthFacts(
     unusable=(),
     connections=4,
     attempts=5,
+    restored=0,
     store="sqlite",
     store_backlog=6,
     store_outage=None,

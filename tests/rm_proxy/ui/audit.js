@@ -43,7 +43,9 @@ if (texts < 10) faults.push(`only ${texts} texts were looked at`);
 
 for (const swatch of document.querySelectorAll(".swatch")) {
   if (!visible(swatch)) continue;
-  const found = ratio(parse(getComputedStyle(swatch).backgroundColor), background(swatch.parentElement));
+  const style = getComputedStyle(swatch);
+  const color = style.backgroundImage === "none" ? style.backgroundColor : style.borderTopColor;
+  const found = ratio(parse(color), background(swatch.parentElement));
   if (found < 2.9) faults.push(`contrast ${found.toFixed(2)} of the mark ${swatch.className}`);
 }
 for (const control of document.querySelectorAll("a[href], button, input, select, textarea, [role=img], [tabindex='0']")) {

@@ -11,6 +11,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
@@ -79,7 +80,7 @@ class Browser:
 
     def press(self, *keys: str) -> None:
         """Press keys, as at a keyboard."""
-        self.driver.switch_to.active_element.send_keys(*keys)
+        ActionChains(self.driver).send_keys(*keys).perform()
 
     def use_theme(self, name: str) -> None:
         """Let the system prefer `dark` or `light`."""
@@ -115,15 +116,15 @@ class Browser:
         """Press the tab key through the whole page; returns the focused elements, each seen to show its focus."""
         self.run("document.activeElement.blur(); window.scrollTo(0, 0)")
         seen: list[str] = []
-        body = self.driver.find_element(By.TAG_NAME, "body")
-        body.send_keys(Keys.TAB)
+        self.press(Keys.TAB)
         for _ in range(limit):
             name, shown = self.run(
                 "const e = document.activeElement; if (e === document.body) return ['', true];"
                 "if (!e.dataset.walk) e.dataset.walk = String(Math.random());"
                 "const style = getComputedStyle(e);"
                 "return [`${e.dataset.walk} ${e.tagName} ${e.id || e.textContent.trim().slice(0, 40)}`,"
-                " e.matches(':focus-visible') && (style.outlineStyle !== 'none' || style.boxShadow !== 'none')]"
+                " e.matches(':focus-visible') && (style.outlineStyle !== 'none' ||"
+                " getComputedStyle(e.querySelector('.frame') ?? e).stroke !== 'none')]"
             )
             if not name or name in seen:
                 break
@@ -149,20 +150,28 @@ def chromium(folder: Path) -> Iterator[Browser]:
         driver.quit()
 
 
-def inspect_page(browser: Browser, url: str, name: str, *, width: int = 1400, focusable: int = 5) -> list[str]:
+def inspect_page(
+    browser: Browser, url: str, name: str, *, width: int = 1400, focusable: int = 5, walk: bool = True
+) -> list[str]:
     """Open a page in both themes, and check what holds for each; returns the stops of the tab key.
 
-    focusable: stops of the tab key that the page has at least, beside the frame's own.
+    focusable: stops of the tab key that the page has at least, beside the frame's own; walk: whether they are counted.
     """
     host = urlsplit(url).netloc
+    browser.driver.get("about:blank")  # the page before asks for nothing any more
     browser.console(), browser.requests()
     for theme in ("light", "dark"):
         browser.use_theme(theme)
         browser.open(url, width=width)
         browser.screenshot(f"{name}-{theme}")
-        assert browser.audit() == [], f"{name} in {theme}"
-    stops = browser.walk()
-    assert len(stops) >= 10 + focusable, stops
+        faults = browser.audit()
+        assert faults == [], f"{name} in {theme}: {faults}"
+    stops = []
+    if walk:
+        browser.click("#live")  # what is polled meanwhile would be drawn anew under the focus
+        assert browser.text("#live") == "Paused"
+        stops = browser.walk()
+        assert len(stops) >= 10 + focusable, stops
     assert browser.console() == []
     asked = [one for one in browser.requests() if not one.startswith("data:")]
     assert asked, "the log of requests works"

@@ -21,6 +21,8 @@ from rm_proxy.api.live_state import LiveState
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
+from rm_proxy.history.cluster_sample import NAMES, Shrinks
+from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
@@ -41,6 +43,7 @@ class SmallProxy:
         self.order: Order = "auto"
         self.drained: list[tuple[str, Draining, str]] = []
         self.metrics = ProxyMetrics()
+        self.series, self.shrinks = TimeSeries(NAMES), Shrinks()
         self.refusals: list[str] = []
 
     def parts(self, **more: Any) -> ApiParts:
@@ -56,6 +59,8 @@ class SmallProxy:
             "reload": self._reload,
             "drain": self._drain,
             "report": self._report,
+            "series": self.series,
+            "shrinks": self.shrinks,
         }
         return ApiParts(**(fields | more))
 

@@ -5,7 +5,7 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 
 export class TimeChart {
   /**
-   * series: [{key, label, color: "--g", dash?}], bottom first where they are stacked; unit: what a value counts;
+   * series: [{key, label, color: "--g" (of the form #rrggbb), dash?, soft?}], bottom first where they are stacked; unit: what a value counts;
    * height: in pixels; format: a value to text.
    */
   constructor(where, { series, stacked = false, unit = "", height = 260, format = count, label = "Chart" }) {
@@ -81,7 +81,7 @@ export class TimeChart {
       const color = css(this.series[i].color);
       return {
         stroke: color, width: this.stacked ? 1 : 2, dash: this.series[i].dash, points: { show: false },
-        fill: this.stacked ? color : undefined,
+        fill: this.stacked ? color + (this.series[i].soft ? "38" : "") : undefined,
       };
     });
     this.plot = new window.uPlot({

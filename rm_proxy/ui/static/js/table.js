@@ -25,9 +25,9 @@ export class DataTable {
     this.extra = el("span", { class: "table-extra" });
     this.heads = columns.map((column) => this.headOf(column));
     this.head.append(...this.heads.map((one) => one.cell));
-    where.replaceChildren(
-      el("div", { class: "table-bar" }, this.filter, this.extra, el("span", { class: "spring" }), this.status,
-        el("span", { class: "pager" }, this.before, this.after)),
+    this.bar = el("div", { class: "table-bar", hidden: true }, this.filter, this.extra, el("span", { class: "spring" }), this.status,
+    el("span", { class: "pager" }, this.before, this.after));
+    where.replaceChildren(this.bar,
       el("div", { class: "table-scroll", tabindex: "0", role: "region", "aria-label": label },
         el("table", {}, el("thead", {}, this.head), this.body)));
   }
@@ -94,6 +94,8 @@ export class DataTable {
       else cell.removeAttribute("aria-sort");
     }
     this.fill(part);
+    // A table that one sees at a glance needs neither filter nor pages.
+    this.bar.hidden = this.rows.length <= Math.min(10, this.pageSize) && !this.filterText && !this.extra.childElementCount;
     this.status.textContent = rows.length
       ? `${count(from + 1)}–${count(from + part.length)} of ${count(rows.length)}${rows.length < this.rows.length ? ` (${count(this.rows.length)} in all)` : ""}`
       : "none";

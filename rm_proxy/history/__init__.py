@@ -1,0 +1,1 @@
+"""The last day of the cluster, in memory: machines that are fed with samples."""

@@ -1,0 +1,49 @@
+"""Containers that ran and were killed, by cause; they are the kills of the ledger. Raises StoreUnavailableError."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import and_, case, desc, func, or_, select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
+
+from quicksilver.common.messages import EventKind
+from rm_proxy.domain import exit_codes
+from rm_proxy.store.store import Store
+from rm_proxy.store.tables import Application, Completion, Event, Grant
+from rm_proxy.views.history_models import KillRow
+
+_MOST: Final = 1000
+
+
+def kills(store: Store, *, since_s: float, until_s: float | None) -> list[KillRow]:
+    """Return sums by cause, queue and kind, the greatest loss first; times are Unix seconds, `until_s` exclusive."""
+    status = func.coalesce(Completion.original_exit_status, Completion.exit_status, 0)
+    ended = Event.kind == EventKind.ENDED.value
+    cause = case(
+        (Event.kind == EventKind.KILLED.value, Event.cause),
+        (status == exit_codes.PREEMPTED, "resourcemanager"),
+        else_="nodemanager",
+    ).label("cause")
+    queue = func.coalesce(Application.queue, "").label("queue")
+    work_s = func.coalesce(Event.attained_s, Event.ran_s, 0.0)
+    count, lost_s = func.count().label("count"), func.sum(work_s).label("lost_s")
+    by_yarn = and_(ended, status.in_((exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)))
+    query = select(cause, queue, Grant.kind, count, lost_s).select_from(Event)
+    query = query.join(Grant, Grant.container_id == Event.container_id)
+    query = query.outerjoin(Completion, Completion.container_id == Event.container_id)
+    query = query.outerjoin(Application, Application.id == Grant.app_id)
+    query = query.where(Event.at_s >= since_s, or_(Event.kind == EventKind.KILLED.value, by_yarn))
+    if until_s is not None:
+        query = query.where(Event.at_s < until_s)
+    query = query.group_by("cause", "queue", Grant.kind).order_by(desc("lost_s"), desc("count"), "cause").limit(_MOST)
+    try:
+        with Session(store.engine) as session:
+            rows = list(session.execute(query))
+    except SQLAlchemyError as error:
+        raise store.unavailable(error) from error
+    return [
+        KillRow(cause=row[0] or "unknown", queue=row[1], kind=row[2], count=row[3], lost_s=round(row[4], 3))
+        for row in rows
+    ]
