@@ -30,6 +30,7 @@ BENCHMARKS: Final = {
     "resize": Command("quicksilver.bench.resize.run:resize", "Resizing a container, and a sidecar with 200 of them."),
     "policies": Command("quicksilver.bench.policies.run:policies", "Each policy alone and all together against none."),
     "scale": Command("quicksilver.bench.scale.run:scale", "What the proxy costs by nodes and application masters."),
+    "ui": Command("quicksilver.bench.ui:ui", "What viewers of the dashboard cost the proxy."),
     "mercury": Command("quicksilver.bench.mercury.run:mercury", "Mercury's experiments on an emulated cluster."),
     "mixes": Command(
         "quicksilver.bench.mixes.run:mixes", "Real mixes of jobs: the default against stock YARN's best, and a bound."

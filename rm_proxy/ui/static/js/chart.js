@@ -59,7 +59,7 @@ export class TimeChart {
     this.tell();
   }
 
-  /** Columns for uPlot: of a stack the sums from the bottom, the highest first, so that lower areas cover it. */
+  /** Columns for uPlot: of a stack the sums from the bottom, the highest first. */
   columns() {
     const shown = this.shown();
     const values = shown.map((i) => this.data[this.series[i].key]);
@@ -84,6 +84,8 @@ export class TimeChart {
         fill: this.stacked ? color + (this.series[i].soft ? "38" : "") : undefined,
       };
     });
+    // Of a stack each area is filled down to the one below it alone.
+    const bands = this.stacked ? series.slice(1).map((_, i) => ({ series: [i + 1, i + 2] })) : [];
     this.plot = new window.uPlot({
       width: this.width(), height: this.height, legend: { show: false },
       padding: [12, 12, 0, 0],
@@ -94,6 +96,7 @@ export class TimeChart {
         { ...axis, size: 56, values: (_u, splits) => splits.map((value) => this.format(value)) },
       ],
       series: [{}, ...series],
+      bands,
       hooks: { setCursor: [(u) => this.point(u.cursor.idx)] },
     }, this.columns(), this.canvas);
   }

@@ -87,7 +87,7 @@ poll(toUi("data/cluster"), 3, ({ health, now }) => {
   const problems = health.problems.length;
   setText("subtitle", `${problems ? `${count(problems)} problem${problems > 1 ? "s" : ""} · ` : ""}mode ${health.mode} · settings ${health.settings_version || "–"} · up ${duration(Date.now() / 1000 - health.started_s)}`);
   setNumber("nodes", count(health.nodes_usable));
-  setText("nodes-hint", `of ${count(health.nodes)} take queueable containers`);
+  setText("nodes-hint", `of ${count(health.nodes)} take Qs`);
   setNumber("apps", count(health.attempts));
   if (now.cores === undefined) return;
   setNumber("count-g", count(now.count_g));

@@ -10,13 +10,14 @@ let draining = false;
 
 const json = (row) => toRoot(`v1/containers/${row.container_id}`);
 const BADGES = { waiting: "waiting", shrunk: "shrunk", killed: "bad", lost: "bad", failed: "bad", shed: "warn" };
+const ORDER = ["running", "starting", "shrunk", "waiting"];
 const table = new DataTable(byId("containers"), {
   label: "Containers", rowKey: (row) => row.container_id, name: "c", sort: "order", pageSize: 25,
   empty: "No container matches in this time. Clear the filter, or choose a longer time.",
   columns: [
     { key: "container_id", label: "Container", cell: (row) => el("a", { href: json(row) }, row.container_id) },
     { key: "kind", label: "Kind", cell: (row) => badge(row.am ? "master" : row.kind, row.kind.toLowerCase()) },
-    { key: "order", label: "State", value: (row) => ["running", "starting", "shrunk", "waiting"].indexOf(row.state) + (row.end ? 10 : 0) || row.end || row.state, cell: (row) => badge(row.end || row.state || "not reported", BADGES[row.end || row.state] ?? "") },
+    { key: "order", label: "State", value: (row) => (row.end ? 10 : row.state ? ORDER.indexOf(row.state) : 9), text: (row) => row.end || row.state, cell: (row) => badge(row.end || row.state || "not reported", BADGES[row.end || row.state] ?? "") },
     { key: "waited", label: "Waited", number: true, value: (row) => row.waited, cell: (row) => number(row, row.waited === null ? "–" : duration(row.waited)) },
     { key: "ran", label: "Ran", number: true, value: (row) => row.ran, cell: (row) => number(row, row.ran === null ? "–" : duration(row.ran)) },
     { key: "times_shrunk", label: "Shrunk", number: true, json },

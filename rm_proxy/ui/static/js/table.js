@@ -4,7 +4,7 @@ import { el, query, setQuery, count, numberLink } from "./frame.js";
 export class DataTable {
   /**
    * columns: [{key, label, number?, value?: row => text or number to sort and filter by,
-   *            cell?: row => node or text, json?: row => address of the JSON of a number, help?}]
+   *            text?: row => text to filter by, if it differs, cell?: row => node or text, json?: row => address of the JSON of a number, help?}]
    * rowKey: row => id; name: prefix of the parameters in the address, where a page has several tables.
    */
   constructor(where, { columns, rowKey, pageSize = 50, name = "", sort = "", empty = "Nothing matches the filter.", label = "Table" }) {
@@ -64,7 +64,7 @@ export class DataTable {
     let rows = this.rows.filter((row) => this.matches(row));
     if (words.length) {
       rows = rows.filter((row) => {
-        const text = this.columns.map((column) => this.value(column, row) ?? "").join(" ").toLowerCase();
+        const text = this.columns.map((column) => (column.text ? column.text(row) : this.value(column, row)) ?? "").join(" ").toLowerCase();
         return words.every((word) => text.includes(word));
       });
     }

@@ -1,0 +1,69 @@
+"""The dashboard of a real proxy, in Chromium, while an unmodified job runs on a real cluster."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from quicksilver.cluster.cluster import Cluster
+from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.workloads.mapreduce import start_pi
+from tests.real.test_jobs import MAPS_Q
+from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page
+
+pytestmark = pytest.mark.hadoop
+MAPS = 30
+"""More than the nodes have room for, so that some wait."""
+
+
+@pytest.fixture(scope="module")
+def stack(overlay_cluster: Cluster) -> Iterator[LocalDaemons]:
+    made = LocalDaemons(overlay_cluster, policies=MAPS_Q)
+    made.start()
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    if MISSING:
+        pytest.fail(MISSING)
+    with chromium(tmp_path_factory.mktemp("real-dashboard")) as session:
+        yield session
+
+
+def busiest(stack: LocalDaemons) -> str:
+    nodes = stack.get("/v1/nodes")["items"]
+    return str(max(nodes, key=lambda node: node["container_count"])["id"])
+
+
+def test_pages_while_a_job_runs(overlay_cluster: Cluster, stack: LocalDaemons, browser: Browser) -> None:
+    job = start_pi(overlay_cluster, "dashboard", MAPS, 2_000_000)
+    deadline = time.monotonic() + 90
+    while not stack.get("/v1/cluster/history")["now"].get("count_q"):
+        assert time.monotonic() < deadline, "no queueable container ran"
+        time.sleep(0.5)
+    node = busiest(stack)
+    inspect_page(browser, f"{stack.url}/ui/", "real-cluster", walk=False)
+    assert int(browser.text("#nodes")) == 3 and browser.text("#status") == "ok", browser.text("main")
+    inspect_page(browser, f"{stack.url}/ui/nodes", "real-nodes", walk=False)
+    assert node in browser.text("#list")
+    inspect_page(browser, f"{stack.url}/ui/nodes/{quote(node, safe='')}", "real-node", walk=False)
+    inspect_page(browser, f"{stack.url}/ui/health", "real-health", walk=False)
+    assert "No problem is known" in browser.text("#problems") and browser.text("#sidecars td:last-child") == "3"
+    assert job.wait(timeout_s=240).application_id
+    time.sleep(2)
+    timeline = requests.get(f"{stack.url}/v1/nodes/{node}/timeline", timeout=10).json()
+    ended = [one for one in timeline["containers"] if one["end"] == "ended" and one["kind"] == "Q"]
+    assert ended and all(one["started_s"] < one["ended_s"] for one in ended)
+    assert any(one["held_s"] is not None and one["held_s"] < one["started_s"] for one in ended), "some waited"
+    history = stack.get("/v1/cluster/history")
+    assert max(history["values"]["count_q"]) >= 1 and max(history["values"]["waiting"]) > 0
+    today = requests.get(f"{stack.url}/ui/data/today", timeout=10).json()
+    assert today["ledger"]["containers_q"] >= MAPS
