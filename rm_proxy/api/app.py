@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 
+from quicksilver.common.http.api_docs import add_api_docs
 from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
 from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, install_error_handlers
 from quicksilver.common.messages import Ack, Draining, Report
@@ -91,10 +92,12 @@ def create_app(
         title="quicksilver proxy",
         version=version(),
         description="Two-level scheduling for Apache Hadoop YARN: nodes, applications, queues and decisions.",
+        docs_url=None,
         redoc_url=None,
         responses=_ERRORS,
     )
     install_error_handlers(app)
+    add_api_docs(app)
     app.add_middleware(ReportRoute, handle=parts.report)
     app.add_middleware(BodyLimit, max_bytes=max_body_bytes)
     live, history = parts.live, parts.history

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import FastAPI, Path, Response
 
+from quicksilver.common.http.api_docs import add_api_docs
 from quicksilver.common.http.rest_errors import ApiError, ErrorEnvelope
 from quicksilver.common.http.rest_server import BodyLimit, install_error_handlers
 from quicksilver.common.messages import ContainerReport, Draining, Grants, Message, Report
@@ -39,7 +40,8 @@ class Health(Message):
 
 def make_api(dispatcher: Dispatcher, report: Callable[[], Report]) -> FastAPI:
     """Return the REST application; all its routes run in the sidecar's own loop."""
-    app = FastAPI(title="quicksilver sidecar", version="1", docs_url="/docs", redoc_url=None)
+    app = FastAPI(title="quicksilver sidecar", version="1", docs_url=None, redoc_url=None)
+    add_api_docs(app)
     install_error_handlers(app)
     app.add_middleware(BodyLimit, max_bytes=_BODY_BYTES)
     _grant_routes(app, dispatcher)
