@@ -20,7 +20,7 @@ from quicksilver.common.messages import Ack, Draining, Report
 from quicksilver.common.process.version import version
 from quicksilver.common.settings.reload import said_by
 from quicksilver.common.settings.reload_api import Reload, add_reload
-from rm_proxy.api.application_routes import application_routes
+from rm_proxy.api.application_routes import application_routes, event_routes
 from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.cluster_routes import cluster_routes
 from rm_proxy.api.estimate_routes import estimate_routes
@@ -106,6 +106,7 @@ def create_app(
         _live_routes(live),
         _operation_routes(parts),
         application_routes(live, history, now),
+        event_routes(history),
         _decision_routes(history, now),
         _container_routes(live, history),
         history_routes(live, history, parts.recent),

@@ -9,12 +9,15 @@ from fastapi import APIRouter, Query
 
 from policies.config.schema import full_queue
 from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.messages import EventKind
 from rm_proxy.api.live_state import LiveState
-from rm_proxy.api.params import AppId, Limit, ask
+from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.store.applications import AppFilter, SortKey
 from rm_proxy.store.queries import History
 from rm_proxy.views.application_models import ApplicationEntry, State
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
+from rm_proxy.views.timeline_models import ContainerEventInfo, ContainerSpan, Waits
+from rm_proxy.views.waiting_models import WaitsNow
 
 _KEYS: Final = get_args(SortKey)
 MAX_OFFSET: Final = 100_000
@@ -25,11 +28,16 @@ OfQueue = Annotated[str, Query(max_length=500, description="Only of this YARN qu
 OfUser = Annotated[str, Query(max_length=200, description="Only of this user.")]
 OfType = Annotated[str, Query(max_length=100, description="Only of this type: MAPREDUCE, SPARK, TEZ ...")]
 OfText = Annotated[str, Query(max_length=200, description="Only those with this text in their name or id.")]
-Since = Annotated[float, Query(ge=0, description="Only those that were there at this time or later, Unix seconds.")]
+There = Annotated[float, Query(ge=0, description="Only those that were there at this time or later, Unix seconds.")]
 Sort = Annotated[
     str, Query(pattern=f"^-?({'|'.join(_KEYS)})$", description=f"{', '.join(_KEYS)}; with `-` before it: descending.")
 ]
 ShortOffset = Annotated[int, Query(ge=0, le=MAX_OFFSET, description="Items to skip.")]
+BucketS = Annotated[
+    float | None, Query(ge=0.1, le=7 * 86400, description="Length of a span; a fitting one if left out.")
+]
+OfKind = Annotated[Literal["G", "Q"] | None, Query(description="Only guaranteed or queueable ones.")]
+OfEventKind = Annotated[Sequence[EventKind], Query(description="Only of these kinds; may be given several times.")]
 WithLedger = Annotated[bool, Query(description="With the ledger's row of each application.")]
 
 
@@ -44,7 +52,7 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
         user: OfUser = "",
         type: OfType = "",
         text: OfText = "",
-        since: Since = 0.0,
+        since: There = 0.0,
         sort: Sort = "id",
         ledger: WithLedger = False,
         limit: Limit = 1000,
@@ -90,6 +98,63 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
         info = ApplicationInfo(**known.model_dump())
         rows = await ask(lambda: history.app_ledgers.rows([info], now())) if ledger else {}
         return entry(info, now(), running=running, ledger=rows.get(app_id))
+
+    _detail_routes(router, live, history, now)
+    return router
+
+
+def _detail_routes(router: APIRouter, live: LiveState, history: History, now: Callable[[], float]) -> None:
+    @router.get("/applications/{app_id}/waiting", summary="What an application waits for now, in words")
+    async def waiting(app_id: AppId) -> WaitsNow:
+        """Each outstanding ask with the quota, the order, the nodes or the scheduler that it waits for."""
+        known = live.waits(app_id, now())
+        if known is None:
+            raise ApiError(404, "unknown-application", f"{app_id} does not run here now")
+        return known
+
+    @router.get("/applications/{app_id}/waits", summary="How long an application's containers waited, over time")
+    async def waits(app_id: AppId, bucket_s: BucketS = None) -> Waits:
+        """Percentiles by span of time: from ask to delivery, and at the nodes."""
+        return await ask(lambda: history.containers.waits(app_id, bucket_s))
+
+    @router.get("/applications/{app_id}/containers", summary="An application's containers with their times")
+    async def containers(
+        app_id: AppId, kind: OfKind = None, limit: Limit = 200, offset: Offset = 0
+    ) -> Page[ContainerSpan]:
+        """The newest first; those at nodes now with their state."""
+        page = await ask(lambda: history.containers.spans(app_id, kind=kind, limit=limit, offset=offset))
+        reported = live.containers_of(app_id)
+        for span in page.items:
+            known = reported.get(span.container_id)
+            if known is not None and not span.end:
+                span.now, span.why = known.state.value, known.why
+                span.attained_s, span.times_shrunk = known.attained_s, known.times_shrunk
+        return page
+
+
+def event_routes(history: History) -> APIRouter:
+    """Return the route of container events; it is served below /v1."""
+    router = APIRouter(tags=["decisions"])
+
+    @router.get("/events", summary="What sidecars reported of containers, the newest first")
+    async def events(
+        app: OfApp = None,
+        node: OfNode = None,
+        container: OfContainer = None,
+        kind: OfEventKind = (),
+        since: Since = 0.0,
+        until: Until = None,
+        limit: Limit = 100,
+        offset: Offset = 0,
+    ) -> Page[ContainerEventInfo]:
+        """Starts, ends, kills, sheds with their causes."""
+        kinds = [one.value for one in kind]
+        filters = {"app_id": app, "node_id": node, "container_id": container}
+        return await ask(
+            lambda: history.containers.events(
+                **filters, kinds=kinds, since_s=since, until_s=until, limit=limit, offset=offset
+            )
+        )
 
     return router
 

@@ -11,8 +11,9 @@ from policies.base import SLOTS
 from policies.config.description import describe
 from policies.config.registry import Registry
 from policies.model import Resources
-from quicksilver.common.messages import ContainerState
+from quicksilver.common.messages import ContainerReport, ContainerState
 from rm_proxy.api.queue_views import all_queues, one_queue
+from rm_proxy.api.waiting_reasons import waits_now
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -21,6 +22,7 @@ from rm_proxy.domain.records import AppRecord
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
 from rm_proxy.views.service_models import ActivePolicy, Comparison, Difference, PoliciesInfo
+from rm_proxy.views.waiting_models import WaitsNow
 
 
 class LiveState:
@@ -170,6 +172,17 @@ class LiveState:
             )
             for _, t in sorted(shadow.tallies.items())
         ]
+
+    def waits(self, app_id: str, now_s: float) -> WaitsNow | None:
+        """Return what an application waits for; None when it does not live."""
+        live = self._coordinator.attempts.living_of(app_id)
+        return waits_now(self._coordinator, live[-1], now_s) if live else None
+
+    def containers_of(self, app_id: str) -> dict[str, ContainerReport]:
+        """Return the containers of an application as the last reports have them, by id."""
+        nodes = self._coordinator.nodes.values()
+        reported = (one for node in nodes if node.report is not None for one in node.report.containers)
+        return {one.container_id: one for one in reported if one.app_id == app_id}
 
     def container(self, container_id: str) -> LiveContainer | None:
         """Return a container as the last report of its node has it."""

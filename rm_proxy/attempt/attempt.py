@@ -33,7 +33,8 @@ _SERIAL_START: Final = 1 << 29
 class Attempt:
     """One application attempt: its registration and its parts.
 
-    `exchange` handles allocate requests and answers, `containers` what sidecars report of its containers.
+    `exchange` handles allocate requests and answers, `containers` what sidecars report of its containers, `router`
+    decides between guaranteed and queueable.
     """
 
     def __init__(self, attempt_id: str, world: ClusterView) -> None:
@@ -46,21 +47,21 @@ class Attempt:
         self._effects: list[Effect] = []
         emit = self._effect
         self.promotion = Promotions(self.app_id, world, self.live, emit)
-        self._router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
-        self._steering = Steering(world, self.table, self._router, emit)
-        self._ends = Completions(self.app_id, world, self.live, emit, self._router.remember_loss)
+        self.router = Router(attempt_id, world, self.table, self.live, self.promotion, emit)
+        self._steering = Steering(world, self.table, self.router, emit)
+        self._ends = Completions(self.app_id, world, self.live, emit, self.router.remember_loss)
         self._arrivals = Allocations(
-            world, self.registration, self._router, self._steering, self.table, self.live, self._ends, emit
+            world, self.registration, self.router, self._steering, self.table, self.live, self._ends, emit
         )
         self.notebook = SnapshotChanges(self.live, self._ends)
-        self.containers = ContainerEvents(self.registration, world, self.live, self._router, self._ends, emit)
+        self.containers = ContainerEvents(self.registration, world, self.live, self.router, self._ends, emit)
         self.exchange = AllocateExchange(
             Parts(
                 self.registration,
                 world,
                 self.table,
                 self.live,
-                self._router,
+                self.router,
                 self._steering,
                 self._ends,
                 self._arrivals,
@@ -88,7 +89,7 @@ class Attempt:
     @property
     def app(self) -> AppView | None:
         """The application with everything that this attempt holds and asked for; None while it is not known."""
-        return self._router.app
+        return self.router.app
 
     @property
     def entries(self) -> list[AskEntry]:
@@ -103,7 +104,7 @@ class Attempt:
     def reconsider(self, routes: bool) -> None:
         """Decide anew on undelivered containers, because settings changed; see `Router.reconsider`."""
         if not self.finished:
-            self._router.reconsider(routes)
+            self.router.reconsider(routes)
 
     # Long polls
 
@@ -147,9 +148,9 @@ class Attempt:
         if self.registration.state is not AttemptState.REGISTERED or not self.table.sums.unplaced:
             return False
         before = len(self.table.by_private)
-        self._router.begin()
+        self.router.begin()
         self._steering.place_all(now_s, answered=False)
-        self._router.charge()
+        self.router.charge()
         return len(self.table.by_private) > before
 
     # Registration
@@ -164,9 +165,9 @@ class Attempt:
         if not self.finished:
             self.registration.follow(AttemptEvent.REGISTERED)
         if answer.HasField("maximumCapability"):
-            self._router.maximum = resources_of(answer.maximumCapability)
+            self.router.maximum = resources_of(answer.maximumCapability)
         changed = self._arrivals.adopt(answer.containers_from_previous_attempts, now_s)
-        self._router.charge()
+        self.router.charge()
         self.registration.answer = answer.SerializeToString() if changed else body
         self.notebook.registered(self.registration.answer)
         self._world.registered(self, now_s)
@@ -203,10 +204,10 @@ class Attempt:
         self.long_poll.start_over()
         self.table.start_over()
         self._steering.forget()
-        self._router.start_over()
+        self.router.start_over()
         self.exchange.start_over()
         self.promotion.clear()
-        self._router.charge()
+        self.router.charge()
 
     def on_finished(self) -> None:
         """Note that the application master unregistered: starts that sidecars still hold for it are dropped."""
@@ -229,7 +230,7 @@ class Attempt:
         self.live.clear()
         self._ends.clear()
         self.notebook.over()
-        self._router.charge()
+        self.router.charge()
 
     # Restore from an earlier process
 
@@ -238,7 +239,7 @@ class Attempt:
         self.registration.answer = unpacked(kept.registered)
         answer = y.RegisterApplicationMasterResponseProto.FromString(self.registration.answer)
         if answer.HasField("maximumCapability"):
-            self._router.maximum = resources_of(answer.maximumCapability)
+            self.router.maximum = resources_of(answer.maximumCapability)
         self.exchange.last = unpacked_answer(kept.last) if kept.last is not None else None
         for note in kept.live.values():
             self.live.add(unpacked_container(note))
@@ -251,7 +252,7 @@ class Attempt:
         self.notebook.restore(kept)
         self.containers.answers = 1  # its first answer was long ago
         self.live.changed = {}
-        self._router.charge()
+        self.router.charge()
 
     def go_astray(self, response_id: int) -> bool:
         """Handle an allocate request of an unknown registration; returns whether that is news.

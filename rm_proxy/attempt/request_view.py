@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
+from policies.config.quota_check import admits
 from policies.config.schema import Mode
 from policies.model import AppView, QueueView, Resources
 from rm_proxy.attempt.ask_entry import AskSums
+from rm_proxy.attempt.cluster_view import ClusterView
 
 _NOTHING: Final = Resources()
 
@@ -68,3 +70,13 @@ class RequestView:
         self.asked_size += size
         self.app = replace(self.app, used_q=self.app.used_q + size)
         self.queue = self.queue.plus(self.app.user, size)
+
+
+def read_view(
+    cluster: ClusterView, app: AppView, mode: Mode, precedences: frozenset[int], sums: AskSums
+) -> RequestView:
+    """Return the inputs of decisions on an application as they are now."""
+    known = cluster.queue(app.queue)
+    counted = sums if admits(cluster.policies) else None
+    queue = known or QueueView(app.queue)
+    return RequestView(app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted)

@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 from policies.config.policy_set import over_retries
-from policies.config.quota_check import admits, within_quota
+from policies.config.quota_check import within_quota
 from policies.errors import PolicyFaultError
 from policies.model import AppView, Ask, Kind, QueueView, Resources, Route, total
 from rm_proxy.attempt import frameworks
@@ -25,7 +25,7 @@ from rm_proxy.attempt.decision_records import DecisionRecorder
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.attempt.held_containers import HeldContainer, HeldContainers
 from rm_proxy.attempt.promotion_requests import Promotions
-from rm_proxy.attempt.request_view import RequestView
+from rm_proxy.attempt.request_view import RequestView, read_view
 from rm_proxy.attempt.reroute import Reroute
 from rm_proxy.domain import ids
 
@@ -117,23 +117,18 @@ class Router:
 
         It is read once for each message, and again only after wanted containers were taken back.
         """
-        view, sums = self._view, self._table.sums
+        view = self._view
         if view is not None:
             view.settle()
-            if view.fits(sums):
+            if view.fits(self._table.sums):
                 return view
         app = self.app
         if app is None:
             return None
         self.charge()
-        known = self._cluster.queue(app.queue)
-        queue = known or QueueView(app.queue)
         mode = view.mode if view is not None else self._cluster.mode(app)
         precedences = view.precedences if view is not None else self._held.precedences(app.type)
-        counted = sums if admits(self._cluster.policies) else None
-        self._view = RequestView(
-            app, queue, mode, known is not None, precedences, sums.open_q, sums.asked_size, counted
-        )
+        self._view = read_view(self._cluster, app, mode, precedences, self._table.sums)
         return self._view
 
     def next_queueable(self) -> Resources:

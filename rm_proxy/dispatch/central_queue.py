@@ -10,7 +10,7 @@ heartbeat, and only on places that they did not leave free at their last one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush, merge
 from itertools import islice
 from math import ceil, inf
@@ -29,6 +29,24 @@ STARVE_S: Final = 1.0
 MAX_PLACED: Final = 10_000
 """Groups whose last placement is remembered; of more the oldest are forgotten."""
 _NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """How far an application is from its turn."""
+
+    wanted: int
+    """Containers of it that wait for a place."""
+    waits_s: float
+    """Since when it got no new place."""
+    silent_s: float
+    """Since its last heartbeat."""
+    apps_before: int = 0
+    """Applications that go before it."""
+    wanted_before: int = 0
+    """Containers that these want."""
+    kept_for: tuple[str, ...] = ()
+    """Other groups that get the next places."""
 
 
 class CentralQueue:
@@ -237,39 +255,46 @@ class CentralQueue:
 
     def why(self, attempt_id: str, now_s: float) -> str:
         """Return in words what an application waits for; "" if it does not wait."""
+        turn = self.turn(attempt_id, now_s)
+        if turn is None:
+            return ""
+        text = f"{turn.wanted} containers wait for a place, {turn.waits_s:.0f} s without a new one"
+        if turn.apps_before:
+            text = f"{text}; {turn.wanted_before} of {turn.apps_before} applications that go before it"
+        return f"{text}; places kept for {'; '.join(turn.kept_for)}" if turn.kept_for else text
+
+    def turn(self, attempt_id: str, now_s: float) -> Turn | None:
+        """Return how far an application is from its turn; None if it does not wait."""
         entry = self._waiting.get(attempt_id)
         if entry is None:
-            return ""
+            return None
         self._silence(now_s)
-        waits_s, wanted = now_s - entry.since_s, entry.demand.waiting.wanted
-        text = f"{wanted} containers wait for a place, {waits_s:.0f} s without a new one"
+        turn = Turn(entry.demand.waiting.wanted, now_s - entry.since_s, now_s - entry.beat_s)
         if not entry.rank:
-            return text
+            return turn
         members = [(group, name) for group in self._rivals(entry) for rank, name in group.order if rank < entry.grade]
         better = [group.members[name] for group, name in members if group.members[name].claims]
-        if better:
-            wanted = sum(sum(other.demand.sizes.values()) for other in better)
-            text = f"{text}; {wanted} of {len(better)} applications that go before it"
+        wanted = sum(sum(other.demand.sizes.values()) for other in better)
         kept = self._kept_before(entry, now_s)
-        return f"{text}; places kept for {kept}" if kept else text
+        return replace(turn, apps_before=len(better), wanted_before=wanted, kept_for=kept)
 
     def _rivals(self, entry: Waiting) -> Collection[GroupQueue]:
         labels = {label for label, _ in entry.demand.sizes}
         return [self._groups[entry.group]] if labels == {""} else self._groups.values()
 
-    def _kept_before(self, entry: Waiting, now_s: float) -> str:
-        """Return the other groups that get the next places, as text; "" if its own group gets as many as it wants."""
+    def _kept_before(self, entry: Waiting, now_s: float) -> tuple[str, ...]:
+        """Return the other groups that get the next places; none if its own group gets as many as it wants."""
         size = next((size for label, size in entry.demand.sizes if not label), None)
         if size is None or not self._budgets.shared(""):
-            return ""
+            return ()
         budget = self._budgets.of(("", size), now_s, entry)
         if budget.left(entry.group) >= max(1, self.free.count("", size)) - EPSILON:
-            return ""
+            return ()
         others = sorted((-budget.own(key), key) for key in budget.by_group if key != entry.group)
         others = [(places, key) for places, key in others if -places > EPSILON]
         names = [str(key) for _, key in others[:_NAMED]]
         more = len(others) - _NAMED
-        return "; ".join([*names, *([f"{more} more"] if more > 0 else [])])
+        return (*names, *([f"{more} more"] if more > 0 else []))
 
     def applicants(self, limit: int) -> list[WaitingApp]:
         """Return up to `limit` applications that wait, with since when."""

@@ -16,6 +16,7 @@ from quicksilver.common.messages import EventKind
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.store import kills, timeline
 from rm_proxy.store.applications import AppLedgers, StoredApplications
+from rm_proxy.store.container_history import ContainerHistory
 from rm_proxy.store.estimate_errors import Estimates, estimates
 from rm_proxy.store.ledger import Ledger
 from rm_proxy.store.store import Store
@@ -71,6 +72,7 @@ class History:
         self._store = store
         self.ledger = Ledger(store)
         self.applications = StoredApplications(store)
+        self.containers = ContainerHistory(store)
         self.app_ledgers = AppLedgers(self.ledger)
 
     def decisions(

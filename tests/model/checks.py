@@ -40,7 +40,7 @@ def _shares(attempt: Attempt) -> None:
     for entry in entries:
         n = len(entry.pending)
         size += Resources(entry.resources.memory_mb * n, entry.resources.vcores * n)
-        later = id(entry) in attempt._router.undecided
+        later = id(entry) in attempt.router.undecided
         assert entry.undecided == 0 or (later and entry.undecided > 0), (
             f"{entry.demand} wanted, shares {entry.g_share} {entry.q_wanted} {entry.pending}"
         )

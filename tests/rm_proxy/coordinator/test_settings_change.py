@@ -137,7 +137,7 @@ def test_nothing_is_decided_anew_when_neither_routes_nor_quotas_change() -> None
     am.asks(row("*", 3))
     am.gets(*grants(am))
     use(am.world, {**quota(1), "place": {"policy": "random"}})
-    assert not am.attempt._router.reconsiders
+    assert not am.attempt.router.reconsiders
 
 
 def test_changed_routes_decide_on_all_that_is_not_delivered() -> None:
@@ -212,7 +212,7 @@ def test_a_request_decides_on_so_many_and_the_next_on_the_rest(monkeypatch: pyte
     monkeypatch.setattr(router, "MAX_ROUTED", 3)
     use(am.world, quota(100))
     steps = []
-    while am.attempt._router.reconsiders:
+    while am.attempt.router.reconsiders:
         am.asks()
         steps.append(shares(am))
         am.gets(*grants(am, 3 * len(steps)))

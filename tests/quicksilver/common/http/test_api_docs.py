@@ -31,7 +31,10 @@ def test_the_page_names_files_of_this_package_alone(client: TestClient) -> None:
 
 def test_files_are_sent_packed_to_those_who_take_it(client: TestClient) -> None:
     plain = client.get("/docs/swagger-ui.css", headers={"Accept-Encoding": "identity"})
-    assert plain.content == (HERE / "swagger_ui" / "swagger-ui.css").read_bytes() and "Content-Encoding" not in plain.headers
+    assert (
+        plain.content == (HERE / "swagger_ui" / "swagger-ui.css").read_bytes()
+        and "Content-Encoding" not in plain.headers
+    )
     with client.stream("GET", "/docs/swagger-ui.css", headers={"Accept-Encoding": "gzip"}) as packed:
         raw = b"".join(packed.iter_raw())
     assert gzip.decompress(raw) == plain.content and len(raw) < len(plain.content) / 4

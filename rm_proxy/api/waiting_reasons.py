@@ -1,0 +1,258 @@
+"""Why the containers of an application wait now, in words: read from the coordinator's state, which stays as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+from policies.config.quota_check import not_admitted, over_at_binding
+from policies.errors import PolicyFaultError
+from policies.model import Ask, NodeView, QueueView, Resources
+from quicksilver.common.messages import ContainerState
+from rm_proxy.attempt.ask_entry import AskEntry, Reason
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.attempt.request_view import RequestView, read_view
+from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.dispatch.central_queue import Turn
+from rm_proxy.views.waiting_models import HeldStarts, NodeCount, OutstandingAsk, WaitReason, WaitsNow
+
+MAX_ASKS: Final = 100
+MAX_HOSTS: Final = 20
+_SILENT_S: Final = 5.0
+"""Time without a call of the application master that is worth a word."""
+
+
+def waits_now(coordinator: Coordinator, attempt: Attempt, now_s: float) -> WaitsNow:
+    """Return what an attempt's outstanding asks, and its containers at nodes, wait for."""
+    app = attempt.app
+    mode = coordinator.mode(app) if app is not None else "active"
+    view = (
+        read_view(coordinator, app, mode, attempt.live.precedences(app.type), attempt.table.sums)
+        if app is not None
+        else None
+    )
+    turn = coordinator.central.turn(attempt.id, now_s)
+    wanted = [entry for entry in attempt.entries if _count(entry)]
+    wanted.sort(key=_count, reverse=True)
+    reading = _Reading(coordinator, attempt, turn, now_s)
+    asks = [reading.ask(entry, view) for entry in wanted[:MAX_ASKS]]
+    held = sorted(_held(coordinator, attempt.app_id), key=lambda one: -one.longest_s)
+    return WaitsNow(
+        app_id=attempt.app_id,
+        at_s=now_s,
+        wanted=sum(_count(entry) for entry in wanted),
+        held=sum(one.count for one in held),
+        story=_story(asks, held),
+        asks=asks,
+        asks_left_out=max(0, len(wanted) - MAX_ASKS),
+        at_nodes=held[:MAX_ASKS],
+    )
+
+
+class _Reading:
+    """One look at an attempt."""
+
+    def __init__(self, coordinator: Coordinator, attempt: Attempt, turn: Turn | None, now_s: float) -> None:
+        self._coordinator, self._attempt, self._turn, self._now_s = coordinator, attempt, turn, now_s
+
+    def ask(self, entry: AskEntry, view: RequestView | None) -> OutstandingAsk:
+        asked = [reason.asked_s for reason in (*entry.g_reasons, *entry.q_reasons)]
+        asked += [q.reason.asked_s for q in entry.pending.values()]
+        ask = self._attempt.router.ask(entry, view) if view is not None else None
+        nodes = self._nodes(ask) if ask is not None and entry.q_wanted else Counter()
+        hosts, _ = entry.rows.hints()
+        return OutstandingAsk(
+            priority=entry.key.priority,
+            request_id=entry.key.request_id,
+            opportunistic=entry.key.opportunistic,
+            resources=entry.resources,
+            label=ask.label if ask is not None else entry.rows.label,
+            hosts=sorted(hosts)[:MAX_HOSTS],
+            anywhere=entry.rows.anywhere,
+            guaranteed=entry.g_share,
+            without_node=entry.q_wanted,
+            at_node=len(entry.pending),
+            oldest_s=max(0.0, self._now_s - min(asked)) if asked else 0.0,
+            reasons=list(self._reasons(entry, ask, view, nodes)),
+            nodes=[NodeCount(what=what, count=count) for what, count in nodes.most_common()],
+        )
+
+    def _reasons(
+        self, entry: AskEntry, ask: Ask | None, view: RequestView | None, nodes: Counter[str]
+    ) -> Iterator[WaitReason]:
+        if entry.q_wanted:
+            if ask is None or view is None:
+                text = "the ResourceManager's REST has not reported the application yet"
+                yield WaitReason(code="mode", count=entry.q_wanted, text=text)
+            else:
+                code, text = self._why_no_node(entry, ask, view, nodes)
+                yield WaitReason(code=code, count=entry.q_wanted, text=text)
+        if entry.pending:
+            tries = max(q.tries for q in entry.pending.values())
+            where = _named(sorted({q.node_id for q in entry.pending.values()}))
+            again = f"; the ResourceManager did not grant them elsewhere, this is node {tries}" if tries > 1 else ""
+            text = f"the ResourceManager is asked for them on {where} and grants them with the next call{again}"
+            yield WaitReason(code="granting", count=len(entry.pending), text=text)
+        if entry.g_share:
+            queue = view.queue if view is not None and view.queue_known else None
+            text = f"{_why_guaranteed(entry.g_reasons)}; {_of_scheduler(queue, entry.resources)}"
+            yield WaitReason(code="scheduler", count=entry.g_share, text=text)
+
+    def _why_no_node(self, entry: AskEntry, ask: Ask, view: RequestView, nodes: Counter[str]) -> tuple[str, str]:
+        """Return code and words for containers without a node."""
+        if view.mode != "active" and not entry.key.opportunistic:
+            why = self._coordinator.why_bypass(view.app.id)
+            return "mode", f"{view.mode} mode{f': {why}' if why else ''}; with the next call they become guaranteed"
+        try:
+            over = self._over(ask, view)
+        except PolicyFaultError as error:
+            return "policy-fault", f"a policy failed: {error}"
+        if over is not None:
+            return over
+        takes = nodes["free"] + nodes["full"]
+        if not takes:
+            return "nowhere", f"no node may take them ({_counted(nodes) or 'none is known'})"
+        if not nodes["free"]:
+            full = "the node that may take them is" if takes == 1 else f"all {takes} nodes that may take them are"
+            return "full", f"{full} full{self._ahead()}"
+        has = f"{_nodes(nodes['free'])} {'has' if nodes['free'] == 1 else 'have'} a free place"
+        return self._claimed(entry, ask) or ("next-call", f"{has}; {self._call()}")
+
+    def _over(self, ask: Ask, view: RequestView) -> tuple[str, str] | None:
+        """Return the token or quota that keeps a container from getting a node."""
+        policies, attempt = self._coordinator.policies, self._attempt
+        if view.sums is not None:
+            app = view.with_nodes(len(attempt.table.by_private))
+            admission = not_admitted(policies, replace(ask, app=app), view.queue)
+            if admission is not None and admission.wait:
+                return "tokens", admission.reason
+        why = over_at_binding(policies, ask, view.queue)
+        return ("quota", why) if why is not None else None
+
+    def _claimed(self, entry: AskEntry, ask: Ask) -> tuple[str, str] | None:
+        """Return who has claims on the places that are free."""
+        turn, central = self._turn, self._coordinator.central
+        if turn is None or central.allowance(self._attempt.id, ask.label, entry.resources, self._now_s):
+            return None
+        if turn.kept_for:
+            return "share", f"the free places are kept for {'; '.join(turn.kept_for)}, further behind their shares"
+        return "order", f"the free places are kept for applications that go before it{self._ahead()}"
+
+    def _ahead(self) -> str:
+        turn = self._turn
+        if turn is None:
+            return ""
+        parts = []
+        if turn.apps_before:
+            apps = "another application" if turn.apps_before == 1 else f"{turn.apps_before} other applications"
+            parts.append(f"{apps} {'goes' if turn.apps_before == 1 else 'go'} before, wanting {turn.wanted_before}")
+        if turn.kept_for:
+            parts.append(f"the next places go to {'; '.join(turn.kept_for)}")
+        return "".join(f"; {part}" for part in parts)
+
+    def _call(self) -> str:
+        if self._turn is not None and self._turn.silent_s > _SILENT_S:
+            return f"the application master has not called for {self._turn.silent_s:.0f} s, and gets them when it does"
+        return "they get it with the application master's next call"
+
+    def _nodes(self, ask: Ask) -> Counter[str]:
+        """Count all nodes by what they are to an ask."""
+        coordinator = self._coordinator
+        free = coordinator.central.free.by_node(ask.label, ask.resources)
+        return Counter(_what(ask, node.view, node_id in free) for node_id, node in coordinator.nodes.items())
+
+
+def _what(ask: Ask, node: NodeView, free: bool) -> str:
+    """Return what a node is to an ask; the same checks as `Ask.tier` makes, in their order."""
+    if not node.usable:
+        return "unusable"
+    if node.label != ask.label:
+        return "other label"
+    if node.host in ask.app.kept_off:
+        return "kept for short jobs"
+    if not ask.blacklist.isdisjoint((node.host, node.rack, node.id)):
+        return "blacklisted"
+    if not ask.resources.fits(node.capacity):
+        return "too small"
+    if ask.tier(node) is None:
+        return (
+            "policed" if node.limit_q is not None and not node.within_limit(ask.resources, Resources()) else "elsewhere"
+        )
+    return "free" if free else "full"
+
+
+_WHAT: Final = {
+    "unusable": "not usable",
+    "other label": "with another label",
+    "kept for short jobs": "kept for short jobs",
+    "blacklisted": "on the application's blacklist",
+    "too small": "too small",
+    "policed": "without room by the police policy",
+    "elsewhere": "not among the hosts that it names",
+}
+
+
+def _counted(nodes: Counter[str]) -> str:
+    return ", ".join(f"{count} {_WHAT[what]}" for what, count in nodes.most_common() if what in _WHAT)
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - 3
+    return f"{', '.join(names[:3])}{f' and {more} more' if more > 0 else ''}"
+
+
+def _why_guaranteed(reasons: Iterable[Reason]) -> str:
+    counts: Counter[str] = Counter()
+    for reason in reasons:
+        counts[reason.text] += reason.count
+    shown = [text for text, _ in counts.most_common(2)]
+    return f"they went guaranteed: {'; or: '.join(shown)}" if shown else "they are guaranteed"
+
+
+def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
+    """Return whether the ResourceManager's scheduler has room in the queue for one more."""
+    if queue is None:
+        return "the ResourceManager's scheduler has not allocated them yet"
+    used, limit = queue.used_g, queue.max_capacity
+    if limit.memory_mb and not (used + size).fits(limit):
+        text = f"{used.memory_mb} of {limit.memory_mb} MB, {used.vcores:g} of {limit.vcores:g} vcores"
+        return f"queue {queue.name} is at its maximum ({text})"
+    return f"the ResourceManager's scheduler has not allocated them yet (queue {queue.name})"
+
+
+def _held(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
+    """Yield the delivered containers that wait at nodes, by node and reason."""
+    for node_id, node in coordinator.nodes.items():
+        found: dict[str, HeldStarts] = {}
+        for one in node.report.containers if node.report is not None else ():
+            if one.app_id != app_id or one.state is not ContainerState.WAITING:
+                continue
+            known = found.setdefault(
+                one.why, HeldStarts(node_id=node_id, count=0, why=one.why, longest_s=0.0, starts_in_s=None)
+            )
+            known.count += 1
+            known.longest_s = max(known.longest_s, one.since_s)
+            if one.starts_in_s is not None:
+                known.starts_in_s = min(one.starts_in_s, known.starts_in_s or one.starts_in_s)
+        yield from found.values()
+
+
+def _count(entry: AskEntry) -> int:
+    return entry.g_share + entry.q_wanted + len(entry.pending)
+
+
+def _story(asks: list[OutstandingAsk], held: list[HeldStarts]) -> list[str]:
+    """Return the reasons in sentences, each once, the most containers first."""
+    counts: Counter[str] = Counter()
+    for ask in asks:
+        for reason in ask.reasons:
+            counts[reason.text] += reason.count
+    for one in held:
+        counts[f"waits at a node: {one.why}" if one.why else "waits at a node"] += one.count
+    return [f"{count} container{'' if count == 1 else 's'}: {text}." for text, count in counts.most_common(10)]
