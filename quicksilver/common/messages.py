@@ -306,6 +306,15 @@ class ReloadRequest(Message, extra="forbid"):
     """Another settings file, in the directory of the one in use; "" for that one."""
     nodes: bool = False
     """At the proxy: reload the settings of all nodes' sidecars too."""
+    expect: str = Field("", max_length=100)
+    """At the proxy: digest that a check of the file answered; a file with other settings is refused. "" for any."""
+
+
+class CheckRequest(Message, extra="forbid"):
+    """A question: what would a reload change?"""
+
+    file: str = Field("", max_length=1000)
+    """As in a reload."""
 
 
 class SettingChange(Message):
@@ -335,6 +344,8 @@ class ReloadAnswer(Message):
     """Of the settings that are in use now."""
     before: str
     """Of those that were."""
+    digest: str = ""
+    """Of the settings in the file."""
     changes: list[SettingChange] = []
     kept: list[str] = []
     """Changes in the file that did not take effect, with the reason."""

@@ -19,7 +19,7 @@ from quicksilver.common.http.rest_server import DEFAULT_BODY_BYTES, BodyLimit, i
 from quicksilver.common.messages import Ack, Draining, Report
 from quicksilver.common.process.version import version
 from quicksilver.common.settings.reload import said_by
-from quicksilver.common.settings.reload_api import Reload, add_reload
+from quicksilver.common.settings.reload_api import Check, Reload
 from rm_proxy.api.application_routes import application_routes, event_routes
 from rm_proxy.api.bypass_routes import bypass_routes
 from rm_proxy.api.cluster_routes import cluster_routes
@@ -34,24 +34,26 @@ from rm_proxy.api.params import (
     OfContainer,
     Offset,
     OfNode,
-    QueueName,
     Since,
     Until,
     ask,
 )
+from rm_proxy.api.policy_routes import policy_routes
 from rm_proxy.api.prometheus_routes import prometheus_routes
+from rm_proxy.api.queue_routes import queue_routes
 from rm_proxy.api.report_route import HandleReport, ReportRoute
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.history.cluster_sample import NAMES, Shrinks
+from rm_proxy.history.queue_counts import QueueHistory
 from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import CONTENT_TYPE, ProxyMetrics
 from rm_proxy.store.queries import History, Wanted
-from rm_proxy.views.cluster_models import NodeDetail, NodeInfo, Page, QueueDetail, QueueInfo
+from rm_proxy.views.cluster_models import NodeDetail, NodeInfo, Page
 from rm_proxy.views.container_models import Decision, Explanation
 from rm_proxy.views.explain import tell
 from rm_proxy.views.history_models import Summary
-from rm_proxy.views.service_models import BypassInfo, ChangeInfo, Comparison, Health, PoliciesInfo
+from rm_proxy.views.service_models import BypassInfo, Health
 
 T = TypeVar("T")
 _ERRORS: Final[dict[int | str, dict[str, Any]]] = {
@@ -76,12 +78,16 @@ class ApiParts:
     order_bypass: Callable[[Order, str], BypassInfo]
     """Gets an admin's order, and who gave it."""
     reload: Reload
+    check: Check
+    """Says what a reload would change."""
     drain: Callable[[str, Draining, str], Awaitable[None]]
     """Gets a node, whether it is drained, and who wants it. Raises ApiError when its sidecar cannot be reached."""
     report: HandleReport
     series: TimeSeries = field(default_factory=lambda: TimeSeries(NAMES))
     """The cluster over time."""
     shrinks: Shrinks = field(default_factory=Shrinks)
+    queue_history: QueueHistory = field(default_factory=QueueHistory)
+    """The YARN queues over time."""
 
 
 def create_app(
@@ -103,7 +109,8 @@ def create_app(
     live, history = parts.live, parts.history
     for routes in (
         _node_routes(live, parts.report, parts.drain),
-        _live_routes(live),
+        policy_routes(live, history, parts.reload, parts.check, now),
+        queue_routes(live, parts.queue_history, now),
         _operation_routes(parts),
         application_routes(live, history, now),
         event_routes(history),
@@ -163,44 +170,8 @@ def _node_routes(
     return router
 
 
-def _live_routes(live: LiveState) -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/queues", tags=["queues"], summary="The YARN queues")
-    async def queues(limit: Limit = 1000, offset: Offset = 0) -> Page[QueueInfo]:
-        """The ResourceManager's numbers, and the queueable containers beside them."""
-        return _page(live.queues(), limit, offset)
-
-    @router.get("/queues/{name}", tags=["queues"], summary="One YARN queue with its users")
-    async def queue(name: QueueName) -> QueueDetail:
-        """Beside the figures of the list: what each user has and may still have, and the queues above it."""
-        detail = live.queue(name)
-        if detail is None:
-            raise ApiError(404, "unknown-queue", f"there is no YARN queue {name}")
-        return detail
-
-    return router
-
-
 def _operation_routes(parts: ApiParts) -> APIRouter:
-    router, live, history = APIRouter(), parts.live, parts.history
-
-    @router.get("/policies", tags=["operation"], summary="The policies in use")
-    async def policies() -> PoliciesInfo:
-        """The policy of each slot with its settings, and the names that the slot could take."""
-        return live.policies()
-
-    @router.get("/policies/changes", tags=["operation"], summary="Changes of the settings, the newest first")
-    async def changes(limit: Limit = 100, offset: Offset = 0) -> Page[ChangeInfo]:
-        """Changes of settings: author, time, source, old and new value; refused files as well."""
-        return await ask(lambda: history.changes(limit=limit, offset=offset))
-
-    @router.get("/policies/compare", tags=["operation"], summary="Alternatives beside the policies in use")
-    async def compare() -> list[Comparison]:
-        """Decisions that alternatives of `policies.shadow` would have made otherwise, since the settings were read."""
-        return list(live.comparisons())
-
-    add_reload(router, "/policies/reload", parts.reload)
+    router = APIRouter()
 
     @router.get("/health", tags=["operation"], summary="Whether all is well")
     async def health() -> Health:

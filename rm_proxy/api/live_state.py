@@ -7,21 +7,22 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from policies.base import SLOTS
-from policies.config.description import describe
 from policies.config.registry import Registry
-from policies.model import Resources
+from policies.model import AppView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
-from rm_proxy.api.queue_views import all_queues, one_queue
+from rm_proxy.api.policy_views import policies_info, rollout_arms
+from rm_proxy.api.queue_views import all_queues, one_queue, queue_tree
 from rm_proxy.api.waiting_reasons import waits_now
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
-from rm_proxy.views.service_models import ActivePolicy, Comparison, Difference, PoliciesInfo
+from rm_proxy.views.queue_models import QueueTree
+from rm_proxy.views.service_models import Comparison, Difference, PoliciesInfo, RolloutArm
 from rm_proxy.views.waiting_models import WaitsNow
 
 
@@ -132,29 +133,22 @@ class LiveState:
         """Return a queue with its users; None when it is unknown."""
         return one_queue(self._coordinator, name, self._pages)
 
+    def queue_tree(self) -> QueueTree:
+        """Return all queues, parents too."""
+        return queue_tree(self._coordinator)
+
     def policies(self) -> PoliciesInfo:
         """Return the policies in use."""
-        policies = self._coordinator.policies
-        described = describe(policies)
-        active = [
-            ActivePolicy(slot=slot, name=chosen["policy"], settings=chosen["settings"])
-            for slot, chosen in described.items()
-            if isinstance(chosen, dict) and "policy" in chosen
-        ]
-        active += [
-            ActivePolicy(slot="quota", name=chosen["policy"], settings=chosen["settings"])
-            for chosen in described["quota"]
-        ]
-        active.insert(0, ActivePolicy(slot="route", name="by rules", rules=described["routes"]))
-        available = {slot: self._registry.names(slot) for slot in SLOTS}
-        return PoliciesInfo(
-            active=active,
-            available=available,
-            source=self._source(),
-            version=policies.version,
-            windows_open=list(policies.hours.open),
-            alternatives=list(policies.alternatives),
-        )
+        return policies_info(self._coordinator.policies, self._registry, self._source(), self._running(), time.time())
+
+    def rollout_arms(self, apps: Collection[ApplicationEntry]) -> list[RolloutArm]:
+        """Return how finished applications did by the alternative that the roll-outs give them."""
+        return rollout_arms(self._coordinator.policies, apps)
+
+    def _running(self) -> list[AppView]:
+        coordinator = self._coordinator
+        ids = dict.fromkeys(attempt.app_id for attempt in coordinator.attempts.living())
+        return [app for app_id in ids if (app := coordinator.app(app_id)) is not None]
 
     def comparisons(self) -> Sequence[Comparison]:
         """Return how alternatives compare, by name and slot."""

@@ -8,7 +8,9 @@ from policies.model import QueueView, Resources
 from policies.quota.queue_share import QueueShare
 from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.coordinator.coordinator import Coordinator
+from rm_proxy.history.queue_counts import held_by_app, sample_queues
 from rm_proxy.views.cluster_models import QueueAbove, QueueDetail, QueueInfo, QueueUser
+from rm_proxy.views.queue_models import QueueNode, QueueTree
 
 
 def all_queues(coordinator: Coordinator, pages: YarnPages) -> list[QueueInfo]:
@@ -32,6 +34,39 @@ def one_queue(coordinator: Coordinator, name: str, pages: YarnPages) -> QueueDet
         cluster=view.cluster,
         cluster_used_q=view.cluster_used_q,
     )
+
+
+def queue_tree(coordinator: Coordinator) -> QueueTree:
+    """Return all queues with what their applications want and use."""
+    held: dict[str, int] = {}
+    held_by_app(coordinator.nodes.values(), held)
+    samples, items = sample_queues(coordinator, held), []
+    cluster = Resources()
+    for path, queue in sorted(coordinator.queues.items()):
+        view = coordinator.queue(path)
+        if view is None:
+            continue
+        sample, cluster, policies = samples[path], view.cluster, coordinator.policies
+        item = QueueNode(
+            name=path,
+            leaf=queue.leaf,
+            state=queue.state,
+            priority=queue.priority,
+            capacity=queue.capacity,
+            max_capacity=queue.max_capacity,
+            used_g=view.used_g,
+            used_q=view.used_q,
+            left_q=_left(view, policies) if queue.leaf else None,
+            queueable=policies.listed(path),
+            quotas=[bound.name for bound in policies.quotas_of(path)],
+            wanted_g=sample.wanted_g,
+            wanted_q=sample.wanted_q,
+            held=sample.held,
+            apps=sample.apps,
+            users=len({*view.user_used_g, *view.user_used_q}),
+        )
+        items.append(item)
+    return QueueTree(items=items, cluster=cluster)
 
 
 def _info(view: QueueView, policies: Policies, pages: YarnPages) -> QueueInfo:

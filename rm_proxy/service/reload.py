@@ -65,10 +65,14 @@ class ProxyReloader:
         Raises ReloadRefusedError; then no sidecar is asked.
         """
         request = request or ReloadRequest()
-        answer = await self._settings.reload(who, how, request.file)
+        answer = await self._settings.reload(who, how, request.file, request.expect)
         if request.nodes:
             answer.nodes = await self._nodes(who, how, request)
         return answer
+
+    async def check(self, file: str) -> ReloadAnswer:
+        """Return what a reload would change. Raises ReloadRefusedError."""
+        return await self._settings.check(file)
 
     def _use(self, policies: Policies, now_s: float) -> tuple[Policies, list[str]]:
         self._coordinator.use(policies, now_s)

@@ -46,6 +46,7 @@ from rm_proxy.service.grant_announcer import GrantAnnouncer
 from rm_proxy.service.health import HealthFacts, health, not_ready
 from rm_proxy.service.long_polls import LongPolls
 from rm_proxy.service.node_drain import NodeDrain
+from rm_proxy.service.queue_sampler import QueueSampler
 from rm_proxy.service.recovery import Recovery
 from rm_proxy.service.reload import ProxyReloader
 from rm_proxy.service.report_handler import ReportHandler
@@ -105,6 +106,7 @@ class Proxy:
         self.long_polls = LongPolls(self.coordinator, self.metrics, settings.long_poll_calls_per_s)
         self.upstream = self._upstream(conf.ha)
         self.sampler = ClusterSampler(self.coordinator)
+        self.queue_sampler = QueueSampler(self.coordinator)
         self._warned_of_promotion = False
         self._rest: asyncio.Task[None] | None = None
 
@@ -185,6 +187,7 @@ class Proxy:
         self.poller.start()
         self.bypass.start()
         self.sampler.start()
+        self.queue_sampler.start()
         await self.upstream.start(listen, partial(AmConnection, self._connection_parts()))
         log.info(
             "proxy started",
@@ -225,10 +228,12 @@ class Proxy:
             bypass=self.bypass.info,
             order_bypass=self.bypass.order,
             reload=self.reloader.reload,
+            check=self.reloader.check,
             drain=self.node_drain.drain,
             report=reports.handle,
             series=self.sampler.series,
             shrinks=self.sampler.shrinks,
+            queue_history=self.queue_sampler.history,
         )
         app = create_app(parts, max_body_bytes=int(self.settings.max_body_mb * 2**20))
         add_servlets(app, self._servlets())
@@ -312,6 +317,7 @@ class Proxy:
         await self.poller.close()
         self.bypass.close()
         await self.sampler.close()
+        await self.queue_sampler.close()
         if self._rest is not None:
             self._rest.cancel()
             await asyncio.wait([self._rest])

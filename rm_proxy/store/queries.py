@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Select, case, desc, func, select
+from sqlalchemy import ColumnElement, Select, case, desc, func, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -99,15 +99,23 @@ class History:
             items = [ChoiceInfo.of(row) for row in session.scalars(query.limit(limit + 1).offset(offset))]
         return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
-    def changes(self, *, limit: int, offset: int = 0) -> Page[ChangeInfo]:
-        """Return changes of the settings, the newest first."""
+    def changes(self, *, limit: int, offset: int = 0, starts: bool = True) -> Page[ChangeInfo]:
+        """Return changes of the settings, the newest first; starts: with what each start of the proxy found."""
         query = select(Change).order_by(Change.at_s.desc(), Change.id.desc())
+        if not starts:
+            query = query.where(Change.how != "start")
         with self._session() as session:
             items = [
                 ChangeInfo(**{name: getattr(row, name) for name in ChangeInfo.model_fields})
                 for row in session.scalars(query.limit(limit + 1).offset(offset))
             ]
         return Page(items=items[:limit], offset=offset, more=len(items) > limit)
+
+    def changed_s(self, paths: Sequence[str]) -> float:
+        """Return when a setting below one of these paths last changed (Unix seconds); 0 if that is not known."""
+        below = or_(*(Change.path.startswith(path, autoescape=True) for path in paths))
+        with self._session() as session:
+            return session.scalar(select(func.max(Change.at_s)).where(Change.ok, Change.how != "start", below)) or 0.0
 
     def explanation(self, container_id: str) -> Explanation:
         """Return the history of a container; all fields are empty when it is not known."""

@@ -15,6 +15,36 @@ class ActivePolicy(BaseModel):
     settings: dict[str, Any] = {}
     rules: list[dict[str, Any]] = []
     """For a slot whose policy is chosen by rules: the rules in order."""
+    origin: str = ""
+    """Where it comes from: `preset NAME`, `file`, `file over preset NAME`, `built in`."""
+
+
+class WindowInfo(BaseModel):
+    """A window, in which an alternative is in force."""
+
+    name: str
+    use: str
+    """The alternative."""
+    queues: list[str]
+    cron: str
+    length_s: float
+    drain_s: float
+    open: bool
+    begins_s: float | None
+    """Of the opening that lasts, or of the next one; null if there will be none."""
+    ends_s: float | None
+
+
+class RolloutInfo(BaseModel):
+    """A part of the applications that an alternative decides on."""
+
+    use: str
+    queues: list[str]
+    percent: float
+    running: int
+    """Applications that run now, in these queues."""
+    taken: int
+    """Of these: on which the alternative decides."""
 
 
 class PoliciesInfo(BaseModel):
@@ -28,6 +58,49 @@ class PoliciesInfo(BaseModel):
     """Number and digest of the settings, and the windows that are open."""
     windows_open: list[str] = []
     alternatives: list[str] = []
+    preset: str = ""
+    """Below the file's settings; "" for none."""
+    mode: str = "active"
+    queues: list[str] = []
+    """YARN queues whose containers may be queueable, as globs."""
+    time_zone: str = ""
+    """Of the windows; "" for the proxy's."""
+    windows: list[WindowInfo] = []
+    rollouts: list[RolloutInfo] = []
+    shadow: list[str] = []
+    """Alternatives that are asked and not followed."""
+    alternative_settings: dict[str, Any] = {}
+    """What each alternative has otherwise."""
+    deciding: dict[str, int] = {}
+    """Running applications by the alternative that decides on them; "" for the base."""
+
+
+class RolloutArm(BaseModel):
+    """Applications on which one set of settings decided."""
+
+    use: str
+    """The alternative; "" for the base."""
+    applications: int
+    elapsed_p50_s: float | None
+    elapsed_p95_s: float | None
+    containers_g: int
+    containers_q: int
+    queueing_mean_s: float | None
+    """Of queueable containers, at their nodes."""
+    kills: int
+    lost_s: float
+    work_s: float
+    """Task-seconds that were not lost."""
+
+
+class RolloutFigures(BaseModel):
+    """How applications of a roll-out did, beside the others of the same queues."""
+
+    since_s: float
+    """Applications that were submitted since; by default since the roll-outs last changed."""
+    complete: bool
+    """False where there were more applications than are counted: then these are the newest ones."""
+    arms: list[RolloutArm]
 
 
 class ChangeInfo(BaseModel):

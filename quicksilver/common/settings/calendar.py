@@ -86,10 +86,14 @@ class Calendar:
         """Return which windows are open, and what comes."""
         since_s, until_s = self._holds
         if not since_s <= now_s < until_s:
-            spans = {window.name: span for window in self._windows if (span := self._span(window, now_s)) is not None}
+            spans = self.spans(now_s)
             self._hours = hours(self._windows, spans, now_s)
             self._holds = (now_s, next_change_s(self._windows, spans, now_s))
         return self._hours
+
+    def spans(self, now_s: float) -> dict[str, Span]:
+        """Return the opening of each window that lasts, or its next one; a window without one never opens again."""
+        return {window.name: span for window in self._windows if (span := self._span(window, now_s)) is not None}
 
     def _span(self, window: Window, now_s: float) -> Span | None:
         """Return the opening that lasts, or the next; a begin within it prolongs it."""

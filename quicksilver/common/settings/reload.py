@@ -127,17 +127,33 @@ class Reloader:
             versions = {"version": self.version, "before": before}
             write_audit("window", user="calendar", target=",".join(hours.open), details=versions)
 
-    async def reload(self, who: str, how: How, file: str = "") -> ReloadAnswer:
-        """Reload the settings and apply them. Raises ReloadRefusedError; then nothing changed."""
+    async def check(self, file: str = "") -> ReloadAnswer:
+        """Return what `reload` would change, and change nothing. Raises ReloadRefusedError with all mistakes."""
+        path = self._path(file)
+        try:
+            settings = await self._read(path)
+            warnings = await asyncio.to_thread(settings_warnings, path)
+        except (QuicksilverError, PolicyError) as error:
+            raise ReloadRefusedError(tuple(str(error).splitlines())) from error
+        wanted, _ = self._wanted(settings, time.time())
+        return self._answer(settings, wanted, self.policies, [], warnings)
+
+    async def _read(self, path: Path | None) -> Settings:
+        models: dict[str, type[BaseModel]] = {self._section[0]: type(self._section[1]), SECTION: SecuritySettings}
+        return await asyncio.to_thread(read_settings, path, models)
+
+    async def reload(self, who: str, how: How, file: str = "", expect: str = "") -> ReloadAnswer:
+        """Reload the settings and apply them. Raises ReloadRefusedError; then nothing changed.
+
+        expect: digest of the settings that `check` showed; others are refused.
+        """
         async with self._one_at_a_time:
             before, path = self.version, self.source
             try:
                 path = self._path(file)
-                models: dict[str, type[BaseModel]] = {
-                    self._section[0]: type(self._section[1]),
-                    SECTION: SecuritySettings,
-                }
-                settings = await asyncio.to_thread(read_settings, path, models)
+                settings = await self._read(path)
+                if expect and settings.policies.digest != expect:
+                    raise ReloadRefusedError((f"{settings.path}: changed since it was checked; check it again",))
                 warnings = await asyncio.to_thread(settings_warnings, path)
                 self._security.reload()
             except (QuicksilverError, ReloadRefusedError, PolicyError) as error:
@@ -162,24 +178,39 @@ class Reloader:
             raise ReloadRefusedError((f"{file}: is no settings file; name one that ends in .yaml",))
         return path
 
+    def _wanted(self, settings: Settings, now_s: float) -> tuple[Policies, Calendar]:
+        """Return the file's policies with the windows that are open now."""
+        wanted = settings.policies.numbered(self.policies.number + 1)
+        calendar = Calendar(wanted.windows, wanted.time_zone)
+        return wanted.at(calendar.hours(now_s)), calendar
+
     def _take(self, settings: Settings, warnings: list[str], who: str, how: How) -> ReloadAnswer:
         now_s = time.time()
-        old, was = self.policies, describe(self.policies)
-        wanted = settings.policies.numbered(old.number + 1)
-        calendar = Calendar(wanted.windows, wanted.time_zone)
-        new, kept = self._use(wanted.at(calendar.hours(now_s)), now_s)
+        old = self.policies
+        wanted, calendar = self._wanted(settings, now_s)
+        new, kept = self._use(wanted, now_s)
         self.policies, self._calendar = new, calendar
         self.source = settings.path
-        changed = changes(was, describe(new))
-        self._audit(Audit(now_s, who, how, old.version, new.version, tuple(changed)))
+        answer = self._answer(settings, new, old, kept, warnings)
+        changed = tuple(Change(one.path, one.before, one.after) for one in answer.changes)
+        self._audit(Audit(now_s, who, how, old.version, new.version, changed))
         paths = ",".join(change.path for change in changed)
         self._audited(who, how, settings.path, version=new.version, before=old.version, changes=paths)
         log.info("settings taken", who=who, how=how, version=new.version, changes=len(changed), kept=kept)
+        return answer
+
+    def _answer(
+        self, settings: Settings, new: Policies, old: Policies, kept: list[str], warnings: list[str]
+    ) -> ReloadAnswer:
         return ReloadAnswer(
             file=str(settings.path or ""),
             version=new.version,
             before=old.version,
-            changes=[SettingChange(path=c.path, before=c.before, after=c.after) for c in changed],
+            digest=settings.policies.digest,
+            changes=[
+                SettingChange(path=c.path, before=c.before, after=c.after)
+                for c in changes(describe(old), describe(new))
+            ],
             kept=[
                 *kept,
                 *_stays(*self._section, settings.sections),

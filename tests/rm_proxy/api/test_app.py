@@ -144,6 +144,9 @@ class State:
             raise ReloadRefusedError(("bad.yaml:1:1: no", "bad.yaml:2:1: nor this"))
         return ReloadAnswer(file=f"{who} {how}", version="2-b", before="1-a")
 
+    async def check(self, file: str) -> ReloadAnswer:
+        return await self.reload("nobody", "rest", ReloadRequest(file=file))
+
     async def drain(self, node_id: str, wanted: Draining, who: str) -> None:
         assert who
         self.drained.append((node_id, wanted))
@@ -162,7 +165,7 @@ class State:
 
 
 def app_of(state: State, **settings: Any) -> FastAPI:
-    names = ("history", "metrics", "recent", "health", "bypass", "order_bypass", "reload", "drain", "report")
+    names = ("history", "metrics", "recent", "health", "bypass", "order_bypass", "reload", "check", "drain", "report")
     parts = ApiParts(live=cast(LiveState, state), **{name: getattr(state, name) for name in names})
     return create_app(parts, **settings)
 
@@ -474,6 +477,10 @@ def test_openapi_describes_every_route_and_its_errors(client: TestClient) -> Non
         "/v1/applications/{app_id}/waits",
         "/v1/applications/{app_id}/containers",
         "/v1/events",
+        "/v1/queue-tree",
+        "/v1/queues/{name}/history",
+        "/v1/policies/check",
+        "/v1/policies/rollout",
         "/v1/ledger",
         "/v1/ledger.csv",
         "/v1/prometheus/targets",

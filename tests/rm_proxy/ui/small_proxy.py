@@ -57,6 +57,7 @@ class SmallProxy:
             "bypass": self.bypass,
             "order_bypass": self._order_bypass,
             "reload": self._reload,
+            "check": self._check,
             "drain": self._drain,
             "report": self._report,
             "series": self.series,
@@ -106,6 +107,9 @@ class SmallProxy:
 
     async def _reload(self, who: str, how: How, request: ReloadRequest) -> ReloadAnswer:
         return ReloadAnswer(file=request.file or "quicksilver.yaml", version="2-b", before="1-a")
+
+    async def _check(self, file: str) -> ReloadAnswer:
+        return ReloadAnswer(file=file or "quicksilver.yaml", version="2-b", before="1-a", digest="b")
 
     async def _drain(self, node_id: str, wanted: Draining, who: str) -> None:
         if node_id not in self.world.nodes:

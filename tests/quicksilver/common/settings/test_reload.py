@@ -88,6 +88,36 @@ def test_a_bad_file_changes_nothing_and_all_mistakes_are_told(tmp_path: Path) ->
     assert daemon.reload(TWO).before == version
 
 
+def test_a_check_says_what_a_reload_would_change_and_changes_nothing(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    before = daemon.settings.version, len(daemon.used), len(daemon.audits)
+    daemon.path.write_text(TWO)
+    seen = run(daemon.settings.check())
+    daemon.path.write_text(BAD)
+    with pytest.raises(ReloadRefusedError) as caught:
+        run(daemon.settings.check())
+    assert len(caught.value.lines) == 3
+    for file in ("../other.yaml", "tokens"):
+        with pytest.raises(ReloadRefusedError):
+            run(daemon.settings.check(file))
+    assert (daemon.settings.version, len(daemon.used), len(daemon.audits)) == before
+    answer = daemon.reload(TWO)
+    assert (seen.changes, seen.version, seen.before) == (answer.changes, answer.version, answer.before)
+
+
+def test_a_file_that_changed_after_its_check_is_refused(tmp_path: Path) -> None:
+    daemon = Daemon(tmp_path)
+    daemon.path.write_text(TWO)
+    digest = run(daemon.settings.check()).digest
+    daemon.path.write_text(NIGHT)
+    with pytest.raises(ReloadRefusedError, match="changed since it was checked"):
+        run(daemon.settings.reload("ann", "rest", expect=digest))
+    assert len(daemon.used) == 1
+    daemon.path.write_text(TWO + "# a remark\n")
+    assert run(daemon.settings.reload("ann", "rest", expect=digest)).digest == digest
+    assert len(daemon.used) == 2
+
+
 @pytest.mark.parametrize("text", ["policies: [", "\x00", "policies: {routes: 7}", "a: b", "- 1", "policies: &a [*a]"])
 def test_what_is_no_settings_file_is_refused(tmp_path: Path, text: str) -> None:
     daemon = Daemon(tmp_path)
