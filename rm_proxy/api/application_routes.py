@@ -16,7 +16,7 @@ from rm_proxy.store.applications import AppFilter, SortKey
 from rm_proxy.store.queries import History
 from rm_proxy.views.application_models import ApplicationEntry, State
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
-from rm_proxy.views.timeline_models import ContainerEventInfo, ContainerSpan, Waits
+from rm_proxy.views.timeline_models import ContainerEventInfo, AppContainer, Waits
 from rm_proxy.views.waiting_models import WaitsNow
 
 _KEYS: Final = get_args(SortKey)
@@ -120,7 +120,7 @@ def _detail_routes(router: APIRouter, live: LiveState, history: History, now: Ca
     @router.get("/applications/{app_id}/containers", summary="An application's containers with their times")
     async def containers(
         app_id: AppId, kind: OfKind = None, limit: Limit = 200, offset: Offset = 0
-    ) -> Page[ContainerSpan]:
+    ) -> Page[AppContainer]:
         """The newest first; those at nodes now with their state."""
         page = await ask(lambda: history.containers.spans(app_id, kind=kind, limit=limit, offset=offset))
         reported = live.containers_of(app_id)

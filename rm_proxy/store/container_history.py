@@ -16,7 +16,7 @@ from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Completion, Event, Grant
 from rm_proxy.views.cluster_models import Page
 from rm_proxy.views.history_models import Delays
-from rm_proxy.views.timeline_models import ContainerEventInfo, ContainerSpan, WaitBucket, Waits
+from rm_proxy.views.timeline_models import ContainerEventInfo, AppContainer, WaitBucket, Waits
 
 MAX_WAITS: Final = 20_000
 """Containers of an application whose waits are counted, the newest."""
@@ -60,7 +60,7 @@ class ContainerHistory:
             items = [_event(event, app or "", kind or "") for event, app, kind in rows]
         return Page(items=items[:limit], offset=offset, more=len(items) > limit)
 
-    def spans(self, app_id: str, *, kind: str | None = None, limit: int, offset: int = 0) -> Page[ContainerSpan]:
+    def spans(self, app_id: str, *, kind: str | None = None, limit: int, offset: int = 0) -> Page[AppContainer]:
         """Return the delivered containers of an application, the newest first."""
         query = select(Grant).where(Grant.app_id == app_id)
         if kind is not None:
@@ -146,12 +146,12 @@ def _event(event: Event, app_id: str, kind: str) -> ContainerEventInfo:
     return ContainerEventInfo(**same, app_id=app_id, container_kind=kind)
 
 
-def _span(grant: Grant) -> ContainerSpan:
-    same = {name: getattr(grant, name) for name in ContainerSpan.model_fields if hasattr(grant, name)}
-    return ContainerSpan(**same, resources=Resources(grant.memory_mb, grant.vcores))
+def _span(grant: Grant) -> AppContainer:
+    same = {name: getattr(grant, name) for name in AppContainer.model_fields if hasattr(grant, name)}
+    return AppContainer(**same, resources=Resources(grant.memory_mb, grant.vcores))
 
 
-def _add(span: ContainerSpan, event: Event) -> None:
+def _add(span: AppContainer, event: Event) -> None:
     """Add an event, which is none before an earlier one, to a container's times."""
     if event.kind == EventKind.STARTED.value:
         span.started_s, span.waited_s = event.at_s, event.waited_s

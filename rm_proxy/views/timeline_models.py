@@ -20,7 +20,7 @@ class ContainerEventInfo(EventInfo):
     """"" where the container's delivery is not known."""
 
 
-class ContainerSpan(BaseModel):
+class AppContainer(BaseModel):
     """A delivered container and its times."""
 
     container_id: str
