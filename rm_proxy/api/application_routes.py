@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, get_args
 
 from fastapi import APIRouter, Query
@@ -16,7 +17,7 @@ from rm_proxy.store.applications import AppFilter, SortKey
 from rm_proxy.store.queries import History
 from rm_proxy.views.application_models import ApplicationEntry, State
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
-from rm_proxy.views.timeline_models import ContainerEventInfo, AppContainer, Waits
+from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, Waits
 from rm_proxy.views.waiting_models import WaitsNow
 
 _KEYS: Final = get_args(SortKey)
@@ -67,24 +68,8 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
             text=text,
             since_s=since,
         )
-        here = live.applications()
-        found: list[ApplicationInfo] = [app for app in here if wanted.has(app)] if state in ("running", "all") else []
-        key, descending = sort.removeprefix("-"), sort.startswith("-")
-        if state != "running":
-            order = _sort_key(key)
-            ids = [app.id for app in here]
-            stored = await ask(
-                lambda: history.applications.matching(
-                    wanted, order, descending=descending, live=ids, limit=offset + limit + 1
-                )
-            )
-            found += [ApplicationInfo(**app.model_dump()) for app in stored]
-        found = _in_order(found, key, descending, now())
-        page = found[offset : offset + limit]
-        rows = await ask(lambda: history.app_ledgers.rows(page, now())) if ledger else {}
-        running = {app.id for app in here}
-        items = [entry(app, now(), running=app.id in running, ledger=rows.get(app.id)) for app in page]
-        return Page(items=items, offset=offset, more=len(found) > offset + limit)
+        chosen = Listing(wanted, sort, ledger, limit, offset)
+        return await list_applications(live, history, chosen, now())
 
     @router.get("/applications/{app_id}", summary="One application, live or remembered")
     async def application(app_id: AppId, ledger: WithLedger = False) -> ApplicationEntry:
@@ -157,6 +142,39 @@ def event_routes(history: History) -> APIRouter:
         )
 
     return router
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A part of the list: `wanted.state` None for all states; sort: a key, with `-` before it descending."""
+
+    wanted: AppFilter
+    sort: str = "id"
+    ledger: bool = False
+    limit: int = 1000
+    offset: int = 0
+
+
+async def list_applications(live: LiveState, history: History, chosen: Listing, now_s: float) -> Page[ApplicationEntry]:
+    """Return applications that live and those of the store. Raises ApiError when the store is out."""
+    here, state = live.applications(), chosen.wanted.state
+    found: list[ApplicationInfo] = []
+    if state in ("running", None):
+        found += [app for app in here if chosen.wanted.has(app)]
+    key, descending = chosen.sort.removeprefix("-"), chosen.sort.startswith("-")
+    if state != "running":
+        order, ids = _sort_key(key), [app.id for app in here]
+        most = chosen.offset + chosen.limit + 1
+        stored = await ask(
+            lambda: history.applications.matching(chosen.wanted, order, descending=descending, live=ids, limit=most)
+        )
+        found += [ApplicationInfo(**app.model_dump()) for app in stored]
+    found = _in_order(found, key, descending, now_s)
+    page = found[chosen.offset : chosen.offset + chosen.limit]
+    rows = await ask(lambda: history.app_ledgers.rows(page, now_s)) if chosen.ledger else {}
+    running = {app.id for app in here}
+    items = [entry(app, now_s, running=app.id in running, ledger=rows.get(app.id)) for app in page]
+    return Page(items=items, offset=chosen.offset, more=len(found) > chosen.offset + chosen.limit)
 
 
 def _sort_key(key: str) -> SortKey:

@@ -16,7 +16,7 @@ from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Completion, Event, Grant
 from rm_proxy.views.cluster_models import Page
 from rm_proxy.views.history_models import Delays
-from rm_proxy.views.timeline_models import ContainerEventInfo, AppContainer, WaitBucket, Waits
+from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, WaitBucket, Waits
 
 MAX_WAITS: Final = 20_000
 """Containers of an application whose waits are counted, the newest."""

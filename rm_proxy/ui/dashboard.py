@@ -12,12 +12,15 @@ from quicksilver.common.http.browser_login import BrowserLogin
 from quicksilver.common.http.tokens import Tokens
 from rm_proxy.api.app import ApiParts
 from rm_proxy.ui.access import OwnOrigin, login_routes
+from rm_proxy.ui.applications_page import applications_routes
 from rm_proxy.ui.assets import Assets
 from rm_proxy.ui.cluster_page import cluster_routes
 from rm_proxy.ui.docs_site import docs_routes
 from rm_proxy.ui.health_page import health_routes
 from rm_proxy.ui.nodes_page import nodes_routes
 from rm_proxy.ui.pages import Pages
+from rm_proxy.ui.policies_page import policies_routes
+from rm_proxy.ui.queues_page import queues_routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,9 @@ def page_routes(pages: Pages, parts: ApiParts) -> list[APIRouter]:
     return [
         cluster_routes(pages, parts),
         nodes_routes(pages, parts),
+        applications_routes(pages, parts),
+        queues_routes(pages, parts),
+        policies_routes(pages, parts),
         health_routes(pages, parts),
     ]
 

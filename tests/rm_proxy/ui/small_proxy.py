@@ -23,6 +23,7 @@ from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.history.cluster_sample import NAMES, Shrinks
 from rm_proxy.history.time_series import TimeSeries
+from rm_proxy.history.queue_counts import QueueHistory
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
@@ -40,6 +41,7 @@ class SmallProxy:
         self.world: Coordinator = coordinator(nodes=nodes)
         self.recent: list[DecisionRecord] = []
         self.problems: list[str] = []
+        self.queue_history = QueueHistory()
         self.order: Order = "auto"
         self.drained: list[tuple[str, Draining, str]] = []
         self.metrics = ProxyMetrics()
@@ -62,6 +64,7 @@ class SmallProxy:
             "report": self._report,
             "series": self.series,
             "shrinks": self.shrinks,
+            "queue_history": self.queue_history,
         }
         return ApiParts(**(fields | more))
 

@@ -1,0 +1,114 @@
+"""The pages of all applications, of one application, and of one container."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request, Response
+
+from policies.config.schema import full_queue
+from rm_proxy.api.app import ApiParts
+from rm_proxy.api.application_routes import Listing, OfState, entry, list_applications
+from rm_proxy.api.params import ask
+from rm_proxy.store.applications import AppFilter
+from rm_proxy.ui.pages import Pages
+from rm_proxy.ui.snapshots import Snapshots
+from rm_proxy.views.application_models import ApplicationEntry
+from rm_proxy.views.cluster_models import ApplicationInfo
+from rm_proxy.views.explain import tell_application
+
+SHOWN: Final = 500
+"""Applications of the list, containers of an application."""
+LOSSES: Final = ("killed", "shed", "failed", "lost")
+STORE_SHARE: Final = 0.1
+"""Part of the time that queries of the store for one page may take."""
+Text = Annotated[str, Query(max_length=500)]
+SinceS = Annotated[float, Query(ge=0)]
+
+
+def applications_routes(pages: Pages, parts: ApiParts) -> APIRouter:
+    """Return the routes of the pages."""
+    router = APIRouter()
+    lists = Snapshots(lambda wanted: _list(parts, wanted), 3.0, share=STORE_SHARE)
+    details = Snapshots(lambda app_id: _detail(parts, app_id), 3.0, share=STORE_SHARE)
+
+    @router.get("/applications")
+    async def applications(request: Request) -> Response:
+        return pages.render(request, "applications.html", title="Applications", section="applications", shown=SHOWN)
+
+    @router.get("/applications/{app_id}")
+    async def application(request: Request, app_id: str) -> Response:
+        return pages.render(request, "application.html", title=app_id, section="applications", app_id=app_id)
+
+    @router.get("/containers/{container_id}")
+    async def container(request: Request, container_id: str) -> Response:
+        return pages.render(
+            request, "container.html", title=container_id, section="applications", container_id=container_id
+        )
+
+    @router.get("/data/applications")
+    async def list_data(
+        request: Request,
+        state: OfState = "all",
+        queue: Text = "",
+        user: Text = "",
+        type: Text = "",
+        text: Text = "",
+        last_s: SinceS = 0.0,
+    ) -> Response:
+        return await lists.of((state, queue, user, type, text, last_s)).response(request)
+
+    @router.get("/data/applications/{app_id}")
+    async def detail_data(request: Request, app_id: str) -> Response:
+        return await details.of(app_id).response(request)
+
+    return router
+
+
+async def _list(parts: ApiParts, asked: tuple[Any, ...]) -> bytes:
+    state, queue, user, type, text, last_s = asked
+    wanted = AppFilter(
+        state=None if state == "all" else state,
+        queue=full_queue(queue, parts.live.queue_names()) if queue else "",
+        user=user,
+        type=type.upper(),
+        text=text,
+        since_s=time.time() - last_s if last_s else 0.0,
+    )
+    chosen = Listing(wanted, "-submitted", ledger=True, limit=SHOWN)
+    page = await list_applications(parts.live, parts.history, chosen, time.time())
+    return page.model_dump_json().encode()
+
+
+async def _detail(parts: ApiParts, app_id: str) -> dict[str, Any]:
+    """Return all that the page of an application shows; `app` is null where nothing is known of it."""
+    live, history, now_s = parts.live, parts.history, time.time()
+    story = await ask(lambda: history.story(app_id))
+    story.live = live.application(app_id)
+    known = story.live or story.application
+    if known is None:
+        return {"app": None}
+    story.story = tell_application(story)
+    waits = await ask(lambda: history.containers.waits(app_id))
+    spans = await ask(lambda: history.containers.spans(app_id, limit=SHOWN))
+    losses = await ask(lambda: history.containers.events(app_id=app_id, kinds=LOSSES, limit=200))
+    app: ApplicationEntry = entry(
+        ApplicationInfo(**known.model_dump()), now_s, running=story.live is not None, ledger=story.ledger
+    )
+    waiting = live.waits(app_id, now_s)
+    reported = live.containers_of(app_id)
+    for span in spans.items:
+        here = reported.get(span.container_id)
+        if here is not None and not span.end:
+            span.now, span.why, span.times_shrunk = here.state.value, here.why, here.times_shrunk
+    return {
+        "now_s": now_s,
+        "app": app.model_dump(mode="json"),
+        "waiting": waiting.model_dump(mode="json") if waiting is not None else None,
+        "waits": waits.model_dump(mode="json"),
+        "story": story.model_dump(mode="json", exclude={"live", "application"}),
+        "containers": [span.model_dump(mode="json") for span in spans.items],
+        "more": spans.more,
+        "losses": [one.model_dump(mode="json") for one in losses.items],
+    }
