@@ -64,9 +64,7 @@ def make_busy(proxy: SmallProxy, seed: int = 1, now_s: float | None = None) -> Q
 
 
 def _queue(path: str, leaf: bool, capacity: Resources, limit: Resources) -> YarnQueue:
-    return YarnQueue(
-        path, leaf, "RUNNING", limit, Resources(), frozenset(), "", capacity=capacity, user_used={"root": Resources()}
-    )
+    return YarnQueue(path, leaf, "RUNNING", limit, Resources(), frozenset(), "", capacity=capacity)
 
 
 def _held(rng: Random, number: int, state: ContainerState) -> ContainerReport:

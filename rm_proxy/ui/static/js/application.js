@@ -56,7 +56,7 @@ const chart = new TimeChart(byId("waits"), {
     { key: "node", label: "Q: wait at its node, p95", color: "--waiting" },
     { key: "node50", label: "Q: wait at its node, median", color: "--shrunk", dash: [5, 4] },
   ],
-  height: 220, format: duration, label: "Waits over time",
+  height: 220, format: duration, label: "Waits over time", sparse: true,
 });
 const timeline = new Timeline(byId("timeline"), (text) => setText("pointed", text));
 
@@ -101,18 +101,25 @@ function waits(known) {
   ], "Percentiles of waits"));
 }
 
+/** A container as the timeline has it; one of which no sidecar reported anything is a short mark at its delivery. */
+function spanOf(one) {
+  const silent = !one.end && !one.now && one.started_s === null;
+  const runs = one.now && one.now !== "waiting";
+  const started_s = one.started_s ?? (one.ran_s !== null && one.ended_s ? one.ended_s - one.ran_s : runs ? one.granted_s : null);
+  const waits = one.kind === "Q" || started_s === null;
+  return {
+    ...one, app_id: id, am: false, shrunk: [], state: one.now, started_s, held_s: waits && started_s !== one.granted_s ? one.granted_s : null,
+    ended_s: silent ? one.granted_s + 1 : one.ended_s, end: one.end === "moved" ? "shed" : one.end === "stopped" ? "ended" : one.end,
+  };
+}
+
 function drawn(data) {
-  const spans = data.containers.map((one) => ({
-    ...one, app_id: id, am: false, shrunk: [], state: one.now, held_s: one.kind === "Q" ? one.granted_s : one.started_s === null ? one.granted_s : null,
-    end: one.end === "moved" ? "shed" : one.end === "stopped" ? "ended" : one.end,
-    started_s: one.started_s ?? (one.ran_s !== null && one.ended_s ? one.ended_s - one.ran_s : null),
-  })).reverse();
+  const spans = data.containers.map(spanOf).reverse();
   if (!spans.length) {
     fill(byId("timeline"), emptyState("No container yet", "The timeline begins with the first delivered container."));
     return;
   }
   const to_s = data.app.finished_s ?? data.now_s;
-  for (const one of spans) if (!one.ended_s && !one.state) one.ended_s = data.app.finished_s;
   const from_s = Math.min(...spans.map((one) => one.held_s ?? one.started_s ?? one.granted_s));
   timeline.draw({ from_s, to_s: Math.max(to_s, from_s + 10, ...spans.map((one) => one.ended_s ?? 0)), containers: spans });
 }

@@ -6,10 +6,11 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 export class TimeChart {
   /**
    * series: [{key, label, color: "--g" (of the form #rrggbb), dash?, soft?}], bottom first where they are stacked; unit: what a value counts;
-   * height: in pixels; format: a value to text.
+   * height: in pixels; format: a value to text; sparse: whether values with gaps
+   * between them are joined, each with a point.
    */
-  constructor(where, { series, stacked = false, unit = "", height = 260, format = count, label = "Chart" }) {
-    Object.assign(this, { where, series, stacked, unit, height, format, label, data: null, plot: null, at: null });
+  constructor(where, { series, stacked = false, unit = "", height = 260, format = count, label = "Chart", sparse = false }) {
+    Object.assign(this, { where, series, stacked, unit, height, format, label, sparse, data: null, plot: null, at: null });
     this.hidden = new Set();
     this.canvas = el("div", { class: "chart-canvas", tabindex: "0", role: "img", "aria-label": label });
     this.legend = el("ul", { class: "legend" });
@@ -80,7 +81,7 @@ export class TimeChart {
     const series = order.map((i) => {
       const color = css(this.series[i].color);
       return {
-        stroke: color, width: this.stacked ? 1 : 2, dash: this.series[i].dash, points: { show: false },
+        stroke: color, width: this.stacked ? 1 : 2, dash: this.series[i].dash, points: { show: this.sparse, size: 5 }, spanGaps: this.sparse,
         fill: this.stacked ? color + (this.series[i].soft ? "38" : "") : undefined,
       };
     });
@@ -92,7 +93,7 @@ export class TimeChart {
       cursor: { drag: { x: false, y: false }, points: { show: !this.stacked }, y: false },
       scales: { y: { range: (_u, _low, high) => [0, Math.max(1, (high ?? 0) * 1.08)] } },
       axes: [
-        { ...axis, values: (_u, splits) => splits.map((at) => clock(at).slice(0, 5)) },
+        { ...axis, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
         { ...axis, size: 56, values: (_u, splits) => splits.map((value) => this.format(value)) },
       ],
       series: [{}, ...series],

@@ -4,7 +4,7 @@ import { el, memory, decimal, toUi, emptyState } from "./frame.js";
 /** A table without sorting: heads [[label, number?]], rows of nodes or texts. */
 export function plainTable(heads, rows, label) {
   return el("table", { class: "plain", "aria-label": label },
-    el("thead", {}, el("tr", {}, ...heads.map(([text, number]) => el("th", { scope: "col", class: number ? "num" : null }, text)))),
+    el("thead", {}, el("tr", {}, ...heads.map(([text, number]) => el("th", { scope: "col", class: number === true ? "num" : null }, text)))),
     el("tbody", {}, ...rows.map((row) => el("tr", {}, ...row.map((cell, i) => el("td", { class: heads[i][1] === "wrap" ? "wrap" : heads[i][1] ? "num" : null }, cell ?? "–"))))));
 }
 

@@ -15,10 +15,17 @@ const scroll = (label, table) => el("div", { class: "table-scroll", tabindex: "0
 const number = (value, path) => el("a", { class: "n", href: toRoot(path), title: "JSON" }, value);
 const value = (one) => (one !== null && typeof one === "object" ? JSON.stringify(one) : String(one));
 
+/** What a rule matches, without what it leaves open. */
+function matched(match) {
+  const open = (key, what) => what === null || what === "" || (Array.isArray(what) && !what.length) || (key === "progress" && what.min === 0 && what.max === 1);
+  const text = (what) => (Array.isArray(what) ? what.join(", ") : typeof what === "object" ? `(${matched(what)})` : what);
+  return Object.entries(match).filter(([key, what]) => !open(key, what)).map(([key, what]) => [key, text(what)]).filter(([, what]) => what !== "()").map(([key, what]) => `${key}=${what}`).join(" ");
+}
+
 function settings(one) {
   if (one.rules.length) return el("span", { class: "settings" }, ...one.rules.map((rule, i) => {
-    const match = Object.entries(rule.match ?? {}).filter(([, what]) => what !== null && what !== "" && !(Array.isArray(what) && !what.length));
-    return el("span", {}, `${i + 1}. ${match.length ? match.map(([key, what]) => `${key}=${value(what)}`).join(" ") : "everything"} → ${rule.policy}`);
+    const own = Object.entries(rule.settings ?? {}).map(([key, what]) => ` ${key}=${value(what)}`).join("");
+    return el("span", {}, `${i + 1}. ${matched(rule.match ?? {}) || "everything"} → ${rule.policy}${own}`);
   }));
   const pairs = Object.entries(one.settings);
   return pairs.length ? el("span", { class: "settings" }, ...pairs.map(([key, what]) => el("span", {}, `${key}=${value(what)}`))) : "–";
@@ -97,7 +104,8 @@ poll(toUi("data/policies"), 3, ({ policies, compare, changes }) => {
   setNumber("version", policies.version.split("+")[0]);
   setText("version-hint", "number and digest");
   setNumber("preset", policies.preset || "none");
-  setText("preset-hint", policies.active.filter((one) => one.origin.startsWith("file")).length ? `${count(policies.active.filter((one) => one.origin.startsWith("file")).length)} slots from the file` : "nothing over it");
+  const own = new Set(policies.active.filter((one) => one.origin.startsWith("file")).map((one) => one.slot));
+  setText("preset-hint", own.size ? `the file has its own: ${[...own].join(", ")}` : "nothing over it");
   setNumber("mode", policies.mode);
   setText("mode-hint", policies.queues.length ? `Qs in ${policies.queues.join(", ")}` : "no queue may have Qs");
   const next = policies.windows.find((one) => !one.open && one.begins_s);

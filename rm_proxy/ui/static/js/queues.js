@@ -25,11 +25,11 @@ function row(one, top) {
   const number = (value, href) => el("a", { class: "n", href, title: "JSON" }, count(value));
   const depth = Math.min(4, one.name.split(".").length - top);
   const name = el("span", { class: depth > 0 ? `indent-${depth}` : null }, el("a", { href: toUi(`queues/${encodeURIComponent(one.name)}`), title: one.name }, depth > 0 ? one.name.split(".").pop() : one.name));
-  const state = one.state && one.state !== "RUNNING" ? badge(one.state.toLowerCase(), "warn") : one.queueable ? "" : badge("no Qs", "");
+  const state = one.state && one.state !== "RUNNING" ? badge(one.state.toLowerCase(), "warn") : one.queueable || !one.leaf ? "" : badge("no Qs", "");
   return [
     el("span", {}, name, " ", state), meter(one),
     el("a", { class: "n", href: json, title: "JSON" }, size(one.used_g)), el("a", { class: "n", href: json, title: "JSON" }, size(one.used_q)),
-    one.leaf ? (one.left_q ? el("a", { class: "n", href: json, title: "JSON" }, size(one.left_q)) : one.queueable ? "no quota by queue" : "–") : "",
+    one.leaf ? (one.left_q && one.queueable ? el("a", { class: "n", href: json, title: "JSON" }, size(one.left_q)) : one.queueable ? "no quota by queue" : "–") : "",
     number(one.wanted_g, tree), number(one.wanted_q, tree), number(one.held, tree), number(one.apps, tree), number(one.users, json),
   ];
 }
