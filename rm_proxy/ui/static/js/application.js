@@ -4,7 +4,7 @@ import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
 import { TimeChart } from "./chart.js";
 import { Timeline } from "./timeline.js";
-import { plainTable, containerLink, nodeLink, queueLink, size, fill, orEmpty } from "./plain.js";
+import { plainTable, containerLink, nodeLink, queueLink, size, fill, orEmpty, wait } from "./plain.js";
 
 const id = document.querySelector("[data-app]").dataset.app;
 const path = `v1/applications/${encodeURIComponent(id)}`;
@@ -26,8 +26,8 @@ const table = new DataTable(byId("containers"), {
     { key: "state", label: "State", value: (row) => row.end || row.now || "gone", cell: (row) => badge(row.end || row.now || "no report", ENDS[row.end || row.now] ?? "") },
     { key: "node_id", label: "Node", cell: (row) => nodeLink(row.node_id) },
     { key: "granted_s", label: "Delivered", cell: (row) => clock(row.granted_s) },
-    { key: "asked", label: "Asked before", number: true, value: (row) => row.granted_s - row.asked_s, cell: (row) => link(row, duration(row.granted_s - row.asked_s)), help: "From ask to delivery" },
-    { key: "waited_s", label: "Wait at node", number: true, value: (row) => (row.started_s === null ? null : row.waited_s), cell: (row) => link(row, row.started_s === null ? "–" : duration(row.waited_s)) },
+    { key: "asked", label: "Asked before", number: true, value: (row) => row.granted_s - row.asked_s, cell: (row) => link(row, wait(row.granted_s - row.asked_s)), help: "From ask to delivery" },
+    { key: "waited_s", label: "Wait at node", number: true, value: (row) => (row.started_s === null ? null : row.waited_s), cell: (row) => link(row, row.started_s === null ? "–" : wait(row.waited_s)) },
     { key: "ran_s", label: "Ran", number: true, cell: (row) => link(row, duration(row.ran_s)) },
     { key: "times_shrunk", label: "Shrunk", number: true, json },
     { key: "why", label: "Why", wrap: true, sortable: false, value: (row) => [row.cause, row.reason || row.why || row.route_reason].filter(Boolean).join(": ") },
@@ -56,7 +56,7 @@ const chart = new TimeChart(byId("waits"), {
     { key: "node", label: "Q: wait at its node, p95", color: "--waiting" },
     { key: "node50", label: "Q: wait at its node, median", color: "--shrunk", dash: [5, 4] },
   ],
-  height: 220, format: duration, label: "Waits over time", sparse: true,
+  height: 220, format: wait, label: "Waits over time", sparse: true,
 });
 const timeline = new Timeline(byId("timeline"), (text) => setText("pointed", text));
 
@@ -95,7 +95,7 @@ function waits(known) {
   const of = (name, value) => known.buckets.map((bucket) => bucket[name][value]);
   chart.draw({ t: known.buckets.map((bucket) => bucket.from_s), q: of("allocation_q", "p95_s"), g: of("allocation_g", "p95_s"), node: of("queueing", "p95_s"), node50: of("queueing", "p50_s") });
   const row = (label, one) => [label, ...["count", "p50_s", "p95_s", "max_s"].map((name) =>
-    el("a", { class: "n", href: toRoot(`${path}/waits`), title: "JSON" }, name === "count" ? count(one[name]) : duration(one[name])))];
+    el("a", { class: "n", href: toRoot(`${path}/waits`), title: "JSON" }, name === "count" ? count(one[name]) : wait(one[name])))];
   fill(byId("percentiles"), plainTable([["Whole time"], ["Containers", true], ["Median", true], ["p95", true], ["Longest", true]], [
     row("Q: from ask to delivery", known.all.allocation_q), row("Q: at its node", known.all.queueing), row("G: from ask to delivery", known.all.allocation_g),
   ], "Percentiles of waits"));
@@ -145,8 +145,8 @@ poll(toRoot(`ui/data/applications/${encodeURIComponent(id)}`), 3, (data) => {
   setText("held-hint", `${count(app.live_g)} G, ${count(app.live_q)} Q`);
   setNumber("delivered", count((ledger.containers_g ?? 0) + (ledger.containers_q ?? 0)));
   setText("delivered-hint", `${count(ledger.containers_g ?? 0)} G, ${count(ledger.containers_q ?? 0)} Q`);
-  setNumber("queueing", duration(story.queueing.p50_s));
-  setText("queueing-hint", story.queueing.count ? `median; p95 ${duration(story.queueing.p95_s)}` : "no Q started yet");
+  setNumber("queueing", wait(story.queueing.p50_s));
+  setText("queueing-hint", story.queueing.count ? `median; p95 ${wait(story.queueing.p95_s)}` : "no Q started yet");
   setNumber("kills", count(ledger.kills ?? 0));
   setText("kills-hint", ledger.kills ? `${duration(ledger.lost_s)} of work lost` : "no work was lost");
   setNumber("moves", count((ledger.sheds ?? 0) + (ledger.moves ?? 0)));

@@ -2,7 +2,7 @@
 import { el, toRoot, toUi, byId, setText, badge, count, duration, dateTime, query, setQuery } from "./frame.js";
 import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
-import { queueLink, orEmpty } from "./plain.js";
+import { queueLink, orEmpty, wait } from "./plain.js";
 
 const NAMES = ["state", "last_s", "queue", "user", "type", "text"];
 const form = byId("filters");
@@ -25,7 +25,7 @@ const table = new DataTable(byId("list"), {
     { key: "held", label: "Held", number: true, value: (row) => row.live_g + row.live_q, json, help: "Containers that it has now" },
     { key: "delivered_g", label: "G", number: true, value: (row) => of(row, "containers_g"), json, help: "Guaranteed containers delivered" },
     { key: "delivered_q", label: "Q", number: true, value: (row) => of(row, "containers_q"), json, help: "Queueable containers delivered" },
-    { key: "queueing", label: "Wait at nodes", number: true, value: (row) => mean(row), cell: (row) => link(row, duration(mean(row))), help: "Mean wait of its queueable containers at nodes" },
+    { key: "queueing", label: "Wait at nodes", number: true, value: (row) => mean(row), cell: (row) => link(row, wait(mean(row))), help: "Mean wait of its queueable containers at nodes" },
     { key: "kills", label: "Kills", number: true, value: (row) => of(row, "kills"), json, help: "Containers that ran and were killed" },
     { key: "lost", label: "Lost", number: true, value: (row) => of(row, "lost_s"), cell: (row) => link(row, duration(of(row, "lost_s"))), help: "Work that kills lost" },
   ],

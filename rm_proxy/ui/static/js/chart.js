@@ -93,7 +93,7 @@ export class TimeChart {
       cursor: { drag: { x: false, y: false }, points: { show: !this.stacked }, y: false },
       scales: { y: { range: (_u, _low, high) => [0, Math.max(1, (high ?? 0) * 1.08)] } },
       axes: [
-        { ...axis, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
+        { ...axis, space: 72, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
         { ...axis, size: 56, values: (_u, splits) => splits.map((value) => this.format(value)) },
       ],
       series: [{}, ...series],

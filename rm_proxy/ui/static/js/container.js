@@ -1,7 +1,7 @@
 // One container: its story, the decision behind it, its candidates and events.
 import { el, toRoot, byId, setText, badge, count, decimal, duration, dateTime, emptyState } from "./frame.js";
 import { poll } from "./poll.js";
-import { plainTable, appLink, containerLink, nodeLink, queueLink, size, fill } from "./plain.js";
+import { plainTable, appLink, containerLink, nodeLink, queueLink, size, fill, wait } from "./plain.js";
 
 const id = document.querySelector("[data-container]").dataset.container;
 const url = toRoot(`v1/containers/${encodeURIComponent(id)}`);
@@ -20,7 +20,7 @@ function facts({ decision, application, followed_by: followed }) {
     ["Size", size(decision.resources)],
     ["Expected to run", `${duration(decision.expected_s)}${decision.expected_by ? ` (by ${decision.expected_by})` : ""}`],
     ["Asked for", dateTime(decision.asked_s)],
-    ["Delivered", `${dateTime(decision.granted_s)}, ${duration(decision.delay_s)} later`],
+    ["Delivered", `${dateTime(decision.granted_s)}, ${wait(decision.delay_s)} later`],
     ["In the place of", decision.follows ? containerLink(decision.follows) : "–"],
     ["Followed by", followed.length ? containerLink(followed[0]) : "–"],
     ["Settings", decision.version || "no policy decided"],
@@ -44,7 +44,7 @@ function show(known) {
   fill(byId("events"), known.events.length
     ? scroll("Events", plainTable([["At"], ["What"], ["Node"], ["Waited", true], ["Ran", true], ["Shrunk", true], ["Why", "wrap"]], known.events.map((one) =>
       [dateTime(one.at_s), badge(one.kind, KINDS[one.kind] ?? ""), nodeLink(one.node_id),
-        ...[duration(one.waited_s || null), duration(one.ran_s), count(one.times_shrunk)].map((text) => el("a", { class: "n", href: toRoot(`v1/events?container=${id}`), title: "JSON" }, text)),
+        ...[wait(one.waited_s || null), wait(one.ran_s), count(one.times_shrunk)].map((text) => el("a", { class: "n", href: toRoot(`v1/events?container=${id}`), title: "JSON" }, text)),
         [one.cause, one.reason].filter(Boolean).join(": ") || "–"]), "Events"))
     : emptyState("No event yet", "Its node's sidecar reports the first one when its application master starts it."));
 }

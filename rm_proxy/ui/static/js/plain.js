@@ -1,5 +1,5 @@
 // Small parts that several pages share: tables without controls, sizes, names of containers.
-import { el, memory, decimal, toUi, emptyState } from "./frame.js";
+import { el, memory, decimal, duration, toUi, emptyState } from "./frame.js";
 
 /** A table without sorting: heads [[label, number?]], rows of nodes or texts. */
 export function plainTable(heads, rows, label) {
@@ -10,6 +10,9 @@ export function plainTable(heads, rows, label) {
 
 /** Memory and vcores in one text. */
 export const size = (one) => (one ? `${memory(one.memory_mb)}, ${decimal(one.vcores)} vcores` : "–");
+
+/** A wait: below a second in milliseconds. */
+export const wait = (s) => (s !== null && s !== undefined && s > 0 && s < 0.9995 ? `${Math.max(1, Math.round(1000 * s))} ms` : duration(s));
 
 export const appLink = (id) => el("a", { href: toUi(`applications/${encodeURIComponent(id)}`) }, id);
 export const containerLink = (id) => el("a", { href: toUi(`containers/${encodeURIComponent(id)}`) }, id);

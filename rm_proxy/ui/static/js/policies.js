@@ -2,7 +2,7 @@
 import { el, toRoot, toUi, byId, setNumber, setText, badge, count, decimal, duration, dateTime, send, mayAct, emptyState } from "./frame.js";
 import { poll } from "./poll.js";
 import { DataTable } from "./table.js";
-import { plainTable, fill } from "./plain.js";
+import { plainTable, fill, wait } from "./plain.js";
 
 const ORDER = ["route", "classify", "partition", "admit", "quota", "dispatch", "probe", "place", "match", "order", "fill", "preempt", "shed", "steal", "correct", "police", "promote", "headroom"];
 const DOES = {
@@ -34,7 +34,7 @@ function settings(one) {
 function inForce({ active, windows, alternative_settings: others }) {
   const rows = [...active].sort((a, b) => ORDER.indexOf(a.slot) - ORDER.indexOf(b.slot)).map((one) => [
     el("span", {}, el("strong", {}, one.slot), ` ${DOES[one.slot] ? `· ${DOES[one.slot]}` : ""}`),
-    number(one.name, "v1/policies"), settings(one), badge(one.origin, one.origin.startsWith("file") ? "warn" : ""),
+    number(one.name, "v1/policies"), settings(one), badge(one.origin, one.origin.startsWith("file") ? "g" : ""),
   ]);
   fill(byId("slots"), scroll("Policies in force", plainTable([["Slot"], ["Policy"], ["Settings", "wrap"], ["From"]], rows, "Policies in force")));
   const open = windows.filter((one) => one.open);
@@ -70,7 +70,7 @@ async function arms(wanted) {
   const known = await response.json();
   if (!known.arms.length) return fill(byId("arms"), el("p", { class: "note" }, "No application of these queues has finished since the roll-out changed."));
   const n = (text) => number(text, "v1/policies/rollout");
-  const rows = known.arms.map((one) => [one.use || "the rest", n(count(one.applications)), n(duration(one.elapsed_p50_s)), n(duration(one.elapsed_p95_s)), n(duration(one.queueing_mean_s)), n(count(one.kills)), n(duration(one.lost_s))]);
+  const rows = known.arms.map((one) => [one.use || "the rest", n(count(one.applications)), n(duration(one.elapsed_p50_s)), n(duration(one.elapsed_p95_s)), n(wait(one.queueing_mean_s)), n(count(one.kills)), n(duration(one.lost_s))]);
   fill(byId("arms"), scroll("Finished applications", plainTable([["Finished with"], ["Applications", true], ["Median", true], ["p95", true], ["Mean wait at nodes", true], ["Kills", true], ["Work lost", true]], rows, "Finished applications")),
     el("p", { class: "note" }, `Submitted ${known.since_s ? `since ${dateTime(known.since_s)}` : "as far back as the store goes"}. Different jobs: a difference may be chance.`));
 }
@@ -80,7 +80,7 @@ function shadow(all) {
   const rows = all.map((one) => {
     const last = one.examples[0];
     return [one.alternative, one.slot, `${one.policy} beside ${one.active}`, number(count(one.decisions), "v1/policies/compare"), number(`${decimal(one.differ_percent)} %`, "v1/policies/compare"),
-      one.wait_less_s === null ? "–" : number(duration(one.wait_less_s), "v1/policies/compare"), number(count(one.faults), "v1/policies/compare"),
+      one.wait_less_s === null ? "–" : number(wait(one.wait_less_s), "v1/policies/compare"), number(count(one.faults), "v1/policies/compare"),
       last ? `${last.chosen} → ${last.other}: ${last.reason}` : "–"];
   });
   fill(byId("shadow"), scroll("Alternatives in shadow", plainTable([["Alternative"], ["Slot"], ["Policy"], ["Decisions", true], ["Differ", true], ["Would wait less by", true], ["Faults", true], ["Last difference", "wrap"]], rows, "Alternatives in shadow")));
