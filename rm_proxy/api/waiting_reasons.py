@@ -20,6 +20,8 @@ from rm_proxy.views.waiting_models import HeldStarts, NodeCount, OutstandingAsk,
 
 MAX_ASKS: Final = 100
 MAX_HOSTS: Final = 20
+_LIMIT: Final = "; shed in "
+"""Begins the part of a sidecar's reason that differs from container to container."""
 _SILENT_S: Final = 5.0
 """Time without a call of the application master that is worth a word."""
 
@@ -227,20 +229,20 @@ def _of_scheduler(queue: QueueView | None, size: Resources) -> str:
 
 
 def _held(coordinator: Coordinator, app_id: str) -> Iterator[HeldStarts]:
-    """Yield the delivered containers that wait at nodes, by node and reason."""
+    """Yield the delivered containers that wait at nodes, by node; why: of the one that waits longest there."""
     for node_id, node in coordinator.nodes.items():
-        found: dict[str, HeldStarts] = {}
-        for one in node.report.containers if node.report is not None else ():
-            if one.app_id != app_id or one.state is not ContainerState.WAITING:
-                continue
-            known = found.setdefault(
-                one.why, HeldStarts(node_id=node_id, count=0, why=one.why, longest_s=0.0, starts_in_s=None)
-            )
-            known.count += 1
-            known.longest_s = max(known.longest_s, one.since_s)
-            if one.starts_in_s is not None:
-                known.starts_in_s = min(one.starts_in_s, known.starts_in_s or one.starts_in_s)
-        yield from found.values()
+        containers = node.report.containers if node.report is not None else ()
+        waiting = [one for one in containers if one.app_id == app_id and one.state is ContainerState.WAITING]
+        if not waiting:
+            continue
+        longest = max(waiting, key=lambda one: one.since_s)
+        yield HeldStarts(
+            node_id=node_id,
+            count=len(waiting),
+            why=longest.why.partition(_LIMIT)[0],
+            longest_s=longest.since_s,
+            starts_in_s=min((one.starts_in_s for one in waiting if one.starts_in_s is not None), default=None),
+        )
 
 
 def _count(entry: AskEntry) -> int:

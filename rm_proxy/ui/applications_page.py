@@ -21,7 +21,7 @@ from rm_proxy.views.explain import tell_application
 SHOWN: Final = 500
 """Applications of the list, containers of an application."""
 LOSSES: Final = ("killed", "shed", "failed", "lost")
-STORE_SHARE: Final = 0.1
+STORE_SHARE: Final = 0.02
 """Part of the time that queries of the store for one page may take."""
 Text = Annotated[str, Query(max_length=500)]
 SinceS = Annotated[float, Query(ge=0)]

@@ -18,7 +18,7 @@ SHOWN: Final = 300
 def policies_routes(pages: Pages, parts: ApiParts) -> APIRouter:
     """Return the routes of the page."""
     router = APIRouter()
-    state = Snapshot(lambda: _state(parts), 3.0, share=0.1)
+    state = Snapshot(lambda: _state(parts), 3.0, share=0.02)
 
     @router.get("/policies")
     async def policies(request: Request) -> Response:

@@ -53,11 +53,12 @@ class OutstandingAsk(BaseModel):
 
 
 class HeldStarts(BaseModel):
-    """Delivered containers that wait at one node for one reason."""
+    """Delivered containers that wait at one node."""
 
     node_id: str
     count: int
     why: str
+    """Of the one that waits longest."""
     longest_s: float
     starts_in_s: float | None
     """When the first of them is expected to start."""

@@ -77,6 +77,7 @@ function waiting(known, running) {
     el("a", { class: "n count", href: toRoot(`${path}/waiting`), title: "JSON" }, count(number)),
     el("span", { class: "code" }, badge(code, code === "at a node" ? "waiting" : "")),
     el("span", { class: "text" }, text)))));
+  if (!known.asks.length) return fill(byId("asks"));
   const rows = known.asks.map((ask) => [
     String(ask.priority), size(ask.resources),
     ask.hosts.length ? `${ask.hosts.slice(0, 3).join(", ")}${ask.hosts.length > 3 ? " …" : ""}${ask.anywhere ? ", or anywhere" : ""}` : ask.label ? `label ${ask.label}` : "anywhere",

@@ -94,7 +94,7 @@ export class TimeChart {
       scales: { y: { range: (_u, _low, high) => [0, Math.max(1, (high ?? 0) * 1.08)] } },
       axes: [
         { ...axis, space: 72, values: (_u, splits) => splits.map((at) => clock(at).slice(0, splits[1] - splits[0] < 60 ? 8 : 5)) },
-        { ...axis, size: 56, values: (_u, splits) => splits.map((value) => this.format(value)) },
+        { ...axis, size: 64, values: (_u, splits) => splits.map((value) => this.format(value)) },
       ],
       series: [{}, ...series],
       bands,
