@@ -151,6 +151,35 @@ def test_a_round_lets_others_go_on_between_its_parts() -> None:
     assert metrics.registry.get_sample_value("quicksilver_proxy_round_seconds_count") == 1
 
 
+def test_the_end_of_an_application_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(yarn_poller, "monotonic", lambda: now_s)
+    world = coordinator(nodes=1)
+    am, writer = Am(world), Mock()
+    poller = YarnPoller(world, writer, ProxyMetrics(), ProxySettings(), "http://rm", lambda: None, lambda: None)
+    record = world.records[APP]
+    ended = replace(record, finished_s=99.0)
+    forgotten = replace(record, id=APP.replace("_0001", "_0002"))
+    lists = [[record, forgotten], *([[]] * 5)]
+    looked_up: dict[str, list[Any]] = {APP: [record, ended], forgotten.id: [None, None, None]}
+    poller._yarn.apps = AsyncMock(side_effect=lists)  # type: ignore[method-assign]
+    poller._lookup.app = AsyncMock(side_effect=lambda app_id: looked_up[app_id].pop(0))  # type: ignore[method-assign]
+
+    async def story() -> None:
+        nonlocal now_s
+        for _ in lists:
+            await poller.apps()
+            am.attempt.end("its master finished")
+            now_s += 100
+        await poller._yarn.close()
+        await poller._lookup.close()
+
+    uvloop.run(story())
+    assert world.records[APP].finished_s == 99.0
+    assert writer.application.call_args_list[-1].args[0].finished_s == 99.0
+    assert looked_up == {APP: [], forgotten.id: []}, "no more once the end is known, or YARN knows nothing for long"
+
+
 def test_reads_that_the_end_cuts_off_are_no_failures(caplog: pytest.LogCaptureFixture) -> None:
     app = FastAPI()
     asked, go_on = asyncio.Event(), threading.Event()
