@@ -26,7 +26,7 @@ LANES: Final = (
         "tests/real/packages/test_systemd.py",
         "tests/real/test_cluster.py",  # from here on: hadoop_cluster
         "tests/real/test_workloads.py",
-        "tests/real/test_dashboard_jobs.py",
+        "tests/real/ui/test_jobs_pages.py",
         "tests/real/test_bypass.py",
         "tests/real/test_doctor.py",
         "tests/real/test_dashboard.py",

@@ -68,6 +68,13 @@ class Browser:
         """Return the texts of all elements of a selector."""
         return [one.text for one in self.driver.find_elements(By.CSS_SELECTOR, css)]
 
+    def texts_at_once(self, css: str) -> list[str]:
+        """Return the texts of all elements of a selector as they are at one moment, on a page that is drawn anew."""
+        texts: list[str] = self.run(
+            "return [...document.querySelectorAll(arguments[0])].map((one) => one.innerText.trim())", css
+        )
+        return texts
+
     def click(self, css: str) -> None:
         """Click the first element of a selector, as a mouse does."""
         element = self.driver.find_element(By.CSS_SELECTOR, css)

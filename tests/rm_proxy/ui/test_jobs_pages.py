@@ -42,7 +42,7 @@ def test_the_list_of_applications(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/applications", "applications", focusable=20)
     browser.open(f"{url}/ui/applications")
     assert browser.text(".table-status") == "1–25 of 61"
-    assert "join <b>clicks</b>" in browser.texts("tbody td:first-child"), "no markup"
+    assert "join <b>clicks</b>" in browser.texts_at_once("tbody td:first-child"), "no markup"
     browser.run("document.querySelector('[name=user]').value = 'bob'")
     browser.click("#filters button[type=submit]")
     browser.until(
@@ -57,7 +57,7 @@ def test_the_list_of_applications(browser: Browser, url: str) -> None:
     elapsed = browser.run("return [...document.querySelectorAll('tbody td:nth-child(7) a')].map((e) => e.href)")
     assert all("/v1/applications/" in one for one in elapsed)
     browser.open(f"{url}/ui/applications?state=running")
-    assert browser.texts("tbody td:nth-child(2)") == ["running"]
+    assert browser.texts_at_once("tbody td:nth-child(2)") == ["running"]
     browser.click("tbody a")
     browser.until("return document.querySelector('#name')?.textContent === 'join <b>clicks</b>'")
 
@@ -65,15 +65,15 @@ def test_the_list_of_applications(browser: Browser, url: str) -> None:
 def test_one_application(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/applications/{RUNNING}", "application", focusable=25)
     browser.open(f"{url}/ui/applications/{RUNNING}")
-    why = browser.texts("#why li")
+    why = browser.texts_at_once("#why li")
     assert any("at a node" in one and "cores: 8 of 8 are used" in one for one in why), why
     waiting = requests.get(f"{url}/v1/applications/{RUNNING}/waiting", timeout=10).json()
-    counts = [int(one.partition("\n")[0]) for one in why]
+    counts = [int(one.split()[0]) for one in why]
     assert sum(counts) == waiting["wanted"] + waiting["held"] == int(browser.text("#waiting")) > 10
     assert browser.run("return document.querySelectorAll('#timeline .bar').length") == 44
-    assert {"killed", "shed", "moved"} <= set(browser.texts("#losses tbody td:nth-child(2)"))
+    assert {"killed", "shed", "moved"} <= set(browser.texts_at_once("#losses tbody td:nth-child(2)"))
     assert browser.text("#kills") == "2" and "of work lost" in browser.text("#kills-hint")
-    assert any("quota" in one for one in browser.texts("#choices td")) and browser.texts("#story li")
+    assert any("quota" in one for one in browser.texts_at_once("#choices td")) and browser.texts_at_once("#story li")
     browser.click("#containers tbody a")
     browser.until("return document.querySelector('[data-container]') !== null")
 
@@ -90,10 +90,10 @@ def test_a_finished_application_and_one_that_nobody_knows(browser: Browser, url:
 def test_one_container(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/containers/{cid(9)}", "container", focusable=5)
     browser.open(f"{url}/ui/containers/{cid(9)}")
-    story = browser.texts("#story li")
+    story = browser.texts_at_once("#story li")
     assert any("stopped to make room" in one for one in story), story
-    assert browser.texts("#events tbody td:nth-child(2)") == ["started", "killed"]
-    assert browser.texts("#scores tbody td:nth-child(2)") == ["0.4", "1.8", "∞"]
+    assert browser.texts_at_once("#events tbody td:nth-child(2)") == ["started", "killed"]
+    assert browser.texts_at_once("#scores tbody td:nth-child(2)") == ["0.4", "1.8", "∞"]
     browser.open(f"{url}/ui/containers/container_9")
     assert "Nothing is known of container_9" in browser.text("#unknown")
 
@@ -102,10 +102,10 @@ def test_the_tree_of_queues(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/queues", "queues", focusable=15)
     browser.open(f"{url}/ui/queues")
     names = ["root", "adhoc", "batch", "default", "prod", "etl no Qs"]
-    assert [one.replace("\n", " ") for one in browser.texts("#tree tbody td:first-child")] == names
+    assert [one.replace("\n", " ") for one in browser.texts_at_once("#tree tbody td:first-child")] == names
     tree = {one["name"]: one for one in requests.get(f"{url}/v1/queue-tree", timeout=10).json()["items"]}
     wanted = [str(tree[f"root.{name}"]["wanted_q"]) for name in ("adhoc", "batch")]
-    assert browser.texts("#tree tbody td:nth-child(7)")[1:3] == wanted and int(wanted[1]) > 0
+    assert browser.texts_at_once("#tree tbody td:nth-child(7)")[1:3] == wanted and int(wanted[1]) > 0
     assert "now" in browser.text("#over .legend-time")
     browser.click("#tree tbody tr:nth-child(3) a")
     browser.until("return document.querySelector('[data-queue]')?.dataset.queue === 'root.batch'")
@@ -115,7 +115,7 @@ def test_one_queue(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/queues/root.batch", "queue", focusable=15)
     browser.open(f"{url}/ui/queues/root.batch")
     detail = requests.get(f"{url}/v1/queues/root.batch", timeout=10).json()
-    assert browser.texts("#users tbody td:first-child") == [one["user"] for one in detail["users"]] == ["ann"]
+    assert browser.texts_at_once("#users tbody td:first-child") == [one["user"] for one in detail["users"]] == ["ann"]
     assert "queue_share" in browser.text("#facts")
     browser.click("#spans button:nth-child(2)")
     browser.until("return document.querySelector('#use-json').href.includes('last_s=14400')")
@@ -126,11 +126,17 @@ def test_one_queue(browser: Browser, url: str) -> None:
 def test_policies(browser: Browser, url: str) -> None:
     inspect_page(browser, f"{url}/ui/policies", "policies", focusable=15)
     browser.open(f"{url}/ui/policies")
-    rows = dict(zip(browser.texts("#slots tbody td:first-child strong"), browser.texts("#slots .badge"), strict=True))
+    rows = dict(
+        zip(
+            browser.texts_at_once("#slots tbody td:first-child strong"),
+            browser.texts_at_once("#slots .badge"),
+            strict=True,
+        )
+    )
     assert rows["order"] == "file over preset default" and rows["dispatch"] == "preset default"
     assert "backup" in browser.text("#windows") and "25 %" in browser.text("#rollout")
     assert "next: backup" in browser.text("#window-hint")
-    changes = browser.texts("#history tbody tr")
+    changes = browser.texts_at_once("#history tbody tr")
     assert len(changes) == 3 and "unknown policy hrn" in "".join(changes) and '"srpt"' in "".join(changes)
 
 

@@ -72,11 +72,14 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
         "return document.querySelectorAll('#why li').length > 0"
         " && Number(document.querySelector('#waiting').textContent) > 0"
     )
-    assert browser.texts("#why .code") and "running" in browser.text("#state")
+    assert (
+        browser.texts_at_once("#why .code")
+        and browser.run("return document.querySelector('#state').innerText") == "running"
+    )
     seen(browser, f"{url}/applications/{app}", "real-application")
     container = until(lambda: stack.get(f"/v1/applications/{app}/containers?kind=Q")["items"])[-1]["container_id"]
     seen(browser, f"{url}/containers/{container}", "real-container")
-    assert any("It went queueable" in one for one in browser.texts("#story li"))
+    assert any("It went queueable" in one for one in browser.texts_at_once("#story li"))
     browser.open(f"{url}/queues")
     browser.until(
         "return [...document.querySelectorAll('#tree tbody td:nth-child(9)')].some((e) => Number(e.textContent) > 0)"
@@ -95,7 +98,7 @@ def test_pages_while_jobs_run(overlay_cluster: Cluster, stack: LocalDaemons, bro
     waits = stack.get(f"/v1/applications/{app}/waits")
     assert waits["all"]["queueing"]["count"] >= MAPS and waits["all"]["queueing"]["max_s"] > 0.5
     seen(browser, f"{url}/applications", "real-applications")
-    assert {"finished"} <= set(browser.texts("tbody td:nth-child(2)"))
+    assert {"finished"} <= set(browser.texts_at_once("tbody td:nth-child(2)"))
     browser.open(f"{url}/applications/{app}")
     assert browser.text("#state") == "finished" and "Nothing waits" in browser.text("#why")
     assert browser.run("return document.querySelectorAll('#timeline .bar .run').length") >= MAPS
