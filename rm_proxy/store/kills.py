@@ -25,10 +25,10 @@ def kills(store: Store, *, since_s: float, until_s: float | None) -> list[KillRo
         (Event.kind == EventKind.KILLED.value, Event.cause),
         (status == exit_codes.PREEMPTED, "resourcemanager"),
         else_="nodemanager",
-    ).label("cause")
-    queue = func.coalesce(Application.queue, "").label("queue")
+    ).label("killed_by")
+    queue = func.coalesce(Application.queue, "").label("of_queue")
     work_s = func.coalesce(Event.attained_s, Event.ran_s, 0.0)
-    count, lost_s = func.count().label("count"), func.sum(work_s).label("lost_s")
+    count, lost_s = func.count().label("kills"), func.sum(work_s).label("lost_s")
     by_yarn = and_(ended, status.in_((exit_codes.PREEMPTED, exit_codes.KILLED_BY_CONTAINER_SCHEDULER)))
     query = select(cause, queue, Grant.kind, count, lost_s).select_from(Event)
     query = query.join(Grant, Grant.container_id == Event.container_id)
@@ -37,7 +37,8 @@ def kills(store: Store, *, since_s: float, until_s: float | None) -> list[KillRo
     query = query.where(Event.at_s >= since_s, or_(Event.kind == EventKind.KILLED.value, by_yarn))
     if until_s is not None:
         query = query.where(Event.at_s < until_s)
-    query = query.group_by("cause", "queue", Grant.kind).order_by(desc("lost_s"), desc("count"), "cause").limit(_MOST)
+    query = query.group_by("killed_by", "of_queue", Grant.kind)
+    query = query.order_by(desc("lost_s"), desc("kills"), "killed_by", "of_queue", Grant.kind).limit(_MOST)
     try:
         with Session(store.engine) as session:
             rows = list(session.execute(query))

@@ -9,6 +9,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from quicksilver.common.messages import EventKind
+from rm_proxy.domain.ids import app_of_container
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Event, Grant
 from rm_proxy.views.history_models import ContainerSpan
@@ -30,7 +31,10 @@ def spans(store: Store, node_id: str, since_s: float) -> tuple[list[ContainerSpa
     query = query.order_by(Event.at_s.desc(), Event.seq.desc()).limit(MAX_EVENTS + 1)
     try:
         with Session(store.engine) as session:
-            rows = [(event, app_id or "", kind or "G") for event, app_id, kind in session.execute(query)]
+            rows = [
+                (event, app_id or app_of_container(event.container_id), kind or "G")
+                for event, app_id, kind in session.execute(query)
+            ]
     except SQLAlchemyError as error:
         raise store.unavailable(error) from error
     found: dict[str, ContainerSpan] = {}

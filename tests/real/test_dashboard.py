@@ -16,7 +16,7 @@ from tests.real.test_jobs import MAPS_Q
 from tests.rm_proxy.ui.chromium import MISSING, Browser, chromium, inspect_page
 
 pytestmark = pytest.mark.hadoop
-MAPS = 30
+MAPS = 16
 """More than the nodes have room for, so that some wait."""
 
 
