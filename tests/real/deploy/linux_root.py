@@ -59,7 +59,8 @@ def make_root(root: Path) -> None:
         pytest.skip("debootstrap not found: install debootstrap")
     include = ",".join((*PACKAGES, JAVA, "ca-certificates"))
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]  # its Python is that of this machine's own packages
-    command = ["debootstrap", "--variant=minbase", f"--include={include}", release, str(root)]
+    own_mounts = ["unshare", "--mount"]  # what debootstrap mounts ends with it, even if it is killed
+    command = [*own_mounts, "debootstrap", "--variant=minbase", f"--include={include}", release, str(root)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_DEBOOTSTRAP_S, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     for name in NOT_NEEDED:
