@@ -29,7 +29,7 @@ LANES: Final = (
         "tests/real/ui/test_jobs_pages.py",
         "tests/real/test_bypass.py",
         "tests/real/test_doctor.py",
-        "tests/real/test_dashboard.py",
+        "tests/real/ui/test_dashboard.py",
         "tests/real/test_jobs.py",
         "tests/real/test_monitoring.py",
         "tests/real/test_proxy_restart.py",

@@ -24,7 +24,8 @@ from quicksilver.report.model import Block, Code, Lines, Page, Plot, Prose, Sect
 _ASSETS: Final = "assets"
 _BORDERS: Final = ("solid", "dashed", "dotted")
 _SORTS: Final = ("sort.js",)
-_DRAWS: Final = ("uplot/uPlot.iife.min.js", "lines.js")
+_DRAWS: Final = ("uPlot.iife.min.js", "lines.js")
+_UPLOT: Final = files("quicksilver.common.http") / "uplot"
 
 
 def _code(text: str) -> Markup:
@@ -34,7 +35,8 @@ def _code(text: str) -> Markup:
 
 @cache
 def _asset(name: str) -> Markup:
-    return Markup((files(__package__) / _ASSETS / name).read_text(encoding="utf-8").strip())
+    folder = _UPLOT if name.startswith("uPlot") else files(__package__) / _ASSETS
+    return Markup((folder / name).read_text(encoding="utf-8").strip())
 
 
 def _hash(script: str) -> str:
@@ -82,7 +84,7 @@ def html(page: Page) -> str:
     return _template().render(
         page=page,
         sections=[(section.title, _blocks(section, colours)) for section in page.sections],
-        styles=[_asset(name) for name in ("uplot/uPlot.min.css", "style.css")],
+        styles=[_asset(name) for name in ("uPlot.min.css", "style.css")],
         scripts=scripts,
         allowed=" ".join(f"'sha256-{_hash(script)}'" for script in scripts),
         colours=COLOURS,

@@ -10,9 +10,12 @@ from typing import Final
 
 from fastapi import APIRouter, Request, Response
 
+from quicksilver.common import http
 from quicksilver.common.http.rest_errors import ApiError
 
 FOLDER: Final = Path(__file__).parent / "static"
+UPLOT: Final = Path(http.__file__).parent / "uplot"
+"""The library of charts, which pages of results have, too."""
 TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -23,7 +26,7 @@ FOREVER: Final = "public, max-age=31536000, immutable"
 
 
 class Assets:
-    """All files of `folder`, about 150 kB, read when the first of them is wanted."""
+    """All files of `folder`, and the library of charts below `vendor/uplot`: 150 kB, read when one is wanted."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
@@ -32,8 +35,7 @@ class Assets:
     @cached_property
     def files(self) -> dict[str, bytes]:
         """Contents by path, with slashes."""
-        paths = sorted(path for path in self._folder.rglob("*") if path.is_file() and path.suffix in TYPES)
-        return {path.relative_to(self._folder).as_posix(): path.read_bytes() for path in paths}
+        return _read(self._folder, "") | _read(UPLOT, "vendor/uplot/")
 
     @cached_property
     def version(self) -> str:
@@ -66,3 +68,8 @@ class Assets:
             return Response(self.packed(name), media_type=media_type, headers=headers)
 
         return router
+
+
+def _read(folder: Path, prefix: str) -> dict[str, bytes]:
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix in TYPES)
+    return {prefix + path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}

@@ -22,8 +22,8 @@ from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.error_budget import Order
 from rm_proxy.domain.records import DecisionRecord
 from rm_proxy.history.cluster_sample import NAMES, Shrinks
-from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.history.queue_counts import QueueHistory
+from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
