@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-_SITE: Final = Path(__file__).parents[1] / "site"
+SITE: Final = Path(__file__).parents[1] / "site"
 
 
-def site_folder(site: Path = _SITE) -> str:
+def site_folder(site: Path = SITE) -> str:
     """Return the folder of the built documentation (`make docs`), or "" where this installation has none."""
     return str(site) if (site / "index.html").is_file() else ""
