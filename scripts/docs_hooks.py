@@ -34,7 +34,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=path.read_text()))
     for path in sorted((ROOT / "hadoop-conf").rglob("*")):
         if path.suffix in (".xml", ".service"):
-            files.append(File.generated(config, path.relative_to(ROOT).as_posix(), content=path.read_text()))
+            place = Path("site-files") / path.relative_to(ROOT / "hadoop-conf")
+            files.append(File.generated(config, place.as_posix(), content=path.read_text()))
     return files
 
 
@@ -46,7 +47,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         markdown = markdown.replace("](docs/", "](")
     for link, place in _OUTSIDE.items():
         markdown = markdown.replace(f"]({link}", f"]({place}")
-    return _MERMAID.sub(_table, markdown.replace("](../hadoop-conf/", "](hadoop-conf/"))
+    return _MERMAID.sub(_table, markdown.replace("](../hadoop-conf/", "](site-files/"))
 
 
 def _table(found: re.Match[str]) -> str:

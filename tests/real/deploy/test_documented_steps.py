@@ -48,7 +48,7 @@ def run_tutorial(folder: Path, base: int, rest: int) -> str:
     environment = os.environ | {"PATH": path, "QUICKSILVER_URL": f"http://127.0.0.1:{rest}"}
     command = ["bash", "-c", script(base, rest, folder)]
     done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=560
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=580
     )
     return done.stdout
 
