@@ -89,3 +89,6 @@ def test_the_python_of_the_pages_runs(tmp_path: Path, monkeypatch: pytest.Monkey
         assert not names["cluster"].status().running
     finally:
         names["cluster"].stop()
+        if "job" in names:  # a client of the cluster that is gone
+            names["job"].kill()
+            names["job"].communicate()
