@@ -29,6 +29,10 @@ OUTPUT: Final = "Output"
 WATCH_S: Final = 2.0
 
 
+_LONGEST_NAME: Final = 40
+"""Characters of the first column that tables of one line an item never cut."""
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column of a list; `value` gives what is sorted by and written to files, `text` what a table shows."""
@@ -155,7 +159,9 @@ def rich_table(
     overflow: Literal["ellipsis", "fold"] = "ellipsis" if one_line else "fold"
     for column in columns:
         justify: Literal["right", "left"] = "right" if column.right else "left"
-        table.add_column(column.title, justify=justify, overflow=overflow, no_wrap=one_line)
+        names = [len(column.cell(item)) for item in items] if one_line and column is columns[0] else []
+        fewest = min(max(names, default=0), _LONGEST_NAME)
+        table.add_column(column.title, justify=justify, overflow=overflow, no_wrap=one_line, min_width=fewest or None)
     for item in items:
         table.add_row(*(Text(printable(column.cell(item))) for column in columns))
     return table

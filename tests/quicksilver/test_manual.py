@@ -70,7 +70,7 @@ def test_topics_are_listed_and_shown() -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("secrity",), "there is no page 'secrity': did you mean security?"),
+        (("glosary",), "there is no page 'glosary': did you mean glossary?"),
         (("operations#stroe",), "operations has no part 'stroe': did you mean store?"),
         (("node", "lst"), "there is no page 'node lst'"),
     ],

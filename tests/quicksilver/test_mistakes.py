@@ -126,7 +126,7 @@ CONF = "<configuration><property><name>yarn.resourcemanager.hostname</name><valu
         (("app", "list", "--state", "done"), 2, "'done' is not one of 'running', 'finished'"),
         (("explain", "job_1_0001"), 2, "'job_1_0001' is no id of a container or application"),
         (("store", "status", "--store", "sqlite:///gone.db"), 1, "there is no such file; name another one"),
-        (("help", "secrity"), 1, "did you mean security?"),
+        (("help", "glosary"), 1, "did you mean glossary?"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
 )

@@ -120,7 +120,7 @@ def test_the_command_names_place_and_remedy(tmp_path: Path) -> None:
     assert "quicksilver.yaml:2:3: sidecar.holdlimit" in run(tmp_path, "sidecar:\n  holdlimit: 3\n")
     assert "sidecar.report_s" in run(tmp_path, "sidecar:\n  report_s: 0\n")
     missing = run(tmp_path, "policies: {}\n", "--conf-dir", str(tmp_path / "none"))
-    assert "no such directory; set HADOOP_CONF_DIR" in missing
+    assert "no such directory; name the directory of the cluster's site files" in missing
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         text = f"sidecar:\n  listen: 127.0.0.1:{port}\n"

@@ -57,7 +57,7 @@ def test_each_benchmark_is_documented_and_has_a_target_or_a_module() -> None:
 
 def test_an_unknown_one_is_an_error_of_usage() -> None:
     done = CliRunner().invoke(bench, ["nothing"])
-    assert (done.exit_code, "No such command 'nothing'" in done.stderr) == (2, True)
+    assert (done.exit_code, "no command 'nothing'" in done.stderr) == (2, True)
 
 
 def test_help_imports_no_benchmark() -> None:

@@ -12,6 +12,7 @@ from policies.config.policy_set import Policies
 from policies.model import AppView, Ask, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState, EventKind, WaitBySize
 from rm_proxy.api.queue_views import all_queues, one_queue
+from rm_proxy.api.yarn_pages import YarnPages
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator import node_sampling, rounds, sidecar_reports
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -369,7 +370,7 @@ def test_queues_with_what_the_quota_leaves() -> None:
     world.yarn_queues([YarnQueue("root", False, "RUNNING", Resources(), used, frozenset(), ""), leaf])
     world.yarn_app(AppRecord(APP, "root.a", "ann", "SPARK", "job", (), 0, 0.0))
     world.charge(ATTEMPT, Resources(1024, 1))
-    (listed,) = all_queues(world)
+    (listed,) = all_queues(world, YarnPages(""))
     assert (listed.left_q, listed.priority) == (Resources(2048, 6), 3)
     queue = one_queue(world, "a")
     assert queue is not None and queue.user_limit == Resources(2560, 8)
@@ -378,7 +379,7 @@ def test_queues_with_what_the_quota_leaves() -> None:
     assert [a.name for a in queue.above] == ["root"] and queue.cluster_used_q == Resources(1024, 1)
     assert one_queue(world, "root.b") is None
     world.use(Policies.load({**ALL_Q}), 1.0)
-    assert all_queues(world)[0].left_q is None
+    assert all_queues(world, YarnPages(""))[0].left_q is None
 
 
 def test_nodes_that_nobody_lists_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

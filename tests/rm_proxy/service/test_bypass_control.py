@@ -140,7 +140,7 @@ def test_rest_and_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
         def close(self) -> None: ...
 
-    for place in ("rm_proxy.cli.bypass.rest_client", "rm_proxy.cli.commands.rest_client"):
+    for place in ("rm_proxy.cli.bypass.rest_client", "rm_proxy.cli.requests.rest_client"):
         monkeypatch.setattr(place, Client)
     shown = CliRunner().invoke(proxy, ["bypass"], catch_exceptions=False).output
     assert shown == f"order auto, all applications: trial: 10% are tried\n{APP}: bypass: spent\n"

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
-from quicksilver.common.http.browser_login import COOKIE, base_path, csrf_of
+from quicksilver.common.http.browser_login import COOKIE, BrowserLogin, base_path, csrf_of
 from quicksilver.common.http.security import Security, SecuritySettings
-from rm_proxy.ui.assets import FOLDER
+from rm_proxy.ui.assets import FOLDER, UPLOT, Assets
+from rm_proxy.ui.docs_site import docs_routes
+from rm_proxy.ui.pages import Pages
 from tests.rm_proxy.ui.chromium import Browser
 from tests.rm_proxy.ui.serving import serving
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
@@ -72,8 +75,16 @@ def test_the_start_leads_to_the_dashboard(client: TestClient) -> None:
         answer = client.get(path)
         assert (answer.status_code, answer.headers["location"]) == (307, "ui/")
     assert client.get("/ui/docs").headers["location"] == "docs/"
-    assert "make docs" in client.get("/ui/docs/").text
     assert client.get("/ui/nothing").json()["error"]["code"] == "not-found"
+
+
+def test_the_documentation_is_served_or_said_to_be_missing(tmp_path: Path) -> None:
+    app, pages = FastAPI(), Pages(Assets(), BrowserLogin(lambda: None, ""))
+    app.include_router(docs_routes(pages, tmp_path), prefix="/ui")
+    visitor = TestClient(app, raise_server_exceptions=False)
+    assert "make docs" in visitor.get("/ui/docs/").text
+    (tmp_path / "index.html").write_text("built")
+    assert visitor.get("/ui/docs/").text == "built"
 
 
 def test_static_files_are_kept_for_a_year_under_their_hash(client: TestClient) -> None:
@@ -89,8 +100,7 @@ def test_static_files_are_kept_for_a_year_under_their_hash(client: TestClient) -
 
 
 def test_vendored_files_are_what_was_fetched_and_have_a_licence() -> None:
-    lists = list(FOLDER.glob("vendor/*/SHA256SUMS"))
-    assert lists
+    lists = [UPLOT / "SHA256SUMS", *FOLDER.glob("vendor/*/SHA256SUMS")]
     for sums in lists:
         pairs = dict(reversed(line.split()) for line in sums.read_text().splitlines())
         others = {path.name for path in sums.parent.iterdir()} - {"SHA256SUMS"}
