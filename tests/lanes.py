@@ -19,7 +19,7 @@ LANES: Final = (
         "tests/real/test_kerberos.py",
         "tests/real/sidecar/test_tracker_kerberos.py",
         "tests/real/test_nftables.py",
-        "tests/real/test_documented_steps.py",
+        "tests/real/deploy/test_documented_steps.py",
         "tests/real/bench/test_emulated_nodes.py",
         "tests/hadoop_rpc/test_real_rm.py",
         "tests/real/packages/test_clean_roots.py",

@@ -372,12 +372,12 @@ def test_queues_with_what_the_quota_leaves() -> None:
     world.charge(ATTEMPT, Resources(1024, 1))
     (listed,) = all_queues(world, YarnPages(""))
     assert (listed.left_q, listed.priority) == (Resources(2048, 6), 3)
-    queue = one_queue(world, "a")
+    queue = one_queue(world, "a", YarnPages(""))
     assert queue is not None and queue.user_limit == Resources(2560, 8)
     (ann,) = queue.users
     assert (ann.user, ann.used_g, ann.used_q, ann.left_q) == ("ann", used, Resources(1024, 1), Resources(512, 6))
     assert [a.name for a in queue.above] == ["root"] and queue.cluster_used_q == Resources(1024, 1)
-    assert one_queue(world, "root.b") is None
+    assert one_queue(world, "root.b", YarnPages("")) is None
     world.use(Policies.load({**ALL_Q}), 1.0)
     assert all_queues(world, YarnPages(""))[0].left_q is None
 
