@@ -24,7 +24,7 @@ _OPERATIONS: Final = (
     (re.compile(r"/ui/login()"), "login"),
     (re.compile(r"/ui/logout()"), "logout"),
 )
-_SECRET: Final = re.compile(r"/ui/log(in|out)")
+_SECRET: Final = re.compile(r"/ui/log(in|out)\b.*", re.DOTALL)
 """Calls with a token in their body."""
 _ROUTINE: Final = re.compile(r"/v1/nodes/[^/]+/report|/v1/grants")
 """Messages between proxy and sidecars, many each second."""

@@ -101,6 +101,15 @@ def test_tokens_say_who_and_refusals_are_written(file: Path, tmp_path: Path) -> 
     assert admin not in file.read_text() and read not in file.read_text()
 
 
+def test_the_token_of_a_login_is_in_no_line(file: Path) -> None:
+    configure_audit(AuditSettings(file=file))
+    client = make_client(OPEN)
+    for path in ("/ui/login", "/ui/login/", "/ui/logout"):
+        client.post(path, content="token=s3cret&to=nodes")
+    assert [one["OPERATION"] for one in lines(file)] == ["login", "call", "logout"]
+    assert "s3cret" not in file.read_text()
+
+
 def test_changed_tokens_are_written(file: Path, tmp_path: Path) -> None:
     configure_audit(AuditSettings(file=file))
     tokens = tmp_path / "tokens"
