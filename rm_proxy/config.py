@@ -155,7 +155,8 @@ class ProxySettings(SettingsModel):
             raise SettingsError(
                 f"the proxy would relay to itself: {upstream} is also where it listens",
                 place="proxy.upstream",
-                remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here",
+                remedy="move the ResourceManager's scheduler port (docs/operations.md) and name the new one here; if "
+                "these site files have the new one already, set proxy.listen to the former one, e.g. rmhost:8030",
             )
         rm_web = (self.rm_web or conf.rm_web_url(self.rm_id)).rstrip("/")
         journal = self._journal(listen)
