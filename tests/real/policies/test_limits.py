@@ -83,7 +83,7 @@ def test_as_many_become_guaranteed_as_the_policy_has_room_for(cluster: Cluster, 
 
     async def run() -> list[Task]:
         async with job(cluster, "promoted") as mine:
-            tasks = mine.ask(NODES * VCORES, 8.0)
+            tasks = mine.ask(NODES * VCORES, 14.0)
             await mine.until_done()
             return tasks
 
