@@ -172,8 +172,7 @@ def test_there_and_back(hosts: Hosts, playbooks: Playbooks) -> None:
         assert not hosts.on(
             name, "sh", "-c", "ls -d /opt/quick* /etc/quick* /var/lib/quick* /usr/bin/quick* 2>/dev/null || true"
         )
-        assert not hosts.on(
-            name, "sh", "-c", "find /etc/systemd /var/cache -name '*quicksilver*'; pgrep -fl quicksilver || true"
-        )
+        assert not hosts.on(name, "find", "/etc/systemd", "/var/cache", "-name", "*quicksilver*")
+        assert not hosts.on(name, "sh", "-c", "pgrep -fl [q]uicksilver || true")  # the pattern is not its own match
     pi(hosts, 2)
     assert set(playbooks.run("rollback.yml")[1].values()) == {0}
