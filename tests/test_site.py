@@ -24,8 +24,11 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from quicksilver.common.docs_site import site_folder
-from quicksilver.common.http.docs_mount import mount_docs
+from quicksilver.common.http.browser_login import BrowserLogin
+from quicksilver.common.http.rest_server import install_error_handlers
+from rm_proxy.ui.assets import Assets
+from rm_proxy.ui.docs_site import docs_routes
+from rm_proxy.ui.pages import Pages
 from tests.paths import DOCS, ROOT
 
 _LOADED: Final = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|href)=\"?([^\s\">]+)")
@@ -80,19 +83,14 @@ def test_a_broken_link_an_anchor_and_a_lonely_page_end_the_build(tmp_path: Path)
 
 def test_the_site_is_served_below_a_path(site: Path) -> None:
     app = FastAPI()
-    assert mount_docs(app, "/ui/docs", site_folder(site))
+    install_error_handlers(app)
+    app.include_router(docs_routes(Pages(Assets(), BrowserLogin(lambda: None, "")), site), prefix="/ui")
     client = TestClient(app)
     assert "quicksilver makes short tasks" in client.get("/ui/docs/").text
     assert client.get("/ui/docs/search/search_index.json").status_code == 200
     assert client.get("/ui/docs/img/las.svg").headers["content-type"].startswith("image/svg")
     assert client.get("/ui/docs/%2e%2e/%2e%2e/etc/passwd").status_code == 404
-
-
-def test_without_a_site_the_answer_names_the_remedy(tmp_path: Path) -> None:
-    app = FastAPI()
-    assert site_folder(tmp_path) == "" and not mount_docs(app, "/ui/docs", "")
-    answer = TestClient(app).get("/ui/docs/concepts.html")
-    assert answer.status_code == 404 and "make docs" in answer.text
+    assert client.get("/ui/docs/gone.html").json()["error"]["code"] == "not-found"
 
 
 def test_the_package_takes_the_site_along() -> None:

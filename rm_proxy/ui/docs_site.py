@@ -9,10 +9,11 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 
-from quicksilver.common.docs_site import SITE
 from quicksilver.common.http.rest_errors import ApiError
 from rm_proxy.ui.pages import HEADERS, Pages
 
+SITE: Final = Path(__file__).parents[2] / "quicksilver" / "site"
+"""What `make docs` builds."""
 _CSP: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; worker-src 'self' blob:; base-uri 'self'; frame-ancestors 'self'"

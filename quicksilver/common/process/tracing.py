@@ -69,7 +69,7 @@ class Tracer(Protocol):
         """Take a span, of a sampled container."""
 
     def close(self) -> None:
-        """Send what waits, within the time of one message."""
+        """Send the spans that are kept, within the time of one message."""
 
 
 class _Off:
@@ -170,7 +170,7 @@ class OtlpTracer:
         )
 
     def close(self) -> None:
-        """Send what waits, and end the thread."""
+        """Send the spans that are kept, and end the thread."""
         self._processor.shutdown()
 
     def _context(self, container_id: str, name: str) -> Any:
