@@ -23,9 +23,9 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench import results
 from quicksilver.bench.las.master import APP_TYPE, USER, rows, unregister
 from quicksilver.bench.stats import percentile
-from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
+from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.workloads.environment import Progresses, interruptible, one_line_errors
 
 BEAT_S: Final = 1.0

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quicksilver.bench.yarn_client import RmClient
 from quicksilver.cluster import Cluster, ClusterSpec
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.hadoop.yarn_client import RmClient
 
 RM_OPTIONS: Final = ("-Xmx2g", "-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC")
 _USER: Final = "bench"

@@ -14,8 +14,8 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.master import APP_TYPE, USER, container_name, unregister
 from quicksilver.bench.las.workload import BenchError
-from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
 from quicksilver.cluster import Cluster
+from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RmClient
 
 MEMORY_MB = 256
 _HEARTBEAT_S = 0.2

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.master import APP_TYPE, container_name, rows
-from quicksilver.bench.yarn_client import AmClient, NmClient
 from quicksilver.cluster import Cluster
+from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
 from tests.real.requester import rm_client
 
 _HEARTBEAT_S = 0.2

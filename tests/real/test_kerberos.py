@@ -16,7 +16,6 @@ from hadoop_rpc.errors import LocalProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.master import container_name
-from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.confdirs import ConfDirs
 from quicksilver.cluster.local_daemons import LocalDaemons, running
@@ -24,6 +23,7 @@ from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.siteconf import read_site
 from quicksilver.cluster.spec import ClusterSpec
 from quicksilver.common.hadoop.overlays import overlay_root
+from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 from quicksilver.workloads.mapreduce import (
     JobOptions,
     JobResult,

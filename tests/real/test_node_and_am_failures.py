@@ -17,12 +17,12 @@ import requests
 from hadoop_rpc.errors import HadoopRpcError
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.bench.sleep_job import Job, Task, job
-from quicksilver.bench.yarn_client import AmClient, NmClient
 from quicksilver.cluster.cluster import Cluster
 from quicksilver.cluster.local_daemons import LocalDaemons
 from quicksilver.cluster.ports import free_base_port
 from quicksilver.cluster.siteconf import read_site, write_site
 from quicksilver.cluster.spec import ClusterSpec
+from quicksilver.common.hadoop.yarn_client import AmClient, NmClient
 from quicksilver.workloads import clients
 from quicksilver.workloads.distributed_shell import shell_arguments
 from quicksilver.workloads.mapreduce import JobOptions, count_words, make_text, put_text, read_counts, start_wordcount

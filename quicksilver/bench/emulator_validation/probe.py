@@ -19,7 +19,7 @@ from quicksilver.bench.las.jobs import MAP_PRIORITY
 from quicksilver.bench.las.master import container_name, rows, unregister
 from quicksilver.bench.las.umbilical import Note, Umbilical, opened
 from quicksilver.bench.policies.real import sleeping
-from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
+from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
 
 _USER: Final = "bench"
 _POLL_S: Final = 0.005

@@ -28,9 +28,9 @@ from quicksilver.bench.las.modes import EXTRA, Mode, Progress
 from quicksilver.bench.las.umbilical import Note, opened
 from quicksilver.bench.las.workload import Pace, site
 from quicksilver.bench.stats import percentile
-from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
 from quicksilver.cluster import Cluster
 from quicksilver.common.errors import QuicksilverError
+from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
 
 QUEUES: Final = {"default": 50, "guaranteed": 50}
 _ROUTES: Final = ({"match": {"queue": "root.guaranteed"}, "policy": "only_g"}, {"policy": "only_q"})

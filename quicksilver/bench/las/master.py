@@ -19,7 +19,7 @@ from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.las.jobs import MAP_PRIORITY, Stage
 from quicksilver.bench.las.umbilical import Note, Umbilical
-from quicksilver.bench.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
+from quicksilver.common.hadoop.yarn_client import AmClient, ContainerRefusedError, NmClient, RemoteCallError, RmClient
 
 USER: Final = "bench"
 APP_TYPE: Final = "BENCH"

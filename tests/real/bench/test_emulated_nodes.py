@@ -10,8 +10,8 @@ from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.emulator.nodes.nm import Counts
 from quicksilver.bench.emulator.nodes.nodes import Nodes, NodeSettings
 from quicksilver.bench.emulator.rm import OPPORTUNISTIC, NodeShape, RmOptions, Running, resource_manager, until_running
-from quicksilver.bench.yarn_client import AmClient, NmClient, RmClient
 from quicksilver.cluster.ports import free_base_port
+from quicksilver.common.hadoop.yarn_client import AmClient, NmClient, RmClient
 from sidecar.gate.start_messages import container_id
 
 pytestmark = pytest.mark.hadoop

@@ -14,9 +14,9 @@ from quicksilver.bench.las import gstart, modes, workload
 from quicksilver.bench.las.jobs import Job, Scale, Stage
 from quicksilver.bench.las.master import Master, Site
 from quicksilver.bench.las.umbilical import opened
-from quicksilver.bench.yarn_client import ContainerRefusedError
 from quicksilver.cluster import Cluster
 from quicksilver.cluster.ports import free_base_port
+from quicksilver.common.hadoop.yarn_client import ContainerRefusedError
 
 pytestmark = [pytest.mark.hadoop, pytest.mark.long, pytest.mark.timeout(300)]
 

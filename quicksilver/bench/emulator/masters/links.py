@@ -16,7 +16,7 @@ from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.heartbeat import beat
-from quicksilver.bench.yarn_client import RemoteCallError
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 
 BROKEN: Final = (OSError, HadoopRpcError)
 """What may go wrong with a connection, a login or a call."""

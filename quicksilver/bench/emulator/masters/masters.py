@@ -20,7 +20,7 @@ from quicksilver.bench.emulator.masters.session import Session
 from quicksilver.bench.emulator.masters.submit import NotAdmittedError, Submitter
 from quicksilver.bench.emulator.masters.waiting import RackOf
 from quicksilver.bench.emulator.model import JobRecord, JobSpec
-from quicksilver.bench.yarn_client import RemoteCallError
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 from rm_proxy.domain.ids import container_id_text
 
 ADMIT_S: Final = 120.0

@@ -12,7 +12,7 @@ from hadoop_rpc.errors import LoginRefusedError, RemoteProtocolError
 from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.emulator.masters.links import Address, Link, Outcome
-from quicksilver.bench.yarn_client import RemoteCallError
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 
 AGAIN_S: Final = 1.0
 MOST_DIALS: Final = 60

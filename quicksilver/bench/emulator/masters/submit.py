@@ -12,7 +12,7 @@ from hadoop_rpc.protos import yarn_pb2 as y
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
 from quicksilver.bench.emulator.masters.links import BROKEN, Address
 from quicksilver.bench.emulator.model import JobSpec
-from quicksilver.bench.yarn_client import RmClient
+from quicksilver.common.hadoop.yarn_client import RmClient
 from rm_proxy.estimates.duration_tags import PREFIX
 
 _CLIENTS: Final = 8

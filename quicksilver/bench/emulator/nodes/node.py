@@ -20,7 +20,7 @@ from quicksilver.bench.emulator.nodes.node_server import Session
 from quicksilver.bench.emulator.nodes.rm_link import Answered
 from quicksilver.bench.emulator.nodes.tally import Tally
 from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, Relay, Tracker
-from quicksilver.bench.yarn_client import RemoteCallError
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 
 _HTTP_PORT: Final = 8042
 _LEAST_RATE: Final = 1e-9

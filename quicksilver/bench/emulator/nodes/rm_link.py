@@ -11,7 +11,7 @@ from hadoop_rpc.connection import ClientConnection, Failure, Response
 from hadoop_rpc.errors import RemoteProtocolError
 from hadoop_rpc.login import TokenLogin
 from quicksilver.bench.emulator.nodes.tracker import TRACKER_PROTOCOL
-from quicksilver.bench.yarn_client import RemoteCallError
+from quicksilver.common.hadoop.yarn_client import RemoteCallError
 
 _USER: Final = "yarn"
 

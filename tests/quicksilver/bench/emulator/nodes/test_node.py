@@ -22,7 +22,7 @@ from quicksilver.bench.emulator.nodes.rm_link import Answered
 from quicksilver.bench.emulator.nodes.tally import Tally
 from quicksilver.bench.emulator.nodes.tracker import HEARTBEAT, REGISTER, TurnedAwayError
 from quicksilver.bench.emulator.pipe import join
-from quicksilver.bench.yarn_client import ContainerRefusedError, NmClient
+from quicksilver.common.hadoop.yarn_client import ContainerRefusedError, NmClient
 from sidecar.gate.start_messages import container_id, container_proto
 
 KEY, NM_KEY = b"container key", b"nm key"

@@ -1,0 +1,1 @@
+"""Submits described applications to YARN, and asks their masters."""

@@ -1,0 +1,1 @@
+"""Descriptions of applications: their form, their check, what becomes of templates."""

@@ -1,0 +1,1 @@
+"""The service with users, history, quotas and pages."""
