@@ -205,6 +205,55 @@ APP_KILLED: FinalApplicationStatusProto.ValueType  # 3
 APP_ENDED: FinalApplicationStatusProto.ValueType  # 4
 Global___FinalApplicationStatusProto: _TypeAlias = FinalApplicationStatusProto  # noqa: Y015
 
+class _LocalResourceTypeProto:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LocalResourceTypeProtoEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LocalResourceTypeProto.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ARCHIVE: _LocalResourceTypeProto.ValueType  # 1
+    FILE: _LocalResourceTypeProto.ValueType  # 2
+    PATTERN: _LocalResourceTypeProto.ValueType  # 3
+
+class LocalResourceTypeProto(_LocalResourceTypeProto, metaclass=_LocalResourceTypeProtoEnumTypeWrapper): ...
+
+ARCHIVE: LocalResourceTypeProto.ValueType  # 1
+FILE: LocalResourceTypeProto.ValueType  # 2
+PATTERN: LocalResourceTypeProto.ValueType  # 3
+Global___LocalResourceTypeProto: _TypeAlias = LocalResourceTypeProto  # noqa: Y015
+
+class _LocalResourceVisibilityProto:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _LocalResourceVisibilityProtoEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_LocalResourceVisibilityProto.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PUBLIC: _LocalResourceVisibilityProto.ValueType  # 1
+    PRIVATE: _LocalResourceVisibilityProto.ValueType  # 2
+    APPLICATION: _LocalResourceVisibilityProto.ValueType  # 3
+
+class LocalResourceVisibilityProto(_LocalResourceVisibilityProto, metaclass=_LocalResourceVisibilityProtoEnumTypeWrapper): ...
+
+PUBLIC: LocalResourceVisibilityProto.ValueType  # 1
+PRIVATE: LocalResourceVisibilityProto.ValueType  # 2
+APPLICATION: LocalResourceVisibilityProto.ValueType  # 3
+Global___LocalResourceVisibilityProto: _TypeAlias = LocalResourceVisibilityProto  # noqa: Y015
+
+class _ApplicationAccessTypeProto:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ApplicationAccessTypeProtoEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApplicationAccessTypeProto.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    APPACCESS_VIEW_APP: _ApplicationAccessTypeProto.ValueType  # 1
+    APPACCESS_MODIFY_APP: _ApplicationAccessTypeProto.ValueType  # 2
+
+class ApplicationAccessTypeProto(_ApplicationAccessTypeProto, metaclass=_ApplicationAccessTypeProtoEnumTypeWrapper): ...
+
+APPACCESS_VIEW_APP: ApplicationAccessTypeProto.ValueType  # 1
+APPACCESS_MODIFY_APP: ApplicationAccessTypeProto.ValueType  # 2
+Global___ApplicationAccessTypeProto: _TypeAlias = ApplicationAccessTypeProto  # noqa: Y015
+
 @_typing.final
 class ApplicationIdProto(_message.Message):
     """Identifiers"""
@@ -1198,31 +1247,150 @@ class SerializedExceptionProto(_message.Message):
 Global___SerializedExceptionProto: _TypeAlias = SerializedExceptionProto  # noqa: Y015
 
 @_typing.final
+class URLProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCHEME_FIELD_NUMBER: _builtins.int
+    HOST_FIELD_NUMBER: _builtins.int
+    PORT_FIELD_NUMBER: _builtins.int
+    FILE_FIELD_NUMBER: _builtins.int
+    USERINFO_FIELD_NUMBER: _builtins.int
+    scheme: _builtins.str
+    host: _builtins.str
+    port: _builtins.int
+    file: _builtins.str
+    userInfo: _builtins.str
+    def __init__(
+        self,
+        *,
+        scheme: _builtins.str | None = ...,
+        host: _builtins.str | None = ...,
+        port: _builtins.int | None = ...,
+        file: _builtins.str | None = ...,
+        userInfo: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "host", b"host", "port", b"port", "scheme", b"scheme", "userInfo", b"userInfo"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "host", b"host", "port", b"port", "scheme", b"scheme", "userInfo", b"userInfo"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___URLProto: _TypeAlias = URLProto  # noqa: Y015
+
+@_typing.final
+class LocalResourceProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    TIMESTAMP_FIELD_NUMBER: _builtins.int
+    TYPE_FIELD_NUMBER: _builtins.int
+    VISIBILITY_FIELD_NUMBER: _builtins.int
+    PATTERN_FIELD_NUMBER: _builtins.int
+    size: _builtins.int
+    timestamp: _builtins.int
+    type: Global___LocalResourceTypeProto.ValueType
+    visibility: Global___LocalResourceVisibilityProto.ValueType
+    pattern: _builtins.str
+    @_builtins.property
+    def resource(self) -> Global___URLProto: ...
+    def __init__(
+        self,
+        *,
+        resource: Global___URLProto | None = ...,
+        size: _builtins.int | None = ...,
+        timestamp: _builtins.int | None = ...,
+        type: Global___LocalResourceTypeProto.ValueType | None = ...,
+        visibility: Global___LocalResourceVisibilityProto.ValueType | None = ...,
+        pattern: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pattern", b"pattern", "resource", b"resource", "size", b"size", "timestamp", b"timestamp", "type", b"type", "visibility", b"visibility"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pattern", b"pattern", "resource", b"resource", "size", b"size", "timestamp", b"timestamp", "type", b"type", "visibility", b"visibility"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LocalResourceProto: _TypeAlias = LocalResourceProto  # noqa: Y015
+
+@_typing.final
+class StringLocalResourceMapProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    @_builtins.property
+    def value(self) -> Global___LocalResourceProto: ...
+    def __init__(
+        self,
+        *,
+        key: _builtins.str | None = ...,
+        value: Global___LocalResourceProto | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StringLocalResourceMapProto: _TypeAlias = StringLocalResourceMapProto  # noqa: Y015
+
+@_typing.final
+class ApplicationACLMapProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACCESSTYPE_FIELD_NUMBER: _builtins.int
+    ACL_FIELD_NUMBER: _builtins.int
+    accessType: Global___ApplicationAccessTypeProto.ValueType
+    acl: _builtins.str
+    def __init__(
+        self,
+        *,
+        accessType: Global___ApplicationAccessTypeProto.ValueType | None = ...,
+        acl: _builtins.str | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accessType", b"accessType", "acl", b"acl"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accessType", b"accessType", "acl", b"acl"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplicationACLMapProto: _TypeAlias = ApplicationACLMapProto  # noqa: Y015
+
+@_typing.final
 class ContainerLaunchContextProto(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    LOCALRESOURCES_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     SERVICE_DATA_FIELD_NUMBER: _builtins.int
     ENVIRONMENT_FIELD_NUMBER: _builtins.int
     COMMAND_FIELD_NUMBER: _builtins.int
+    APPLICATION_ACLS_FIELD_NUMBER: _builtins.int
     tokens: _builtins.bytes
+    @_builtins.property
+    def localResources(self) -> _containers.RepeatedCompositeFieldContainer[Global___StringLocalResourceMapProto]: ...
     @_builtins.property
     def service_data(self) -> _containers.RepeatedCompositeFieldContainer[Global___StringBytesMapProto]: ...
     @_builtins.property
     def environment(self) -> _containers.RepeatedCompositeFieldContainer[Global___StringStringMapProto]: ...
     @_builtins.property
     def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def application_ACLs(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationACLMapProto]: ...
     def __init__(
         self,
         *,
+        localResources: _abc.Iterable[Global___StringLocalResourceMapProto] | None = ...,
         tokens: _builtins.bytes | None = ...,
         service_data: _abc.Iterable[Global___StringBytesMapProto] | None = ...,
         environment: _abc.Iterable[Global___StringStringMapProto] | None = ...,
         command: _abc.Iterable[_builtins.str] | None = ...,
+        application_ACLs: _abc.Iterable[Global___ApplicationACLMapProto] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["tokens", b"tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "environment", b"environment", "service_data", b"service_data", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["application_ACLs", b"application_ACLs", "command", b"command", "environment", b"environment", "localResources", b"localResources", "service_data", b"service_data", "tokens", b"tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
