@@ -386,3 +386,55 @@ class TokenProto(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TokenProto: _TypeAlias = TokenProto  # noqa: Y015
+
+@_typing.final
+class CredentialsKVProto(_message.Message):
+    """Version 1 of the files that tokens are stored in"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ALIAS_FIELD_NUMBER: _builtins.int
+    TOKEN_FIELD_NUMBER: _builtins.int
+    SECRET_FIELD_NUMBER: _builtins.int
+    alias: _builtins.str
+    secret: _builtins.bytes
+    @_builtins.property
+    def token(self) -> Global___TokenProto: ...
+    def __init__(
+        self,
+        *,
+        alias: _builtins.str | None = ...,
+        token: Global___TokenProto | None = ...,
+        secret: _builtins.bytes | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "secret", b"secret", "token", b"token"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alias", b"alias", "secret", b"secret", "token", b"token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CredentialsKVProto: _TypeAlias = CredentialsKVProto  # noqa: Y015
+
+@_typing.final
+class CredentialsProto(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    SECRETS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tokens(self) -> _containers.RepeatedCompositeFieldContainer[Global___CredentialsKVProto]: ...
+    @_builtins.property
+    def secrets(self) -> _containers.RepeatedCompositeFieldContainer[Global___CredentialsKVProto]: ...
+    def __init__(
+        self,
+        *,
+        tokens: _abc.Iterable[Global___CredentialsKVProto] | None = ...,
+        secrets: _abc.Iterable[Global___CredentialsKVProto] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["secrets", b"secrets", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CredentialsProto: _TypeAlias = CredentialsProto  # noqa: Y015
