@@ -173,14 +173,16 @@ def show_certificates(files: tuple[Path, ...], within_days: float, as_json: bool
 @certs.command()
 @click.argument("role", type=click.Choice([role.value for role in Role]))
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--user", default="", help="Whom the token stands for; the role user needs one.")
 @as_json
-def token(role: str, file: Path, as_json: bool) -> None:
+def token(role: str, file: Path, user: str, as_json: bool) -> None:
     """Add a new random token of ROLE to the token FILE; print its SHA-256, which checks it but cannot be sent."""
-    digest = hashlib.sha256(add_token(file, Role(role)).encode()).hexdigest()
+    digest = hashlib.sha256(add_token(file, Role(role), user).encode()).hexdigest()
     if as_json:
         click.echo(json.dumps({"file": str(file), "role": role, "sha256": digest}, indent=2))
         return
-    click.echo(f"{file}: added; for servers that only check it: {role} sha256:{digest}")
+    named = f"{role}:{user}" if user else role
+    click.echo(f"{file}: added; for servers that only check it: {named} sha256:{digest}")
 
 
 def _made(pair: Pair, as_json: bool) -> None:

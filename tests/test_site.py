@@ -26,9 +26,9 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from quicksilver.common.http.browser_login import BrowserLogin
 from quicksilver.common.http.rest_server import install_error_handlers
-from rm_proxy.ui.assets import Assets
-from rm_proxy.ui.docs_site import docs_routes
-from rm_proxy.ui.pages import Pages
+from quicksilver.common.web.docs_site import docs_routes
+from quicksilver.common.web.pages import Pages
+from rm_proxy.ui.site import SITE as DASHBOARD
 from tests.paths import DOCS, ROOT
 
 _LOADED: Final = re.compile(r"<(?:script|img|link|iframe|source)\b[^>]*\b(?:src|href)=\"?([^\s\">]+)")
@@ -84,7 +84,7 @@ def test_a_broken_link_an_anchor_and_a_lonely_page_end_the_build(tmp_path: Path)
 def test_the_site_is_served_below_a_path(site: Path) -> None:
     app = FastAPI()
     install_error_handlers(app)
-    app.include_router(docs_routes(Pages(Assets(), BrowserLogin(lambda: None, "")), site), prefix="/ui")
+    app.include_router(docs_routes(Pages(DASHBOARD, BrowserLogin(lambda: None, "")), site), prefix="/ui")
     client = TestClient(app)
     assert "quicksilver makes short tasks" in client.get("/ui/docs/").text
     assert client.get("/ui/docs/search/search_index.json").status_code == 200

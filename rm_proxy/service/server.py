@@ -26,6 +26,7 @@ from quicksilver.common.http.servlets.routes import ServletParts, add_servlets
 from quicksilver.common.http.tokens import Role
 from quicksilver.common.messages import Grants
 from quicksilver.common.process.logs import get_logger
+from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.attempt.effects import DropHeld
@@ -58,7 +59,6 @@ from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
 from rm_proxy.store.usage_rows import stored_usage
 from rm_proxy.store.writer import Writer
-from rm_proxy.ui.access import browsers
 from rm_proxy.ui.dashboard import UiSettings, add_dashboard
 from rm_proxy.views.service_models import Health
 from rm_proxy.yarn.client import AUTO_UPDATE

@@ -1,11 +1,12 @@
 """The dashboard at `/ui`: pages for people, drawn in the browser from the proxy's JSON.
 
-`add_dashboard` (dashboard.py) adds it to the proxy's application. How a page is made:
+`add_dashboard` (dashboard.py) adds it to the proxy's application. The frame of all pages, and parts that pages of other
+servers have too, are in `quicksilver/common/web`. How a page is made:
 
 1. **Routes.** A module `<name>_page.py` has a function `<name>_routes(pages, parts) -> APIRouter`, which
    `dashboard.page_routes` lists. Paths begin behind `/ui`. A handler returns
-   `pages.render(request, "<name>.html", title="Nodes", section="nodes", ...)`. `section` is a path of `pages.SECTIONS`,
-   and marks the entry of the navigation.
+   `pages.render(request, "<name>.html", title="Nodes", section="nodes", ...)`. `section` is a path of `SITE.sections`
+   (site.py), and marks the entry of the navigation.
 2. **Template.** `templates/<name>.html` extends `layout.html` and fills `{% block main %}`. It loads its script with
    `{% block scripts %}<script type="module" src="{{ static }}js/<name>.js"></script>{% endblock %}`. Autoescape is on.
    The Content-Security-Policy allows neither inline scripts nor inline styles (no `style=` either; scripts may set

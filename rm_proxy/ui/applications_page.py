@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from policies.config.schema import full_queue
+from quicksilver.common.web.pages import Pages
+from quicksilver.common.web.snapshots import Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.application_routes import Listing, OfState, entry, list_applications
 from rm_proxy.api.params import ask
 from rm_proxy.store.applications import AppFilter
-from rm_proxy.ui.pages import Pages
-from rm_proxy.ui.snapshots import Snapshots
 from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ApplicationInfo
 from rm_proxy.views.explain import tell_application

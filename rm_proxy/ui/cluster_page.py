@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Request, Response
 
+from quicksilver.common.web.pages import Pages
+from quicksilver.common.web.snapshots import Snapshot, Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.cluster_routes import history_of
 from rm_proxy.api.params import ask
 from rm_proxy.store.ledger import Scope
-from rm_proxy.ui.pages import Pages
-from rm_proxy.ui.snapshots import Snapshot, Snapshots
 
 SPANS_S: Final = (900, 3600, 6 * 3600, 86_400)
 HISTORY_S: Final = 4.0

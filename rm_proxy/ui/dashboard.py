@@ -10,17 +10,17 @@ from fastapi.responses import RedirectResponse
 
 from quicksilver.common.http.browser_login import BrowserLogin
 from quicksilver.common.http.tokens import Tokens
+from quicksilver.common.web.access import OwnOrigin, login_routes
+from quicksilver.common.web.docs_site import docs_routes
+from quicksilver.common.web.pages import Pages
 from rm_proxy.api.app import ApiParts
-from rm_proxy.ui.access import OwnOrigin, login_routes
 from rm_proxy.ui.applications_page import applications_routes
-from rm_proxy.ui.assets import Assets
 from rm_proxy.ui.cluster_page import cluster_routes
-from rm_proxy.ui.docs_site import docs_routes
 from rm_proxy.ui.health_page import health_routes
 from rm_proxy.ui.nodes_page import nodes_routes
-from rm_proxy.ui.pages import Pages
 from rm_proxy.ui.policies_page import policies_routes
 from rm_proxy.ui.queues_page import queues_routes
+from rm_proxy.ui.site import SITE
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def add_dashboard(app: FastAPI, parts: ApiParts, settings: UiSettings | None = N
     """Add all routes below `/ui` and the check of origins; call it before `protect`. Returns the login of browsers."""
     settings = settings or UiSettings()
     login = BrowserLogin(settings.tokens, settings.base_path)
-    pages = Pages(Assets(), login)
+    pages = Pages(SITE, login)
     for router in (*page_routes(pages, parts), login_routes(pages), pages.assets.routes(), docs_routes(pages)):
         app.include_router(router, prefix="/ui", include_in_schema=False)
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Request, Response
 
+from quicksilver.common.web.pages import Pages
+from quicksilver.common.web.snapshots import Snapshot
 from rm_proxy.api.app import ApiParts
-from rm_proxy.ui.pages import Pages
-from rm_proxy.ui.snapshots import Snapshot
 
 HEALTH_S: Final = 3.0
 _MOST: Final = 200

@@ -8,12 +8,12 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 
 from quicksilver.common.http.rest_errors import ApiError
+from quicksilver.common.web.pages import Pages
+from quicksilver.common.web.snapshots import Snapshot, Snapshots
 from rm_proxy.api.app import ApiParts
 from rm_proxy.api.cluster_routes import timeline_of
 from rm_proxy.api.params import NodeId
 from rm_proxy.ui.node_rows import node_rows
-from rm_proxy.ui.pages import Pages
-from rm_proxy.ui.snapshots import Snapshot, Snapshots
 
 NODES_S: Final = 3.0
 NODE_S: Final = 2.0

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from policies.config.schema import full_queue
+from quicksilver.common.web.pages import Pages
+from quicksilver.common.web.snapshots import Snapshot, Snapshots
 from rm_proxy.api.app import ApiParts
-from rm_proxy.ui.pages import Pages
-from rm_proxy.ui.snapshots import Snapshot, Snapshots
 
 LastDay = Annotated[float, Query(gt=0, le=86_400)]
 

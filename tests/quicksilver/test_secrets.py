@@ -47,7 +47,7 @@ class Site:
         for stem in ("proxy", "node"):
             certs.make_certificate(self.tls, stem, ["127.0.0.1"])
         self.token_file = self.folder / "tokens"
-        self.tokens = {role: add_token(self.token_file, role) for role in Role}
+        self.tokens = {role: add_token(self.token_file, role, "ann" if role is Role.USER else "") for role in Role}
         names = ("am", "rm", "rest", "nm", "nm_up", "web", "web_up", "node_rest", "rm_web", "pg")
         self.ports = {name: free_port() for name in names}
         (self.folder / "conf").mkdir()

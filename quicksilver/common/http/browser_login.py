@@ -31,9 +31,11 @@ class Visitor:
     """Who looks at a page."""
 
     role: str
-    """admin or read; `open` where there is no security."""
+    """admin, user or read; `open` where there is no security."""
     csrf: str = ""
     """Value of the header that calls of the page have to send."""
+    user: str = ""
+    """The user whom the token names; "" where it names none."""
 
 
 def csrf_of(token: str) -> str:
@@ -76,11 +78,14 @@ def base_path(headers: Mapping[str, str], setting: str = "") -> str:
 class BrowserLogin:
     """Tokens of browsers; `tokens` returns the ones in force, None where there is no security.
 
+    roles: those that may log in, the one that counts first.
     refused: gets the peer, a reason and a sentence for each login that fails; set by who counts them.
     """
 
-    def __init__(self, tokens: Callable[[], Tokens | None], base: str = "") -> None:
-        self._tokens, self._base = tokens, base
+    def __init__(
+        self, tokens: Callable[[], Tokens | None], base: str = "", roles: tuple[Role, ...] = (Role.ADMIN, Role.READ)
+    ) -> None:
+        self._tokens, self._base, self._roles = tokens, base, roles
         self.refused: Callable[[str, str, str], None] = lambda peer, reason, why: None
 
     def visitor(self, request: Request) -> Visitor:
@@ -91,13 +96,14 @@ class BrowserLogin:
         token = token_of(request.headers)
         roles = tokens.roles(token) if token else frozenset()
         csrf = csrf_of(token) if token and roles else ""
-        return Visitor("admin" if Role.ADMIN in roles else "read", csrf)
+        role = next((one for one in self._roles if one in roles), Role.READ)
+        return Visitor(role.value, csrf, tokens.user(token) if token else "")
 
     def role_of(self, token: str) -> Role | None:
         """Return the role that a token gives to a browser; None if it gives none, as to nodes."""
         tokens = self._tokens()
         roles = tokens.roles(token[:_LONGEST]) if tokens is not None else frozenset()
-        return next((role for role in (Role.ADMIN, Role.READ) if role in roles), None)
+        return next((role for role in self._roles if role in roles), None)
 
     def remember(self, request: Request, response: Response, token: str) -> None:
         """Put the token into a cookie that ends with the browser."""

@@ -41,7 +41,8 @@ class SecuritySettings(SettingsModel):
     """Who may use REST; proxy, sidecars, and commands that ask them read the same section."""
 
     token_file: Path | None = None
-    """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, proxy. Mode 0600."""
+    """Tokens, a line each: `ROLE TOKEN` or `ROLE sha256:DIGEST`; roles read, admin, node, proxy, and `user:NAME` at the
+    app server. Mode 0600."""
     tls_cert: Path | None = None
     """The certificate of this host (PEM, with intermediate ones), for its REST and for its own calls."""
     tls_key: Path | None = None

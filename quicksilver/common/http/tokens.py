@@ -1,7 +1,7 @@
 """Token files: who may do what over REST, by bearer tokens.
 
 A line each: a role and a token, or the SHA-256 of one, which lets check a token but not use it. Several lines of a role
-let tokens be rolled without a gap: servers take all of them, clients send the first.
+let tokens be rolled without a gap: servers take all of them, clients send the first. `ROLE:NAME` names the user.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from quicksilver.common.process.masking import hide
 _DIGEST: Final = "sha256:"
 _SHORTEST: Final = 32
 _FORM: Final = re.compile(r"[A-Za-z0-9._~+/=-]+")
+_USER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._@/-]{0,99}")
 _MAX_BYTES: Final = 1 << 16
 _OTHERS: Final = 0o077
 _MAKE: Final = "make one with `quicksilver certs token ROLE FILE`"
@@ -40,6 +41,8 @@ class Role(StrEnum):
     """A sidecar: reports."""
     PROXY = "proxy"
     """The proxy, at sidecars: grants, reloads."""
+    USER = "user"
+    """At the app server: the applications of the user whom the line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ class Token:
     """SHA-256 of the token."""
     text: str | None = field(default=None, repr=False)
     """The token itself; None where the file has the digest alone."""
+    user: str = ""
+    """The user whom it stands for; "" where the line names none."""
 
 
 class Tokens:
@@ -64,6 +69,12 @@ class Tokens:
         digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
         return frozenset([token.role for token in self._tokens if hmac.compare_digest(token.digest, digest)])
 
+    def user(self, text: str) -> str:
+        """Return the user whom a token stands for; "" when its line names none, or it is unknown."""
+        digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+        names = [token.user for token in self._tokens if hmac.compare_digest(token.digest, digest)]
+        return next(filter(None, names), "")
+
     def first(self, roles: Iterable[Role]) -> str | None:
         """Return the token to send: the first of the first of these roles that has one."""
         for role in roles:
@@ -74,9 +85,9 @@ class Tokens:
 
     def changes(self, later: Tokens) -> str:
         """Return what a later file has otherwise, such as `+1 admin, -1 read`; "" when it has the same tokens."""
-        mine, its = ({(token.role, token.digest) for token in tokens._tokens} for tokens in (self, later))
+        mine, its = ({(token.role, token.digest, token.user) for token in tokens._tokens} for tokens in (self, later))
         steps = (("+", its - mine), ("-", mine - its))
-        counts = [(sign, role, sum(r is role for r, _ in some)) for sign, some in steps for role in Role]
+        counts = [(sign, role, sum(r is role for r, *_ in some)) for sign, some in steps for role in Role]
         return ", ".join(f"{sign}{count} {role.value}" for sign, role, count in counts if count)
 
     def __len__(self) -> int:
@@ -117,8 +128,12 @@ def read_private(path: Path, place: str) -> str:
     return content.decode("utf-8", "replace")
 
 
-def add_token(path: Path, role: Role) -> str:
-    """Append a new random token to a file (made with mode 0600) and return it. Raises SettingsError."""
+def add_token(path: Path, role: Role, user: str = "") -> str:
+    """Append a new random token to a file (made with mode 0600) and return it.
+
+    user: whom it stands for; the role user needs one. Raises SettingsError.
+    """
+    name = _named(role, user, str(path))
     if path.exists():
         before = read_private(path, "token file")
         gap = "" if before.endswith("\n") or not before else "\n"
@@ -128,7 +143,7 @@ def add_token(path: Path, role: Role) -> str:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"{gap}{role.value} {text}\n")
+            file.write(f"{gap}{name} {text}\n")
     except OSError as error:
         what, remedy = f"cannot be written: {error.strerror}", "name a file that this user may write"
         raise SettingsError(what, place=str(path), remedy=remedy) from error
@@ -140,9 +155,10 @@ def _token(words: list[str], place: str) -> Token:
     known = ", ".join(role.value for role in Role)
     if len(words) != 2:
         raise SettingsError("is not a role and a token", place=place, remedy=f"write `ROLE TOKEN`; roles: {known}")
-    name, text = words
+    (name, _, user), text = words[0].partition(":"), words[1]
     if name not in {role.value for role in Role}:
         raise SettingsError("does not begin with a role", place=place, remedy=f"take one of {known}")
+    _named(Role(name), user, place)
     if text.startswith(_DIGEST):
         try:
             digest = bytes.fromhex(text.removeprefix(_DIGEST))
@@ -150,8 +166,18 @@ def _token(words: list[str], place: str) -> Token:
             digest = b""
         if len(digest) != hashlib.sha256().digest_size:
             raise SettingsError("has a broken SHA-256", place=place, remedy="write sha256: and 64 hexadecimal digits")
-        return Token(Role(name), digest)
+        return Token(Role(name), digest, user=user)
     if len(text) < _SHORTEST or _FORM.fullmatch(text) is None:
         what = f"has a token shorter than {_SHORTEST} characters, or with characters that HTTP does not take"
         raise SettingsError(what, place=place, remedy=_MAKE)
-    return Token(Role(name), hashlib.sha256(text.encode()).digest(), text)
+    return Token(Role(name), hashlib.sha256(text.encode()).digest(), text, user)
+
+
+def _named(role: Role, user: str, place: str) -> str:
+    """Return a role with its user, as a line begins. Raises SettingsError."""
+    if role is Role.USER and not user:
+        raise SettingsError("a token of the role user names no user", place=place, remedy="write user:NAME")
+    if user and _USER.fullmatch(user) is None:
+        remedy = "write up to 100 letters, digits, ., _, @, / and -"
+        raise SettingsError("does not name a user of a plain form", place=place, remedy=remedy)
+    return f"{role.value}:{user}" if user else role.value

@@ -16,6 +16,7 @@ from quicksilver.common.http.rest_errors import ApiError
 from quicksilver.common.http.security import OPEN, Security
 from quicksilver.common.messages import Ack, Draining, ReloadAnswer, ReloadRequest, Report
 from quicksilver.common.settings.reload import How
+from quicksilver.common.web.access import browsers
 from rm_proxy.api.app import ApiParts, create_app
 from rm_proxy.api.live_state import LiveState
 from rm_proxy.coordinator.coordinator import Coordinator
@@ -27,7 +28,6 @@ from rm_proxy.history.time_series import TimeSeries
 from rm_proxy.metrics import ProxyMetrics
 from rm_proxy.store.queries import History
 from rm_proxy.store.store import Store
-from rm_proxy.ui.access import browsers
 from rm_proxy.ui.dashboard import UiSettings, add_dashboard
 from rm_proxy.views.service_models import BypassInfo, Health
 from tests.rm_proxy.yarn_messages import coordinator

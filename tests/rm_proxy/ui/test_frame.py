@@ -11,9 +11,10 @@ from fastapi.testclient import TestClient
 
 from quicksilver.common.http.browser_login import COOKIE, BrowserLogin, base_path, csrf_of
 from quicksilver.common.http.security import Security, SecuritySettings
-from rm_proxy.ui.assets import FOLDER, UPLOT, Assets
-from rm_proxy.ui.docs_site import docs_routes
-from rm_proxy.ui.pages import Pages
+from quicksilver.common.web.assets import FOLDER, UPLOT
+from quicksilver.common.web.docs_site import docs_routes
+from quicksilver.common.web.pages import Pages
+from rm_proxy.ui.site import SITE as DASHBOARD
 from tests.rm_proxy.ui.chromium import Browser
 from tests.rm_proxy.ui.serving import serving
 from tests.rm_proxy.ui.small_proxy import SmallProxy, small_proxy
@@ -79,7 +80,7 @@ def test_the_start_leads_to_the_dashboard(client: TestClient) -> None:
 
 
 def test_the_documentation_is_served_or_said_to_be_missing(tmp_path: Path) -> None:
-    app, pages = FastAPI(), Pages(Assets(), BrowserLogin(lambda: None, ""))
+    app, pages = FastAPI(), Pages(DASHBOARD, BrowserLogin(lambda: None, ""))
     app.include_router(docs_routes(pages, tmp_path), prefix="/ui")
     visitor = TestClient(app, raise_server_exceptions=False)
     assert "make docs" in visitor.get("/ui/docs/").text

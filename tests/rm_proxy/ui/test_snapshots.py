@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from rm_proxy.ui.snapshots import Snapshot, Snapshots, answer, rendered
+from quicksilver.common.web.snapshots import Snapshot, Snapshots, answer, rendered
 
 
 class Clock:

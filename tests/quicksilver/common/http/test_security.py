@@ -153,7 +153,7 @@ def tls(
 ) -> Iterator[Running]:
     """A server with TLS and a token of every role; a sidecar's with the proxy's certificate, to be on 127.0.0.1."""
     file = tmp_path_factory.mktemp("tokens") / "tokens"
-    tokens = {role: add_token(file, role) for role in Role}
+    tokens = {role: add_token(file, role, "ann" if role is Role.USER else "") for role in Role}
     security, counted = Security(site.settings("proxy", token_file=file)), list[str]()
     with serving(security, PROXY if request.param == "proxy" else SIDECAR, counted, loops) as port:
         yield Running(f"https://127.0.0.1:{port}", security, counted, tokens)
@@ -306,7 +306,7 @@ def test_a_server_that_never_shakes_hands_is_given_up(
 
 
 def test_roles_by_tokens_alone(tmp_path: Path) -> None:
-    tokens = {role: add_token(tmp_path / "t", role) for role in Role}
+    tokens = {role: add_token(tmp_path / "t", role, "ann" if role is Role.USER else "") for role in Role}
     security = Security(SecuritySettings(token_file=tmp_path / "t"))
     shown = {role: Credentials(lambda text=text: text) for role, text in tokens.items()}
     with serving(security, Side(True, False)) as port:
@@ -449,7 +449,9 @@ def test_loopback_needs_nothing(host: str) -> None:
         ("", "security.token_file: {file}: has no tokens; make one with `quicksilver certs token ROLE FILE`"),
         ("# nothing\n", "has no tokens"),
         ("read\n", "{file}:1: is not a role and a token"),
-        ("\nroot {token}\n", "{file}:2: does not begin with a role; take one of read, admin, node, proxy"),
+        ("\nroot {token}\n", "{file}:2: does not begin with a role; take one of read, admin, node, proxy, user"),
+        ("user {token}\n", "{file}:1: a token of the role user names no user; write user:NAME"),
+        ("user:a,b {token}\n", "{file}:1: does not name a user of a plain form"),
         ("read {token} more\n", "{file}:1: is not a role and a token"),
         ("read sha256:12\n", "{file}:1: has a broken SHA-256"),
         ("read 12345678\n", "{file}:1: has a token shorter than 32 characters"),
@@ -464,6 +466,16 @@ def test_a_broken_token_file_is_named_without_its_tokens(text: str, words: str, 
         read_tokens(file, "security.token_file")
     assert words.format(file=file) in str(caught.value)
     assert "s3cr3t" not in str(caught.value) and "12345678" not in str(caught.value)
+
+
+def test_a_line_names_the_user_of_its_token(tmp_path: Path) -> None:
+    ann, bob = add_token(tmp_path / "t", Role.USER, "ann"), add_token(tmp_path / "t", Role.ADMIN, "bob")
+    nobody = add_token(tmp_path / "t", Role.READ)
+    tokens = read_tokens(tmp_path / "t", "x")
+    assert [tokens.user(text) for text in (ann, bob, nobody, "unknown")] == ["ann", "bob", "", ""]
+    assert tokens.roles(ann) == {Role.USER} and tokens.roles(bob) == {Role.ADMIN}
+    with pytest.raises(SettingsError, match="names no user"):
+        add_token(tmp_path / "t", Role.USER)
 
 
 def test_a_digest_checks_a_token_and_cannot_be_sent(tmp_path: Path) -> None:

@@ -1,12 +1,13 @@
-"""The dashboard's static files, held in memory and served below a path with a hash of all of them."""
+"""Static files of pages, held in memory and served below a path with a hash of all of them."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import importlib.util
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from fastapi import APIRouter, Request, Response
 
@@ -14,6 +15,7 @@ from quicksilver.common import http
 from quicksilver.common.http.rest_errors import ApiError
 
 FOLDER: Final = Path(__file__).parent / "static"
+"""What all servers have."""
 UPLOT: Final = Path(http.__file__).parent / "uplot"
 """The library of charts, which pages of results have, too."""
 TYPES: Final = {
@@ -26,16 +28,27 @@ FOREVER: Final = "public, max-age=31536000, immutable"
 
 
 class Assets:
-    """All files of `folder`, and the library of charts below `vendor/uplot`: 150 kB, read when one is wanted."""
+    """All files of FOLDER and `folders`, and the library of charts below `vendor/uplot`: 150 kB, read when wanted."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
-        self._folder = folder
+    def __init__(self, *folders: Path) -> None:
+        self._folders = (FOLDER, *folders)
         self._packed: dict[str, bytes] = {}
+
+    @classmethod
+    def of_package(cls, package: str) -> Self:
+        """Return those of a package with a folder `static`. Raises ModuleNotFoundError."""
+        found = importlib.util.find_spec(package)
+        if found is None or not found.submodule_search_locations:
+            raise ModuleNotFoundError(f"there is no package {package}")
+        return cls(Path(found.submodule_search_locations[0]) / "static")
 
     @cached_property
     def files(self) -> dict[str, bytes]:
         """Contents by path, with slashes."""
-        return _read(self._folder, "") | _read(UPLOT, "vendor/uplot/")
+        read: dict[str, bytes] = {}
+        for folder in self._folders:
+            read |= _read(folder, "")
+        return read | _read(UPLOT, "vendor/uplot/")
 
     @cached_property
     def version(self) -> str:
@@ -59,7 +72,7 @@ class Assets:
         @router.get("/static/{version}/{name:path}", include_in_schema=False)
         async def static(version: str, name: str, request: Request) -> Response:
             if name not in self.files:
-                raise ApiError(404, "not-found", f"the dashboard has no file {name}")
+                raise ApiError(404, "not-found", f"the pages have no file {name}")
             headers = {"Cache-Control": FOREVER if version == self.version else "no-cache", "Vary": "Accept-Encoding"}
             media_type = TYPES[Path(name).suffix]
             if "gzip" not in request.headers.get("accept-encoding", ""):

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from quicksilver.common.http.access import Browsers
 from quicksilver.common.http.browser_login import own_origin
 from quicksilver.common.http.rest_server import envelope
-from rm_proxy.ui.pages import HEADERS, Pages, to_root
+from quicksilver.common.web.pages import HEADERS, Pages, to_root
 
 LOGIN: Final = "login"
 MAX_FORM: Final = 10_000
@@ -30,7 +30,7 @@ class OwnOrigin:
         if scope["type"] != "http" or own_origin(scope["method"], Headers(scope=scope)):
             await self._app(scope, receive, send)
             return
-        why = "a page of another site sent this; open the dashboard itself, or use the command line"
+        why = "a page of another site sent this; open the page itself, or use the command line"
         await envelope(403, "other-origin", why)(scope, receive, send)
 
 
@@ -66,7 +66,7 @@ def login_routes(pages: Pages) -> APIRouter:
         fields = parse_qs(body[:MAX_FORM].decode("utf-8", "replace"))
         token, to = fields.get("token", [""])[0].strip(), _inside(fields.get("to", [""])[0])
         if pages.login.role_of(token) is None:
-            error = "This token is unknown, or its role is neither read nor admin."
+            error = "This token is unknown, or its role is not for pages."
             pages.login.refused(request.client.host if request.client else "unknown", "token", error)
             return pages.render(request, "login.html", title="Log in", section=LOGIN, status=401, error=error, to=to)
         response = RedirectResponse(f"{to_root(request)}ui/{to}", 303, HEADERS)

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, RedirectResponse
 
 from quicksilver.common.http.rest_errors import ApiError
-from rm_proxy.ui.pages import HEADERS, Pages
+from quicksilver.common.web.pages import HEADERS, Pages
 
-SITE: Final = Path(__file__).parents[2] / "quicksilver" / "site"
+SITE: Final = Path(__file__).parents[2] / "site"
 """What `make docs` builds."""
 _CSP: Final = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; "

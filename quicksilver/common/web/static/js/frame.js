@@ -105,7 +105,7 @@ export async function send(method, path, body) {
     showBanner("");
     return text ? JSON.parse(text) : {};
   } catch (error) {
-    showBanner(`The proxy does not answer: ${error.message}`);
+    showBanner(`The server does not answer: ${error.message}`);
     return null;
   }
 }
