@@ -14,11 +14,11 @@ from sqlalchemy.exc import SQLAlchemyError
 from quicksilver.common.command_line.groups import Group
 from quicksilver.common.errors import QuicksilverError
 from quicksilver.common.settings.settings_file import load_settings
+from quicksilver.common.store.versions import NewerTablesError, NoSuchVersionError
 from rm_proxy.config import ProxySettings
-from rm_proxy.store import migrate
+from rm_proxy.store.migrations import MIGRATIONS
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
-from rm_proxy.store.versions import NewerTablesError, NoSuchVersionError
 from rm_proxy.store.writer import StoreUnavailableError
 
 Command = Callable[..., None]
@@ -83,7 +83,7 @@ def migrate_down(version: str, yes: bool, url: str | None, config: Path | None) 
     opened = _open(url, config)
     if not yes:
         click.confirm(f"Delete what version {version} does not keep from {opened.name}?", abort=True)
-    before = _within(opened, lambda connection: migrate.downgrade(connection, version))
+    before = _within(opened, lambda connection: MIGRATIONS.downgrade(connection, version))
     click.echo(f"{opened.name}: its tables are of version {version} now, before {before.current}")
 
 
@@ -113,7 +113,7 @@ def _within(opened: Store, do: Callable[[Connection], Any]) -> Any:
 
 
 def _status(connection: Connection) -> dict[str, Any]:
-    versions = migrate.versions(connection)
+    versions = MIGRATIONS.versions(connection)
     if not versions.current:
         state = f"it has no tables yet; version {versions.newest} would be made"
     elif versions.is_newer:

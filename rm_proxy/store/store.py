@@ -7,8 +7,6 @@ so that a batch whose commit was lost can be repeated.
 from __future__ import annotations
 
 import math
-import os
-import sqlite3
 import time
 from collections import defaultdict
 from collections.abc import Sequence
@@ -18,24 +16,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
-    URL,
     ColumnElement,
     Connection,
-    Engine,
     Table,
     and_,
-    create_engine,
     delete,
-    event,
-    make_url,
     or_,
     select,
     tuple_,
 )
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
 
-from quicksilver.common.errors import SettingsError
 from quicksilver.common.process.masking import hide
+from quicksilver.common.store.engine import checked_url, engine_of, short_reason
+from quicksilver.common.store.sqlite_file import StoreFile
+from quicksilver.common.store.versions import CannotMigrateError, NewerTablesError
 from rm_proxy.domain.records import (
     MAX_SCORES,
     AppRecord,
@@ -47,24 +42,14 @@ from rm_proxy.domain.records import (
     UseRecord,
 )
 from rm_proxy.store.rows import NodeEvent, NodeSeen, Row, table_of
-from rm_proxy.store.sqlite_file import StoreFile
 from rm_proxy.store.tables import Application, Base, Change, Choice, Completion, Duration, Event, Grant, Node, NodeUse
-from rm_proxy.store.versions import CannotMigrateError, NewerTablesError, is_newest
+from rm_proxy.store.versions import is_newest
 from rm_proxy.store.writer import MAX_TEXT, BadRowError, StoreUnavailableError
 
 if TYPE_CHECKING:
-    import psycopg  # SQLAlchemy loads it for a store that needs it
     from sqlalchemy.dialects import postgresql, sqlite
 
 _PRUNE_ROWS: Final = 5_000
-_PATIENCE: Final[dict[str, Any]] = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 15_000,
-}
-"""With it a silent PostgreSQL, or a lock held elsewhere, counts as an outage and does not block writing for ever."""
 _UNFINISHED_S: Final = 90 * 86400.0
 _TABLES: Final[dict[str, Table]] = dict(Base.metadata.tables)
 _KEYS: Final = {name: tuple(column.name for column in table.primary_key) for name, table in _TABLES.items()}
@@ -75,7 +60,6 @@ _UPDATED: Final[dict[str, tuple[str, ...]]] = {
     "durations": (),
 }
 """Tables whose rows are updated, and the columns that are kept nevertheless."""
-_SCHEMES: Final = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
 
 class Store:
@@ -86,11 +70,11 @@ class Store:
 
         Raises SettingsError when it is neither, or when SQLite's directory is missing or not writable.
         """
-        self.url = _checked(url)
+        self.url = checked_url(url, "proxy.store_url")
         hide(self.url.password or "")
         sqlite_file = self.url.get_backend_name() == "sqlite"
         self._file = StoreFile(Path(str(self.url.database))) if sqlite_file else None
-        self.engine = _engine(self.url, self._file)
+        self.engine = engine_of(self.url, self._file)
 
     @property
     def name(self) -> str:
@@ -108,9 +92,9 @@ class Store:
                 self._file.create()
             with self.engine.begin() as connection:
                 if not is_newest(connection):
-                    from rm_proxy.store import migrate  # it takes long to import
+                    from rm_proxy.store.migrations import MIGRATIONS  # it takes long to import
 
-                    migrate.upgrade(connection)
+                    MIGRATIONS.upgrade(connection)
             if self._file is not None:
                 self._file.opened()
         except (NewerTablesError, CannotMigrateError) as error:
@@ -131,10 +115,10 @@ class Store:
                 for name, values in by_table.items():
                     _insert(connection, _TABLES[name], values)
         except (DataError, IntegrityError, OverflowError, ValueError, TypeError) as error:
-            raise BadRowError(_short(error), place=self.name) from error
+            raise BadRowError(short_reason(error), place=self.name) from error
         except SQLAlchemyError as error:
             if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
-                raise BadRowError(_short(error), place=self.name) from error
+                raise BadRowError(short_reason(error), place=self.name) from error
             raise self._failed(error) from error
         except OSError as error:
             raise self._failed(error) from error
@@ -167,65 +151,12 @@ class Store:
             return self.unavailable(error)
         self.engine.dispose()
         remedy = f"a new store begins; the broken one is kept as {aside.name}"
-        return StoreUnavailableError(_short(error), place=self.name, remedy=remedy)
+        return StoreUnavailableError(short_reason(error), place=self.name, remedy=remedy)
 
     def unavailable(self, error: Exception) -> StoreUnavailableError:
         """Return `error` as ours, with a remedy."""
         remedy = "look at the database and its disk; rows wait meanwhile"
-        return StoreUnavailableError(_short(error), place=self.name, remedy=remedy)
-
-
-def _checked(url: str) -> URL:
-    place = "proxy.store_url"
-    try:
-        parsed = make_url(url)
-    except ArgumentError:
-        remedy = "write sqlite:////path/to/proxy.db or postgresql://user:password@host/database"
-        raise SettingsError("not a database URL", place=place, remedy=remedy) from None
-    driver = _SCHEMES.get(parsed.drivername.partition("+")[0])
-    if driver is None:
-        remedy = "take sqlite or postgresql"
-        raise SettingsError(f"{parsed.drivername!r} is not supported", place=place, remedy=remedy)
-    if driver == "sqlite":
-        _check_file(parsed.database, place)
-    return parsed.set(drivername=driver)
-
-
-def _check_file(database: str | None, place: str) -> None:
-    if not database or database == ":memory:" or database.startswith("file:"):
-        raise SettingsError("SQLite needs a file", place=place, remedy="write sqlite:////path/to/proxy.db")
-    file = Path(database).absolute()
-    if not file.parent.is_dir():
-        raise SettingsError(f"there is no directory {file.parent}", place=place, remedy="create it")
-    if not os.access(file.parent, os.W_OK) or (file.exists() and not os.access(file, os.W_OK)):
-        raise SettingsError(f"{file} is not writable", place=place, remedy="give this user the right to write there")
-
-
-def _engine(url: URL, file: StoreFile | None) -> Engine:
-    if file is None:
-        engine = create_engine(url, pool_pre_ping=True, connect_args=_PATIENCE)
-        event.listen(engine, "connect", _on_postgresql_connect)
-        return engine
-    engine = create_engine(url, creator=file.connect)
-    event.listen(engine, "connect", _on_sqlite_connect)
-    event.listen(engine, "begin", _on_sqlite_begin)
-    return engine
-
-
-def _on_postgresql_connect(connection: psycopg.Connection[Any], _record: object) -> None:
-    connection.execute("SET lock_timeout = '10s'")
-    connection.execute("SET statement_timeout = '120s'")
-    connection.commit()
-
-
-def _on_sqlite_connect(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # we begin transactions ourselves, so that DDL is in them too
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=NORMAL")
-
-
-def _on_sqlite_begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
+        return StoreUnavailableError(short_reason(error), place=self.name, remedy=remedy)
 
 
 def _by_table(rows: Sequence[Row]) -> dict[str, list[dict[str, Any]]]:
@@ -314,9 +245,3 @@ def _old(before_s: float) -> list[tuple[Table, ColumnElement[bool]]]:
         (_TABLES["node_use"], NodeUse.at_s < unfinished_s),
         (_TABLES["durations"], Duration.at_s < unfinished_s),
     ]
-
-
-def _short(error: Exception) -> str:
-    """Return the database's own words in one line, without the statement and its values."""
-    original = getattr(error, "orig", None) or error
-    return " ".join(str(original).split())[:300]

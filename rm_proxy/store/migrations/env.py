@@ -1,4 +1,4 @@
-"""Alembic's environment: steps run on the connection that `rm_proxy.store.store` hands over."""
+"""Alembic's environment: steps run on the connection that `Migrations` hands over."""
 
 from __future__ import annotations
 

@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 from sqlalchemy import Connection, inspect, text
 
 from quicksilver.cli import cli
+from quicksilver.common.store import migrate
 from rm_proxy.domain.records import ChangeRecord, CompletionRecord, DecisionRecord, DurationRecord, UseRecord
-from rm_proxy.store import migrate
+from rm_proxy.store.migrations import MIGRATIONS
 from rm_proxy.store.rows import NodeSeen, Row
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Base
@@ -56,9 +57,9 @@ def kept(before: dict[str, list[dict[str, Any]]], after: dict[str, list[dict[str
 
 def test_which_tables_need_no_migration(store: Store) -> None:
     with store.engine.begin() as connection:
-        assert migrate.versions(connection).newest == NEWEST
+        assert MIGRATIONS.versions(connection).newest == NEWEST
         assert is_newest(connection)
-        migrate.downgrade(connection, migrate.versions(connection).known[-2])
+        MIGRATIONS.downgrade(connection, MIGRATIONS.versions(connection).known[-2])
         assert not is_newest(connection)
         connection.execute(text("DELETE FROM alembic_version"))
         assert not is_newest(connection)
@@ -70,12 +71,12 @@ def test_each_step_down_and_up_again_keeps_what_both_have(store: Store) -> None:
     store.write(ROWS)
     with store.engine.connect() as connection:
         whole = contents(connection)
-        known = migrate.versions(connection).known
+        known = MIGRATIONS.versions(connection).known
     assert all(whole[table] for table in Base.metadata.tables), "a row in each table"
     for version in reversed(known[:-1]):
         with store.engine.begin() as connection:
-            migrate.downgrade(connection, version)
-            assert migrate.versions(connection).current == version
+            MIGRATIONS.downgrade(connection, version)
+            assert MIGRATIONS.versions(connection).current == version
             fewer = contents(connection)
         kept(whole, fewer)
         assert fewer["grants"] and fewer["applications"]
@@ -88,15 +89,15 @@ def test_each_step_down_and_up_again_keeps_what_both_have(store: Store) -> None:
             again = contents(connection)
         assert {t: len(rows) for t, rows in again.items()} == {t: len(rows) for t, rows in whole.items()}
         with store.engine.begin() as connection:
-            migrate.downgrade(connection, version)
+            MIGRATIONS.downgrade(connection, version)
     with store.engine.connect() as connection:
-        assert migrate.versions(connection).current == known[0]
+        assert MIGRATIONS.versions(connection).current == known[0]
 
 
 def test_all_steps_down_at_once_then_up(store: Store) -> None:
     store.write(ROWS)
     with store.engine.begin() as connection:
-        before = migrate.downgrade(connection, "0001")
+        before = MIGRATIONS.downgrade(connection, "0001")
     assert before.current == before.newest
     store.open()
     store.write(ROWS)
@@ -116,10 +117,10 @@ def test_a_step_that_fails_leaves_all_as_it_was(store: Store, monkeypatch: pytes
 
     monkeypatch.setattr(migrate.command, "downgrade", fails)
     with pytest.raises(RuntimeError), store.engine.begin() as connection:
-        migrate.downgrade(connection, "0001")
+        MIGRATIONS.downgrade(connection, "0001")
     with store.engine.connect() as connection:
         assert contents(connection) == whole
-        versions = migrate.versions(connection)
+        versions = MIGRATIONS.versions(connection)
         assert versions.current == versions.newest
 
 

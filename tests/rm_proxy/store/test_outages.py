@@ -18,12 +18,12 @@ import pytest
 from sqlalchemy import select
 from structlog.testing import capture_logs
 
+from quicksilver.common.store import sqlite_file
+from quicksilver.common.store.sqlite_file import MAX_ASIDE
 from quicksilver.workloads.postgres import Postgres
 from rm_proxy.metrics import ProxyMetrics
-from rm_proxy.store import sqlite_file
 from rm_proxy.store import writer as recorder_module
 from rm_proxy.store.rows import Row
-from rm_proxy.store.sqlite_file import MAX_ASIDE
 from rm_proxy.store.store import Store
 from rm_proxy.store.tables import Completion, Event, Grant
 from rm_proxy.store.writer import StoreUnavailableError, Writer
