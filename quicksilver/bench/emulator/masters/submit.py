@@ -33,9 +33,10 @@ class Submitter:
         self._rm, self._app_type = rm, app_type
         self._free: dict[str, asyncio.Queue[RmClient | None]] = {}
 
-    async def submit(self, job: JobSpec) -> y.ApplicationIdProto:
-        """Submit a job's application and return its id. Raises RemoteCallError, OSError."""
-        tags = () if job.told_s is None else (f"{PREFIX}{job.told_s:.3f}",)
+    async def submit(self, job: JobSpec, tags: tuple[str, ...] = ()) -> y.ApplicationIdProto:
+        """Submit a job's application and return its id; `tags` come before its own. Raises RemoteCallError, OSError."""
+        if job.told_s is not None:
+            tags = (*tags, f"{PREFIX}{job.told_s:.3f}")
         name = job.name or f"{job.klass}-{job.number}"
         async with self._client(job.user) as client:
             return await client.submit_unmanaged(name=name, queue=job.queue, app_type=self._app_type, tags=tags)
