@@ -9,7 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints
+
+from policies.settings_model import SettingsModel
 
 FORMAT_VERSION: Final = 1
 """The version of the format that this program writes; older ones are read."""
@@ -23,10 +25,10 @@ Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
 Environment = dict[Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")], str]
 
 
-class Part(BaseModel):
-    """Base of the parts: frozen, and unknown keys are errors."""
+class Part(SettingsModel):
+    """Base of the parts: frozen, and unknown keys are errors; the docstring under a field describes it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class AppClass(StrEnum):
@@ -41,9 +43,11 @@ class Parameter(Part):
     """A value that is given when the application is submitted; `${parameters.NAME}` stands for it in strings."""
 
     type: Literal["string", "integer", "number", "boolean"] = "string"
+    """Of its values."""
     default: str | int | float | bool | None = None
     """None: it has to be given."""
     description: str = ""
+    """For people who submit."""
     choices: tuple[str | int | float, ...] = ()
     """Empty: any value of the type."""
 
@@ -56,13 +60,14 @@ class File(Part):
     name: str = ""
     """Its name in the working directory; "": the last part of the source."""
     kind: Literal["file", "archive"] = "file"
-    """An archive (.zip, .tar.gz, .tgz, .jar) is unpacked into a folder of this name."""
+    """An archive (.zip, .tar.gz, .tgz, .tar, .jar) is unpacked into a folder of this name."""
 
 
 class Port(Part):
     """A port that an instance listens on; its number is in the environment variable `PORT_NAME`."""
 
     name: Name
+    """By which variables, `ready.port` and lists call it."""
     number: int = Field(0, ge=0, le=65535)
     """0: the instance gets a free one of its node."""
     link: str = ""
@@ -75,6 +80,7 @@ class Constraints(Part):
     nodes: tuple[str, ...] = ()
     """Host names; empty: any."""
     racks: tuple[str, ...] = ()
+    """Names of racks as YARN has them, such as `/rack1`; empty: any."""
     label: str = ""
     """YARN node label; "": the default partition of the queue."""
     strict: bool = True
@@ -96,12 +102,14 @@ class Ready(Part):
     timeout_s: float = Field(120.0, gt=0)
     """An instance that is not ready by then has failed."""
     every_s: float = Field(1.0, gt=0)
+    """Time between two looks."""
 
 
 class Restart(Part):
     """What follows the end of an instance that was not asked for."""
 
     policy: Literal["never", "on-failure", "always"] = "on-failure"
+    """Whether an instance is started again: never, after an exit status that is not 0, or always."""
     limit: int = Field(3, ge=0)
     """Restarts of one instance before the service has failed. A core service that failed fails the application; a
     failed elastic instance is given up (Zoe, §5). Preempted and lost containers do not count."""
@@ -111,13 +119,16 @@ class Resources(Part):
     """What one instance needs."""
 
     memory_mb: int = Field(ge=1)
+    """Memory; YARN rounds it up to its own step, and ends a container that uses more."""
     vcores: int = Field(1, ge=1)
+    """Virtual cores, as YARN counts them."""
 
 
 class Service(Part):
     """A kind of process: some instances are core, others elastic."""
 
     name: Name
+    """Unique among the services; variables of others begin with it."""
     core: int = Field(0, ge=0, le=100_000)
     """Instances without which the application makes no progress; they are guaranteed containers."""
     elastic: int = Field(0, ge=0, le=100_000)
@@ -127,14 +138,21 @@ class Service(Part):
     image: str = ""
     """Docker image, for NodeManagers with YARN's Docker runtime; "": the node itself."""
     resources: Resources
-    environment: Environment = {}
+    """What each instance needs."""
+    environment: Environment = Field({})
+    """Variables of its instances; they come before those of the whole application."""
     ports: tuple[Port, ...] = ()
+    """Ports that each instance listens on."""
     files: tuple[File, ...] = ()
+    """Files in the working directory of each instance, besides those of the whole application."""
     constraints: Constraints = Constraints()
+    """Where its instances may run."""
     after: tuple[Name, ...] = ()
     """Services whose core instances have to be ready before an instance of this one is started."""
     ready: Ready = Ready()
+    """How an instance shows that it works."""
     restart: Restart = Restart()
+    """What follows the end of an instance."""
     main: bool = False
     """Whether the application ends when the instances of this service have ended by themselves; with status 0 of all it
     succeeded. Without any main service it ends once all services have, or when it is killed."""
@@ -144,23 +162,29 @@ class Application(Part):
     """A whole application, checked; after `templates.fill` no `${parameters...}` is left."""
 
     version: Literal[1]
+    """Version of this format."""
     name: Name
+    """Name of the YARN application."""
     title: str = Field("", max_length=200)
+    """For people; "": the name."""
     app_class: AppClass = Field(AppClass.BATCH, alias="class")
+    """A person waits for an interactive one: with `admit: preemptive` it goes before batch applications."""
     queue: str = ""
     """YARN queue; "": that of the submitter."""
     priority: int = Field(0, ge=0, le=1000)
     """YARN application priority."""
     expected_s: float | None = Field(None, gt=0)
     """How long it runs with all of its elastic instances; by it SJF, SRPT and HRRN order applications."""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = Field({})
     """For people and lists."""
-    parameters: dict[Name, Parameter] = {}
-    environment: Environment = {}
+    parameters: dict[Name, Parameter] = Field({})
+    """Values that are given when it is submitted, by name."""
+    environment: Environment = Field({})
     """Of all services."""
     files: tuple[File, ...] = ()
     """For all services."""
     services: tuple[Service, ...] = Field(min_length=1, max_length=50)
+    """Kinds of processes, in the order in which they get containers."""
     master: Resources = Resources(memory_mb=256, vcores=1)
     """Of the application master."""
     attempts: int = Field(2, ge=1, le=10)
@@ -168,7 +192,7 @@ class Application(Part):
     idle_s: float | None = Field(None, gt=0)
     """Elastic instances whose CPU use stays below 5 % for this time are given back; None: as the cluster has it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 
     def priority_of(self, service: str) -> int:
         """Return the YARN request priority of a service: its place in the list, from FIRST_PRIORITY on.

@@ -1,0 +1,177 @@
+"""Checks of a description beyond its form: names, references between parts, counts, files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from policies.errors import close_to
+from quicksilver.applications.description.mistakes import Mistake, Steps
+from quicksilver.applications.description.model import File, Service
+
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_LINK: Final = re.compile(r"https?(/[!-~]*)?")
+_FILE_NAME: Final = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.+@=,~-]{0,199}")
+_ARCHIVES: Final = (".zip", ".tar.gz", ".tgz", ".tar", ".jar")
+"""Ends of names by which YARN unpacks an archive."""
+RESERVED: Final = "QUICKSILVER_"
+"""How the names of variables begin that the application master sets."""
+
+
+def file_name(file: File) -> str:
+    """Return the name of a file in the working directory."""
+    return file.name or re.split(r"[/#?]", file.source.rstrip("/"))[-1]
+
+
+def is_local(file: File) -> bool:
+    """Return whether a file is read from this machine, rather than from a file system of Hadoop."""
+    return _URI.match(file.source) is None
+
+
+def whole_mistakes(data: Mapping[str, Any], services: Mapping[int, Service]) -> Iterator[Mistake]:
+    """Yield the mistakes between services; `services` has those by their place whose form is right."""
+    entries = data["services"] if isinstance(data.get("services"), list) else []
+    names = {
+        number: entry["name"]
+        for number, entry in enumerate(entries)
+        if isinstance(entry, Mapping) and isinstance(entry.get("name"), str)
+    }
+    yield from _doubled((("services", number, "name"), name) for number, name in names.items())
+    known = set(names.values())
+    for number, service in services.items():
+        for place, other in enumerate(service.after):
+            where: Steps = ("services", number, "after", place)
+            if other not in known and len(names) == len(entries):
+                yield Mistake(where, f"there is no service '{other}'", f"name a service; {close_to(other, [*known])}")
+    yield from _empty_waits(services)
+    if len(set(names.values())) == len(names):
+        yield from _cycles(services)
+    if entries and len(services) == len(entries) and not any(service.core for service in services.values()):
+        yield Mistake(("services",), "no service has a core instance", "give one of them `core: 1`", on_key=True)
+
+
+def _empty_waits(services: Mapping[int, Service]) -> Iterator[Mistake]:
+    without = {service.name for service in services.values() if not service.core}
+    for number, service in services.items():
+        for place, other in enumerate(service.after):
+            if other in without and other != service.name:
+                where = ("services", number, "after", place)
+                remedy = "give it `core: 1`, or remove it here"
+                yield Mistake(where, f"'{other}' has no core instance that could be ready", remedy)
+
+
+def _cycles(services: Mapping[int, Service]) -> Iterator[Mistake]:
+    """Yield one mistake for each group of services that wait for each other, at the last `after` of the circle."""
+    after = {service.name: service.after for service in services.values()}
+    numbers = {service.name: number for number, service in services.items()}
+    done: set[str] = set()
+
+    def visit(name: str, above: list[str]) -> Iterator[Mistake]:
+        for place, other in enumerate(after[name]):
+            if other in above:
+                circle = [*above[above.index(other) :], other]
+                where = ("services", numbers[name], "after", place)
+                yield Mistake(where, f"is a circle of starts: {' after '.join(circle)}", "remove one of them")
+            elif other in after and other not in done:
+                yield from visit(other, [*above, other])
+        done.add(name)
+
+    for name in after:
+        if name not in done:
+            yield from visit(name, [name])
+
+
+def service_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
+    """Yield the mistakes within one service."""
+    if service.core + service.elastic == 0:
+        yield Mistake(place, "has no instances", "give it `core` or `elastic` of at least 1")
+    if service.main and service.restart.policy == "always":
+        what = "is `always` for a main service, whose end is that of the application"
+        yield Mistake((*place, "restart", "policy"), what, "write `on-failure` or `never`")
+    yield from environment_mistakes(service.environment, place)
+    yield from _port_mistakes(service, place)
+    yield from _ready_mistakes(service, place)
+    for number, rack in enumerate(service.constraints.racks):
+        if not rack.startswith("/"):
+            where = (*place, "constraints", "racks", number)
+            yield Mistake(where, f"'{rack}' is no rack of YARN, which begins with /", f"write /{rack}")
+    yield from _doubled(((*place, "after", number), name) for number, name in enumerate(service.after))
+
+
+def environment_mistakes(environment: Mapping[str, str], place: Steps) -> Iterator[Mistake]:
+    """Yield the variables that the application master sets itself."""
+    for name in environment:
+        if name.startswith(RESERVED):
+            what = f"is set by the application master, as all of {RESERVED}*"
+            yield Mistake((*place, "environment", name), what, "choose another name", on_key=True)
+
+
+def _port_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
+    ports = list(enumerate(service.ports))
+    yield from _doubled(((*place, "ports", number, "name"), port.name) for number, port in ports)
+    fixed = [((*place, "ports", number, "number"), port.number) for number, port in ports if port.number]
+    yield from _doubled(fixed)
+    for number, port in ports:
+        if port.link and _LINK.fullmatch(port.link) is None:
+            remedy = "write http or https, and a path if there is one, such as http/lab"
+            yield Mistake((*place, "ports", number, "link"), f"'{port.link}' is no link", remedy)
+
+
+def _ready_mistakes(service: Service, place: Steps) -> Iterator[Mistake]:
+    ready, known = service.ready, [port.name for port in service.ports]
+    if ready.port and ready.port not in known:
+        what = f"'{ready.port}' is no port of service '{service.name}'"
+        yield Mistake((*place, "ready", "port"), what, f"name one of its ports; {close_to(ready.port, known)}")
+    try:
+        re.compile(ready.log)
+    except (re.error, OverflowError, RecursionError) as error:
+        remedy = "mend it; characters such as ( [ * . need a \\ before them to stand for themselves"
+        yield Mistake((*place, "ready", "log"), f"is no regular expression: {error}", remedy)
+
+
+def file_mistakes(files: Sequence[tuple[Steps, File]], folder: Path | None) -> Iterator[Mistake]:
+    """Yield the mistakes of files that come into one working directory; `folder` is where local ones are sought.
+
+    None: local files are not looked for.
+    """
+    right = []
+    for place, file in files:
+        name = file_name(file)
+        if not file.source.strip():
+            yield Mistake((*place, "source"), "is empty", "name a file")
+            continue
+        if _FILE_NAME.fullmatch(name) is None or name in (".", ".."):
+            at = (*place, "name") if file.name else (*place, "source")
+            remedy = "give it a `name` of letters, digits and _.+@=,~- without folders"
+            yield Mistake(at, f"'{name}' cannot be the name of a file in the working directory", remedy)
+            continue
+        if file.kind == "archive" and not file.source.lower().endswith(_ARCHIVES):
+            remedy = f"use one that ends in {', '.join(_ARCHIVES)}, or `kind: file`"
+            yield Mistake((*place, "source"), f"'{file.source}' is no archive that YARN unpacks", remedy)
+        right.append(((*place, "name") if file.name else place, name))
+        if folder is not None and is_local(file):
+            yield from _missing(folder, file, place)
+    yield from _doubled(right)
+
+
+def _missing(folder: Path, file: File, place: Steps) -> Iterator[Mistake]:
+    path = folder / file.source
+    if path.is_dir():
+        remedy = "name a file; pack a folder into a .zip or .tar.gz with `kind: archive`"
+        yield Mistake((*place, "source"), f"{path} is a folder", remedy)
+    elif not path.is_file():
+        remedy = "correct the path, which begins at the folder of the description"
+        yield Mistake((*place, "source"), f"there is no file {path}", remedy)
+
+
+def _doubled(items: Iterable[tuple[Steps, object]]) -> Iterator[Mistake]:
+    """Yield a mistake for each value that an earlier place has."""
+    first: dict[object, Steps] = {}
+    for place, value in items:
+        if value in first:
+            earlier = Mistake(first[value], "", "").place
+            yield Mistake(place, f"'{value}' is there twice, first as {earlier}", "rename or remove one")
+        else:
+            first[value] = place
