@@ -113,10 +113,11 @@ class Handshake:
     """One SPNEGO handshake as `principal`, with its key in `keytab`, to a service such as HTTP@host; close it.
 
     tickets: name of the credential cache, such as MEMORY:x. The library fetches tickets by the keytab and renews them
-    itself, once they have lived half of their time. All methods raise KerberosError.
+    itself, once they have lived half of their time. Without a keytab the tickets of `kinit` are used, whoever they are
+    of. All methods raise KerberosError.
     """
 
-    def __init__(self, principal: str, keytab: Path, tickets: str, service: str) -> None:
+    def __init__(self, principal: str, keytab: Path | None, tickets: str, service: str) -> None:
         self._lib = _library()
         self._context = c_void_p()
         self._credential = c_void_p()
@@ -124,7 +125,8 @@ class Handshake:
         self.complete = False
         try:
             self._target = self._name(service, "GSS_C_NT_HOSTBASED_SERVICE")
-            self._credential = self._acquire(principal, keytab, tickets)
+            if keytab is not None:
+                self._credential = self._acquire(principal, keytab, tickets)
         except KerberosError:
             self.close()
             raise

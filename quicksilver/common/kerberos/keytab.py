@@ -26,7 +26,8 @@ class Keytab:
     """A principal and its keytab. Tickets stay in this process's memory and are renewed by themselves."""
 
     principal: str
-    path: Path
+    path: Path | None
+    """None: the tickets that `kinit` got are used ($KRB5CCNAME), and nothing renews them."""
     tickets: str = field(default_factory=lambda: f"MEMORY:quicksilver-{secrets.token_hex(8)}", repr=False)
 
     @classmethod
@@ -49,6 +50,12 @@ class Keytab:
             raise SettingsError(f"{keytab} {why}", place=f"{section}.kerberos_keytab", remedy=remedy)
         check_installed()
         return cls(principal.replace("_HOST", socket.getfqdn().lower()), keytab)
+
+    @classmethod
+    def of_tickets(cls) -> Self:
+        """Return the login of whoever ran `kinit`. Raises KerberosError when this machine has no Kerberos."""
+        check_installed()
+        return cls("the user of `kinit`", None)
 
 
 def negotiate_token(challenge: str) -> bytes | None:

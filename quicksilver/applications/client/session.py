@@ -1,0 +1,87 @@
+"""One cluster and who asks it: connections to the ResourceManager, the staging place, the tokens of applications."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import requests
+
+from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.login import Login
+from quicksilver.applications.client.rm import Rm
+from quicksilver.applications.client.site import Site
+from quicksilver.applications.client.staging import Staging, open_staging
+from quicksilver.applications.client.tokens import credentials
+from quicksilver.applications.client.webhdfs import WebHdfs
+from quicksilver.common.address import Address
+from quicksilver.common.hadoop.yarn_client import RmClient, token_of_url
+
+HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
+_TIMEOUT_S: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """What all commands share."""
+
+    site: Site
+    login: Login
+    where: str = ""
+    """The staging place; "": the home folder in the default file system."""
+    ca: Path | None = None
+    """The CA of the cluster's https servers; None: the system's."""
+
+    def rm(self, patience_s: float = 30.0) -> Rm:
+        """Return a connection to the active ResourceManager, not dialed yet."""
+        token = None if self.login.user is not None else self._rm_token()
+
+        def dial(address: Address) -> RmClient:
+            return RmClient(address.host, address.port, user=self.login.user, token=token)
+
+        return Rm(self.site.resource_managers, dial, patience_s)
+
+    def staging(self) -> Staging:
+        """Return the staging place. Raises ClientError."""
+        return open_staging(self.site, self.login, self.where, self.ca)
+
+    def tokens_for(self, folder: str) -> bytes:
+        """Return the tokens by which nodes and the master read the files below a folder's file system.
+
+        b"" on an insecure cluster, and for files that all nodes see. Raises ClientError.
+        """
+        parts = urlsplit(folder)
+        if self.login.user is not None or parts.scheme != "hdfs":
+            return b""
+        hdfs = WebHdfs(self.site, self.login, parts.netloc, self.ca)
+        try:
+            token = hdfs.delegation_token(renewer_of(self.site))
+        finally:
+            hdfs.close()
+        token.kind, token.service = HDFS_TOKEN, self.site.namenode_service(parts.netloc)  # it is the same token
+        return credentials({token.service: token})
+
+    def _rm_token(self) -> TokenProto:
+        """Return a delegation token of the ResourceManager's REST, with which its RPC takes a login."""
+        last = ""
+        for url in self.site.rm_urls:
+            where = f"{url}/ws/v1/cluster/delegation-token"
+            with self.login.session(self.ca) as session:
+                try:
+                    answer = session.post(where, json={"renewer": renewer_of(self.site)}, timeout=_TIMEOUT_S)
+                except requests.RequestException as error:
+                    last = str(error)
+                    continue
+            if answer.status_code == 200:
+                return token_of_url(answer.json()["token"])
+            last = f"answered {answer.status_code} {answer.reason}"
+        remedy = "get tickets with kinit, or name --principal and --keytab; YARN's web servers have to want Kerberos, too"
+        raise ClientError(f"no delegation token: {last}", place=", ".join(self.site.rm_urls), remedy=remedy)
+
+
+def renewer_of(site: Site) -> str:
+    """Return who renews the tokens of applications: the short name of the ResourceManagers."""
+    return site.rm_principal.partition("/")[0].partition("@")[0] or "yarn"

@@ -1,0 +1,137 @@
+"""Files of HDFS by WebHDFS, which needs no JVM (Hadoop's `WebHDFS REST API`)."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import requests
+
+from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.login import Login
+from quicksilver.applications.client.site import Site
+from quicksilver.common.hadoop.yarn_client import token_of_url
+
+_TIMEOUT_S: Final = 60.0
+_STANDBY: Final = ("StandbyException", "RetriableException")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """A file as YARN wants to know it: it is localised only while size and time are as they were."""
+
+    size: int
+    """Bytes."""
+    timestamp_ms: int
+    """Time of the last change, Unix milliseconds."""
+    folder: bool = False
+
+
+class HdfsError(ClientError):
+    """The NameNode refuses, or no NameNode answers; `exception` is the Java class that it named, "" without."""
+
+    def __init__(self, what: str, *, place: str, remedy: str = "", exception: str = "") -> None:
+        super().__init__(what, place=place, remedy=remedy)
+        self.exception = exception
+
+
+class WebHdfs:
+    """One HDFS; used by one thread at a time. All methods raise HdfsError."""
+
+    def __init__(self, site: Site, login: Login, authority: str, ca: Path | None = None) -> None:
+        """authority: `host:port` or the nameservice, as in `hdfs://AUTHORITY/`."""
+        self.base = f"hdfs://{authority}"
+        self._urls = list(site.namenode_urls(authority))
+        self._params = login.params
+        self._session = login.session(ca)
+
+    def home(self) -> str:
+        """Return the home folder of who asks."""
+        return str(self._call("GET", "/", "GETHOMEDIRECTORY").json()["Path"])
+
+    def status(self, path: str) -> FileStatus | None:
+        """Return the status of a file or folder; None when there is none."""
+        try:
+            found = self._call("GET", path, "GETFILESTATUS").json()["FileStatus"]
+        except HdfsError as error:
+            if error.exception == "FileNotFoundException":
+                return None
+            raise
+        return FileStatus(int(found["length"]), int(found["modificationTime"]), found["type"] == "DIRECTORY")
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder, and those above it, that only its user may enter."""
+        self._call("PUT", path, "MKDIRS", permission="700")
+
+    def put(self, path: str, source: Path | bytes) -> FileStatus:
+        """Write a file, in place of one that may be there; return its status."""
+        answer = self._call("PUT", path, "CREATE", overwrite="true", permission="644", noredirect="true")
+        where = str(answer.json()["Location"])
+        with io.BytesIO(source) if isinstance(source, bytes) else source.open("rb") as data:
+            self._checked(self._sent("PUT", where, data=data), path)
+        found = self.status(path)
+        if found is None:
+            raise HdfsError("is gone as soon as it was written", place=f"{self.base}{path}", remedy="submit again")
+        return found
+
+    def rename(self, source: str, target: str) -> bool:
+        """Rename a file; return False when the target is there already."""
+        return bool(self._call("PUT", source, "RENAME", destination=target).json()["boolean"])
+
+    def delete(self, path: str) -> None:
+        """Delete a file or a folder with all in it; nothing happens when there is none."""
+        self._call("DELETE", path, "DELETE", recursive="true")
+
+    def delegation_token(self, renewer: str) -> TokenProto:
+        """Return a token that lets others read as this user; `renewer` may renew it. Its kind is that of WebHDFS."""
+        answer = self._call("GET", "/", "GETDELEGATIONTOKEN", renewer=renewer).json()
+        return token_of_url(str(answer["Token"]["urlString"]))
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._session.close()
+
+    def _call(self, method: str, path: str, op: str, **query: str) -> requests.Response:
+        """Ask the active NameNode, which is asked first the next time, too."""
+        refusal: HdfsError | None = None
+        for url in list(self._urls):
+            try:
+                answer = self._sent(
+                    method, f"{url}/webhdfs/v1{quote(path)}", params={"op": op, **self._params, **query}
+                )
+                self._checked(answer, path)
+            except HdfsError as error:
+                if error.exception not in _STANDBY and not error.retriable:
+                    raise
+                refusal = error
+                continue
+            self._urls.sort(key=lambda each: each != url)
+            return answer
+        assert refusal is not None, "a file system has a NameNode"
+        raise refusal
+
+    def _sent(self, method: str, url: str, **arguments: Any) -> requests.Response:
+        try:
+            return self._session.request(method, url, timeout=_TIMEOUT_S, allow_redirects=False, **arguments)
+        except requests.RequestException as error:
+            remedy = "is WebHDFS on, and dfs.namenode.http-address right in hdfs-site.xml? Or stage elsewhere: --staging"
+            failed = HdfsError(f"HDFS does not answer: {error}", place=url.partition("?")[0], remedy=remedy)
+            failed.retriable = isinstance(error, requests.ConnectionError)
+            raise failed from error
+
+    def _checked(self, answer: requests.Response, path: str) -> None:
+        if answer.status_code < 300:
+            return
+        place = f"{self.base}{path}"
+        try:
+            remote = answer.json()["RemoteException"]
+        except (ValueError, KeyError):
+            remedy = "get tickets with kinit, or name --principal and --keytab" if answer.status_code == 401 else ""
+            what = f"WebHDFS answered {answer.status_code} {answer.reason}"
+            raise HdfsError(what, place=place, remedy=remedy) from None
+        what = f"{remote['exception']}: {str(remote['message']).partition(chr(10))[0]}"
+        raise HdfsError(what, place=place, exception=str(remote["exception"]))
