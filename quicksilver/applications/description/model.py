@@ -43,9 +43,9 @@ class Parameter(Part):
     """A value that is given when the application is submitted; `${parameters.NAME}` stands for it in strings."""
 
     type: Literal["string", "integer", "number", "boolean"] = "string"
-    """Of its values."""
+    """Type of its values."""
     default: str | int | float | bool | None = None
-    """None: it has to be given."""
+    """Its value when none is given; without one a value has to be given."""
     description: str = ""
     """For people who submit."""
     choices: tuple[str | int | float, ...] = ()
@@ -176,21 +176,22 @@ class Application(Part):
     expected_s: float | None = Field(None, gt=0)
     """How long it runs with all of its elastic instances; by it SJF, SRPT and HRRN order applications."""
     labels: dict[str, str] = Field({})
-    """For people and lists."""
+    """For people and lists; YARN does not know them."""
     parameters: dict[Name, Parameter] = Field({})
     """Values that are given when it is submitted, by name."""
     environment: Environment = Field({})
-    """Of all services."""
+    """Variables of the instances of all services."""
     files: tuple[File, ...] = ()
-    """For all services."""
+    """Files in the working directory of each instance of all services."""
     services: tuple[Service, ...] = Field(min_length=1, max_length=50)
     """Kinds of processes, in the order in which they get containers."""
     master: Resources = Resources(memory_mb=256, vcores=1)
-    """Of the application master."""
+    """What the application master needs."""
     attempts: int = Field(2, ge=1, le=10)
-    """Of the application master."""
+    """Application masters at most, one after the other: a new one follows one that failed."""
     idle_s: float | None = Field(None, gt=0)
-    """Elastic instances whose CPU use stays below 5 % for this time are given back; None: as the cluster has it."""
+    """Elastic instances whose CPU use stays below 5 % for this time are given back; without a value: as the
+    cluster has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, populate_by_name=True)
 

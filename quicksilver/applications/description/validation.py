@@ -40,6 +40,7 @@ _LENGTHS: Final = {
     "too_long": ("has more than {limit} entries", "remove some"),
 }
 MISSING: Final = "is missing"
+_EXAMPLES: Final[Mapping[str | int, str]] = {"version": "1", "memory_mb": "1024"}
 _NAME: Final = "begin with a small letter; then come small letters, digits or -, 40 characters at most"
 _VARIABLE: Final = "write letters, digits and _ alone, not a digit first"
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt])(?:i?b)?\s*", re.IGNORECASE)
@@ -83,7 +84,8 @@ def _mistake(model: type[BaseModel], data: object, detail: ErrorDetails, path: S
         return _unknown_key(model_at(model, loc[:-1]), where, detail["input"])
     if kind == "missing":
         about = describe(model, loc, limits=False)
-        return Mistake(where, MISSING, f"add `{where[-1]}: ...`{f': {about}' if about else ''}")
+        remedy = f"add `{where[-1]}: {_EXAMPLES.get(where[-1], '...')}`"
+        return Mistake(where, MISSING, f"{remedy}: {about}" if about else remedy)
     what, remedy = _wrong_value(model, loc, detail)
     return Mistake(where, what, remedy, on_key="[key]" in detail["loc"])
 
