@@ -38,6 +38,9 @@ BENCHMARKS: Final = {
     "trace": Command(
         "quicksilver.bench.trace:trace", "A trace's jobs on an emulated cluster, under several competitors."
     ),
+    "zoe": Command(
+        "quicksilver.bench.zoe.run:zoe", "Zoe's applications: flexible against rigid admission and stock YARN."
+    ),
     "emulator": Command(
         "quicksilver.bench.emulator_validation.run:emulator_validation",
         "The same jobs on a real and on an emulated cluster.",

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from quicksilver.bench.page import emulator_validation, las, mercury, mixes, plain, policies, scale, trace
+from quicksilver.bench.page import emulator_validation, las, mercury, mixes, plain, policies, scale, trace, zoe
 from quicksilver.report import files
 from quicksilver.report.model import Page
 
@@ -20,6 +20,7 @@ READERS: Final[Mapping[str, Callable[[Mapping[str, Any]], Page]]] = {
     "policies": policies.read,
     "scale": scale.read,
     "trace": trace.read,
+    "zoe": zoe.read,
 }
 """By a result's `benchmark`; all others are shown by `plain`."""
 

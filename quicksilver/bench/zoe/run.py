@@ -19,6 +19,7 @@ from quicksilver.bench import results
 from quicksilver.bench.emulator.masters.application import ApplicationSpec
 from quicksilver.bench.las.run import interruptible
 from quicksilver.bench.page.pages import beside
+from quicksilver.bench.stats import spread
 from quicksilver.bench.zoe.figures import Figures, ratios, simulated_summary, summary
 from quicksilver.bench.zoe.live import LiveResult, LiveSettings, run
 from quicksilver.bench.zoe.systems import ADMISSIONS, NAMES, ORDERS, SIZES, Order, Size, System, system
@@ -47,6 +48,19 @@ def compared(found: Mapping[str, Figures]) -> dict[str, Figures]:
         f"{name}/{base}": ratios(found[name], found[base])
         for number, name in enumerate(names)
         for base in names[:number]
+    }
+
+
+def over_seeds(found: Mapping[str, Mapping[str, Any]], key: str) -> dict[str, dict[str, Any]]:
+    """Return the ratios below `key` as median, smallest and largest over the seeds; those that each seed has."""
+    first, *others = (one[key] for one in found.values())
+    return {
+        pair: {
+            name: spread([one[pair][name] for one in (first, *others)])
+            for name in figures
+            if all(name in one[pair] for one in others)
+        }
+        for pair, figures in first.items()
     }
 
 
@@ -131,6 +145,8 @@ def zoe(
     given = {"seed": seed, "seeds": seeds, "applications": many, "scale": scale, "load": load, "order": order}
     result: dict[str, Any] = {
         "benchmark": "zoe",
+        "ratios": over_seeds(found, "ratios"),
+        "simulated_ratios": over_seeds(found, "simulated_ratios"),
         "seeds": found,
         "paper": {"flexible/rigid": dict(PAPER)},
         "settings": given | {"size": size, "heartbeat_s": heartbeat_s, "systems": systems},
