@@ -23,6 +23,7 @@ from hadoop_rpc.login import TokenLogin
 from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
 from hadoop_rpc.protos import yarn_pb2
 from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.common.hadoop.token_storage import token_fields
 
 __all__ = ["AmClient", "ContainerRefusedError", "NmClient", "RemoteCallError", "RmClient", "RpcClient", "token_of_url"]
 
@@ -257,11 +258,16 @@ class NmClient(RpcClient):
     def __init__(self, host: str, port: int, token: TokenProto) -> None:
         super().__init__(host, port, NM_PROTOCOL, token=token)
 
-    async def start(self, container: yarn_pb2.ContainerProto, command: str) -> None:
-        """Have a granted container run a shell command. Raises ContainerRefusedError."""
+    async def start(
+        self, container: yarn_pb2.ContainerProto, command: str | yarn_pb2.ContainerLaunchContextProto
+    ) -> None:
+        """Have a granted container run a shell command, or what a launch context says. Raises ContainerRefusedError."""
+        if isinstance(command, str):
+            command = yarn_pb2.ContainerLaunchContextProto(command=[command])
         request = yarn_pb2.StartContainersRequestProto()
-        one = request.start_container_request.add(container_token=container.container_token)
-        one.container_launch_context.command.append(command)
+        request.start_container_request.add(
+            container_token=container.container_token, container_launch_context=command
+        )
         answer = await self.call("startContainers", request, yarn_pb2.StartContainersResponseProto)
         _check(answer.failed_requests)
 
@@ -281,26 +287,7 @@ class NmClient(RpcClient):
 
 def token_of_url(text: str) -> TokenProto:
     """Return a token that Hadoop's REST gave (`Token.encodeToUrlString`). Raises ValueError when it is none."""
-    data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-    parts: list[bytes] = []
-    at = 0
-    for _ in range(4):
-        length, at = _vint(data, at)
-        if length < 0 or at + length > len(data):
-            raise ValueError("a token is cut off")
-        parts.append(data[at : at + length])
-        at += length
-    identifier, password, kind, service = parts
-    return TokenProto(identifier=identifier, password=password, kind=kind.decode(), service=service.decode())
-
-
-def _vint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number as Hadoop's WritableUtils.writeVInt writes those from 0 up, and where the next field begins."""
-    first = int.from_bytes(data[at : at + 1], signed=True)
-    if first >= -112:
-        return first, at + 1
-    end = at + 1 + (-112 - first)
-    return int.from_bytes(data[at + 1 : end]), end
+    return token_fields(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))[0]
 
 
 def _check(failed: Iterable[yarn_pb2.ContainerExceptionMapProto]) -> None:

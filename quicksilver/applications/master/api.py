@@ -1,0 +1,140 @@
+"""The HTTP API of the master: for people, for the command line, and for the launchers of its instances."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from quicksilver.applications.master import view
+from quicksilver.applications.master.environment import peers
+from quicksilver.applications.master.events import (
+    CheckPassed,
+    CommandRuns,
+    Event,
+    LastLines,
+    LauncherUp,
+    ScaleTo,
+    StopAll,
+)
+from quicksilver.applications.master.http_server import Answer, HttpError, Request
+from quicksilver.applications.master.machine import Machine
+from quicksilver.applications.master.rendezvous import SIGNATURE, instance_key, signed
+
+KEY_HEADER: Final = "x-quicksilver-key"
+POLL_S: Final = 25.0
+_ENDS: Final = ("killed", "succeeded")
+
+
+class Api:
+    """Answers requests from the machine's state, and tells it events."""
+
+    def __init__(
+        self, machine: Machine, application_id: str, user: str, key: str, tell: Callable[[Event], None]
+    ) -> None:
+        """Prepare. key: the secret of the application; tell: has the machine handle an event."""
+        self._machine, self._id, self._user, self._key, self._tell = machine, application_id, user, key, tell
+        self._news = asyncio.Event()
+
+    def notify(self) -> None:
+        """Wake those who wait for events."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request. Raises HttpError."""
+        parts = [part for part in request.path.split("/") if part]
+        match (request.method, parts):
+            case ("GET", []):
+                data = view.application(self._machine, self._id, self._user)
+                return Answer(200, view.page(data).encode(), "text/html; charset=utf-8")
+            case ("GET", ["v1", "application"]):
+                return Answer.of(view.application(self._machine, self._id, self._user))
+            case ("GET", ["v1", "events"]):
+                return await self._events(request)
+            case ("GET", ["v1", "peers"]):
+                return Answer.of(peers(self._machine.services))
+            case ("PUT", ["v1", "services", name, "elastic"]):
+                return self._scale(request, name)
+            case ("POST", ["v1", "stop"]):
+                return self._stop(request)
+            case ("PUT", ["v1", "instances", container_id, what]):
+                return self._launcher(request, container_id, what)
+        raise HttpError(404, "not_found", f"There is no {request.method} {request.path}.")
+
+    async def _events(self, request: Request) -> Answer:
+        after = request.query.get("after", "0")
+        if not after.isdecimal():
+            raise HttpError(400, "bad_request", f"after={after}: it is the number of an event, from 0 up.")
+        seq = int(after)
+        if self._machine.log.last <= seq:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), POLL_S)
+        found = self._machine.log.after(seq)
+        return Answer.of({"events": found, "next": found[-1]["seq"] if found else seq})
+
+    def _scale(self, request: Request, name: str) -> Answer:
+        self._check(request)
+        service = self._machine.services.get(name)
+        if service is None:
+            known = ", ".join(self._machine.services)
+            raise HttpError(404, "no_service", f"There is no service {name}; there are {known}.")
+        count = _body(request).get("count")
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= service.spec.elastic:
+            text = f"count: {count!r} is not within 0 and {service.spec.elastic}, the elastic instances of {name}."
+            raise HttpError(400, "bad_count", text)
+        if self._machine.state in ("ending", "ended"):
+            raise HttpError(409, "ending", "The application is ending.")
+        self._tell(ScaleTo(name, count, time.time()))
+        return Answer.of(view.service(service, self._user))
+
+    def _stop(self, request: Request) -> Answer:
+        self._check(request)
+        body = _body(request)
+        status, reason = body.get("status", "killed"), body.get("reason", "")
+        if status not in _ENDS or not isinstance(reason, str):
+            raise HttpError(400, "bad_status", f"status: {status!r} is none of {', '.join(_ENDS)}; reason is a text.")
+        self._tell(StopAll(status, reason[:1000], time.time()))
+        return Answer.of({"state": self._machine.state, "final": self._machine.final})
+
+    def _launcher(self, request: Request, container_id: str, what: str) -> Answer:
+        """Handle what the launcher of an instance reports."""
+        key = instance_key(self._key, container_id)
+        if not signed(key, request.path, request.body, request.headers.get(SIGNATURE.lower(), "")):
+            raise HttpError(401, "bad_signature", "The signature is not that of the container's launcher.")
+        if self._machine.instance(container_id) is None:
+            raise HttpError(404, "no_instance", f"{container_id} runs no instance that this master knows.")
+        self._tell(_event(container_id, what, _body(request), time.time()))
+        return Answer.of({"peers": peers(self._machine.services)} if what == "ports" else {})
+
+    def _check(self, request: Request) -> None:
+        if not hmac.compare_digest(request.headers.get(KEY_HEADER, "").encode(), self._key.encode()):
+            raise HttpError(401, "bad_key", "The header X-Quicksilver-Key is not the key of this application.")
+
+
+def _event(container_id: str, what: str, body: dict[str, Any], now_s: float) -> Event:
+    try:
+        if what == "ports":
+            ports = {str(name): int(number) for name, number in body["ports"].items()}
+            return LauncherUp(container_id, ports, int(body["listens_on"]), now_s)
+        if what == "state":
+            return CommandRuns(container_id, now_s) if body["phase"] == "running" else CheckPassed(container_id, now_s)
+        if what == "end":
+            return LastLines(container_id, str(body["lines"]), now_s)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise HttpError(400, "bad_request", f"{what}: {type(error).__name__}: {error}") from error
+    raise HttpError(404, "not_found", f"A launcher reports ports, state or end, not {what}.")
+
+
+def _body(request: Request) -> dict[str, Any]:
+    try:
+        body = json.loads(request.body or b"{}")
+    except ValueError as error:
+        raise HttpError(400, "bad_json", f"The body is no JSON: {error}.") from error
+    if not isinstance(body, dict):
+        raise HttpError(400, "bad_json", "The body is a JSON object.")
+    return body

@@ -1,0 +1,153 @@
+"""What a launcher says to its master, and how the master of a later attempt finds it. Threads; the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import queue
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from quicksilver.applications.master.rendezvous import SIGNATURE, candidate_ports, sign, signed
+
+TIMEOUT_S: Final = 10.0
+RETRY_S: Final = 1.0
+NO_MASTER_S: Final = 900.0
+"""A launcher without an answer of any master ends after this time, when its command does not run yet."""
+LAST_S: Final = 3.0
+LIMIT_BYTES: Final = 4 * 1024 * 1024
+
+
+class Known(Protocol):
+    """What the listener answers with."""
+
+    notes: dict[str, Any]
+
+    def state(self) -> dict[str, Any]:
+        """Return the state of the instance as JSON data."""
+
+
+class Reporter:
+    """Sends messages to the master, one after another, again until it answers."""
+
+    def __init__(self, master: str, container_id: str, key: str) -> None:
+        """Prepare. master: its base URL."""
+        self._master, self._key = master, key
+        self._path = f"/v1/instances/{container_id}"
+        self._messages: queue.Queue[tuple[str, dict[str, Any]]] = queue.Queue()
+        self._turned = threading.Event()
+        threading.Thread(target=self._run, name="reporter", daemon=True).start()
+
+    def turn_to(self, master: str) -> None:
+        """Send to another master from now on."""
+        self._master = master
+        self._turned.set()
+
+    def introduce(self, state: dict[str, Any]) -> dict[str, Any] | None:
+        """Send the ports until a master answers with where its instances are; None after NO_MASTER_S."""
+        until = time.monotonic() + NO_MASTER_S
+        while time.monotonic() < until:
+            answer = self._put("ports", state, TIMEOUT_S)
+            if answer is not None:
+                peers: dict[str, Any] = answer["peers"]
+                return peers
+            self._pause()
+        return None
+
+    def send(self, what: str, body: dict[str, Any]) -> None:
+        """Send a message in the background."""
+        self._messages.put((what, body))
+
+    def last(self, body: dict[str, Any]) -> None:
+        """Send how the command ended, once; the ResourceManager reports the end in any case."""
+        self._put("end", body, LAST_S)
+
+    def _run(self) -> None:
+        while True:
+            what, body = self._messages.get()
+            while self._put(what, body, TIMEOUT_S) is None:
+                self._pause()
+
+    def _pause(self) -> None:
+        self._turned.wait(RETRY_S)
+        self._turned.clear()
+
+    def _put(self, what: str, body: dict[str, Any], timeout_s: float) -> dict[str, Any] | None:
+        """Return the answer; None when there is none, or when the master does not know the container yet."""
+        url = urlsplit(self._master)
+        path, data = f"{self._path}/{what}", json.dumps(body).encode()
+        connection = http.client.HTTPConnection(url.hostname or "", url.port, timeout=timeout_s)
+        try:
+            connection.request("PUT", path, data, {SIGNATURE: sign(self._key, path, data)})
+            response = connection.getresponse()
+            answer = response.read(LIMIT_BYTES)
+            if response.status != 200:
+                return None
+            parsed: dict[str, Any] = json.loads(answer)
+            return parsed
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+        finally:
+            connection.close()
+
+
+class Listener:
+    """Answers the master: who this is, and what the notes of the master before are."""
+
+    def __init__(self, known: Known, key: str, turn_to: Callable[[str], None]) -> None:
+        """Listen on the first free port of the container's candidates. Raises OSError when none is free."""
+        container_id = known.state()["container_id"]
+        for port in candidate_ports(container_id):
+            try:
+                self._server = ThreadingHTTPServer(("", port), _handler(known, key, turn_to))
+            except OSError as error:
+                refused = error
+                continue
+            self.port = port
+            break
+        else:
+            raise refused
+        self._server.daemon_threads = True
+        threading.Thread(target=self._server.serve_forever, name="listener", daemon=True).start()
+
+
+def _handler(known: Known, key: str, turn_to: Callable[[str], None]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = TIMEOUT_S
+
+        def do_PUT(self) -> None:
+            """Handle `/v1/master` and `/v1/notes`."""
+            length = int(self.headers.get("Content-Length") or 0)
+            if not 0 <= length <= LIMIT_BYTES:
+                self.send_error(413)
+                return
+            body = self.rfile.read(length)
+            if not signed(key, self.path, body, self.headers.get(SIGNATURE, "")):
+                self.send_error(401)
+                return
+            said = json.loads(body)
+            if self.path == "/v1/master":
+                turn_to(said["url"])
+            elif self.path == "/v1/notes":
+                known.notes = said
+            else:
+                self.send_error(404)
+                return
+            self._answer(json.dumps(known.state()).encode())
+
+        def _answer(self, data: bytes) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header(SIGNATURE, sign(key, "answer", data))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: standard error is the command's."""
+
+    return Handler

@@ -1,0 +1,154 @@
+"""The process of the application master: reads its files and its environment, and runs until the application ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from hadoop_rpc.errors import HadoopRpcError
+from hadoop_rpc.protos.rpc_pb2 import TokenProto
+from quicksilver.applications.master import spec
+from quicksilver.applications.master.api import Api
+from quicksilver.applications.master.events import Event, StopAll
+from quicksilver.applications.master.http_server import HttpServer
+from quicksilver.applications.master.launch_context import Contexts, Resources
+from quicksilver.applications.master.launchers import Launchers
+from quicksilver.applications.master.machine import Machine
+from quicksilver.applications.master.session import AttemptGoneError, RmSession
+from quicksilver.applications.master.shell import Shell
+from quicksilver.common.hadoop.token_storage import AM_RM_TOKEN, read_tokens, write_tokens
+
+LOG: Final = logging.getLogger("quicksilver.master")
+BEAT_VARIABLE: Final = "QUICKSILVER_APP_HEARTBEAT_S"
+BEAT_S: Final = 1.0
+
+
+class StartError(Exception):
+    """The master cannot start with what it was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the container gives the master."""
+
+    container_id: str
+    application_id: str
+    host: str
+    user: str
+    hadoop_user: str
+    key: str
+    token: TokenProto
+    delegation: bytes
+    """Delegation tokens, as instances get them; b"": there are none."""
+    beat_s: float
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Surroundings:
+        """Return what the environment says. Raises StartError."""
+        try:
+            container_id = environment["CONTAINER_ID"]
+            host = environment["NM_HOST"]
+            key = environment["QUICKSILVER_APP_KEY"]
+            path = Path(environment["HADOOP_TOKEN_FILE_LOCATION"])
+        except KeyError as error:
+            raise StartError(f"{error.args[0]} is not set; YARN starts this program, not a person.") from error
+        try:
+            tokens = read_tokens(path.read_bytes())
+            beat_s = float(environment.get(BEAT_VARIABLE, BEAT_S))
+        except (OSError, ValueError) as error:
+            raise StartError(f"{path}: {error}") from error
+        mine = [token for token in tokens.values() if token.kind == AM_RM_TOKEN]
+        if not mine:
+            raise StartError(f"{path} has no token of the kind {AM_RM_TOKEN}.")
+        others = {alias: token for alias, token in tokens.items() if token.kind != AM_RM_TOKEN}
+        return cls(
+            container_id,
+            application_id_of(container_id),
+            host,
+            environment.get("USER", ""),
+            environment.get("HADOOP_USER_NAME", ""),
+            key,
+            mine[0],
+            write_tokens(others) if others else b"",
+            beat_s,
+        )
+
+
+def application_id_of(container_id: str) -> str:
+    """Return the id of the application of a container. Raises StartError when the id is none."""
+    parts = container_id.split("_")
+    if parts[0] != "container" or len(parts) not in (5, 6):
+        raise StartError(f"CONTAINER_ID={container_id} is no id of a container.")
+    return f"application_{parts[-4]}_{parts[-3]}"
+
+
+def main() -> int:
+    """Run the master in the working directory of its container; return the exit status."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        surroundings = Surroundings.read(os.environ)
+        application = spec.read(_json("application.json"))
+        resources = Resources.read(_json("resources.json"))
+        return asyncio.run(_run(surroundings, application, resources))
+    except (StartError, spec.DescriptionError) as error:
+        LOG.error("%s", error)
+        return 2
+    except AttemptGoneError as error:
+        LOG.error("this attempt is over: %s", error)
+        return 1
+    except (OSError, HadoopRpcError) as error:
+        LOG.error("the application master gives up: %s: %s", type(error).__name__, error)
+        return 1
+
+
+def _json(name: str) -> Any:
+    try:
+        return json.loads(Path(name).read_bytes())
+    except (OSError, ValueError) as error:
+        raise StartError(f"{name}: {error}") from error
+
+
+async def _run(surroundings: Surroundings, application: spec.Application, resources: Resources) -> int:
+    machine = Machine(application, time.time())
+    said: list[Event] = []
+    shell: Shell | None = None
+
+    def tell(event: Event) -> None:
+        if shell is None:
+            said.append(event)
+        else:
+            shell.tell(event)
+
+    api = Api(machine, surroundings.application_id, surroundings.user, surroundings.key, tell)
+    server = HttpServer(api.handle, lambda error: LOG.error("a request failed", exc_info=error))
+    url = f"http://{surroundings.host}:{await server.start()}"
+    contexts = Contexts(
+        application,
+        surroundings.application_id,
+        resources,
+        surroundings.key,
+        url,
+        surroundings.delegation,
+        surroundings.hadoop_user,
+    )
+    session = RmSession(resources.schedulers, surroundings.token)
+    shell = Shell(machine, session, contexts, Launchers(surroundings.key, url), surroundings.beat_s)
+    shell.changed = api.notify
+    for event in said:
+        shell.tell(event)
+    stop = StopAll("killed", "the application master was terminated", time.time())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, shell.tell, stop)
+    LOG.info("%s of %s serves %s", application.name, surroundings.application_id, url)
+    end = await shell.run(surroundings.host, url)
+    await server.close()
+    LOG.info("the application ended as %s: %s", end.status, end.diagnostics)
+    return 0
