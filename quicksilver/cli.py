@@ -36,7 +36,7 @@ _SECTIONS: Final[dict[str, dict[str, Lazy]]] = {
         "health": Lazy("rm_proxy.cli.commands", "health", "Whether the proxy works, and its problems."),
         "node": Lazy("rm_proxy.cli.commands", "node", "Nodes and their containers; drain a node."),
         "queue": Lazy("rm_proxy.cli.commands", "queue", "YARN's queues: use, and what is left for Qs."),
-        "app": Lazy("rm_proxy.cli.commands", "app", "Applications, running and finished."),
+        "app": Lazy("quicksilver.app_cli", "app", "Applications, running and finished; run described ones."),
         "explain": Lazy(
             "rm_proxy.cli.commands", "explain", "The story of a container or application: why, where, when."
         ),

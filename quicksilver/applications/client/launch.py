@@ -49,6 +49,8 @@ class Launch:
     """In Hadoop's token storage format."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """More environment of the master."""
+    tags: tuple[str, ...] = ()
+    """YARN tags beside those of the description."""
     view_acl: str = ""
     """Who may see it, as Hadoop writes it: `user1,user2 group1`; "": its user alone."""
     modify_acl: str = ""
@@ -66,7 +68,7 @@ class Launch:
             resource=yarn_pb2.ResourceProto(memory=app.master.memory_mb, virtual_cores=app.master.vcores),
             applicationType=APPLICATION_TYPE,
             keep_containers_across_application_attempts=True,
-            applicationTags=tags_of(app),
+            applicationTags=tags_of(app, self.tags),
         )
         if app.queue:
             context.queue = app.queue
@@ -94,9 +96,9 @@ class Launch:
         return spec
 
 
-def tags_of(application: Application) -> list[str]:
-    """Return the YARN tags: those of the model, and `NAME=VALUE` for each label. Raises ClientError."""
-    tags = [*application.tags(), *(f"{name}={value}" for name, value in application.labels.items())]
+def tags_of(application: Application, more: tuple[str, ...] = ()) -> list[str]:
+    """Return the YARN tags: those of the model, `NAME=VALUE` for each label, and more. Raises ClientError."""
+    tags = [*application.tags(), *more, *(f"{name}={value}" for name, value in application.labels.items())]
     for tag in tags:
         if len(tag) > _TAG_LENGTH or not tag.isascii():
             what = f"{tag!r} is no tag of YARN: that has {_TAG_LENGTH} characters of ASCII at most"
@@ -109,9 +111,7 @@ def tags_of(application: Application) -> list[str]:
 
 def resources_json(archive: StagedFile, files: Iterable[NeededFile], schedulers: Iterable[str], python: str) -> bytes:
     """Return resources.json, from which the master knows what to localise for instances and which scheduler to ask."""
-    listed = [
-        {"service": each.service, "name": each.name, "kind": each.kind, **_where(each.staged)} for each in files
-    ]
+    listed = [{"service": each.service, "name": each.name, "kind": each.kind, **_where(each.staged)} for each in files]
     body = {"archive": _where(archive), "files": listed, "rm_scheduler": list(schedulers), "python": python}
     return json.dumps(body, indent=1).encode()
 

@@ -28,14 +28,16 @@ class Login:
 
     @classmethod
     def of(cls, site: Site, principal: str | None = None, keytab: Path | None = None) -> Login:
-        """Return the login of whoever runs this: $HADOOP_USER_NAME or the system's user; by Kerberos where it is wanted.
+        """Return the login of who runs this: $HADOOP_USER_NAME or the system's user; Kerberos where it is wanted.
 
         Without principal and keytab the tickets of `kinit` are used. Raises SettingsError, KerberosError, ClientError.
         """
         if not site.secure:
             if principal or keytab:
                 what = "--principal and --keytab need a secure cluster"
-                raise ClientError(what, place=site.conf.place("hadoop.security.authentication"), remedy="leave them out")
+                raise ClientError(
+                    what, place=site.conf.place("hadoop.security.authentication"), remedy="leave them out"
+                )
             return cls(os.environ.get("HADOOP_USER_NAME") or getpass.getuser())
         given = Keytab.of(principal, keytab, "app")
         return cls(None, given or Keytab.of_tickets())

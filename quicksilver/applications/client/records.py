@@ -102,6 +102,8 @@ class Records:
 def checked_id(text: str) -> str:
     """Return an application id. Raises ClientError when it is none."""
     if _ID.fullmatch(text) is None:
-        remedy = "`quicksilver app submit` prints it, and `yarn application -list` has it: application_1700000000000_0001"
+        remedy = (
+            "`quicksilver app submit` prints it, and `yarn application -list` has it: application_1700000000000_0001"
+        )
         raise ClientError(f"{text!r} is no id of an application", remedy=remedy)
     return text

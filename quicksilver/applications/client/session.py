@@ -15,9 +15,9 @@ from quicksilver.applications.client.login import Login
 from quicksilver.applications.client.rm import Rm
 from quicksilver.applications.client.site import Site
 from quicksilver.applications.client.staging import Staging, open_staging
-from quicksilver.applications.client.tokens import credentials
 from quicksilver.applications.client.webhdfs import WebHdfs
 from quicksilver.common.address import Address
+from quicksilver.common.hadoop.token_storage import write_tokens
 from quicksilver.common.hadoop.yarn_client import RmClient, token_of_url
 
 HDFS_TOKEN: Final = "HDFS_DELEGATION_TOKEN"
@@ -62,7 +62,7 @@ class Session:
         finally:
             hdfs.close()
         token.kind, token.service = HDFS_TOKEN, self.site.namenode_service(parts.netloc)  # it is the same token
-        return credentials({token.service: token})
+        return write_tokens({token.service: token})
 
     def _rm_token(self) -> TokenProto:
         """Return a delegation token of the ResourceManager's REST, with which its RPC takes a login."""
@@ -78,7 +78,9 @@ class Session:
             if answer.status_code == 200:
                 return token_of_url(answer.json()["token"])
             last = f"answered {answer.status_code} {answer.reason}"
-        remedy = "get tickets with kinit, or name --principal and --keytab; YARN's web servers have to want Kerberos, too"
+        remedy = (
+            "get tickets with kinit, or name --principal and --keytab; YARN's web servers have to want Kerberos, too"
+        )
         raise ClientError(f"no delegation token: {last}", place=", ".join(self.site.rm_urls), remedy=remedy)
 
 

@@ -1,4 +1,4 @@
-"""What the site files say that a submitter needs: the ResourceManagers, the NameNodes, whether logins are by Kerberos."""
+"""What a submitter needs of the site files: ResourceManagers, NameNodes, whether logins are by Kerberos."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the files of an application lie until it ended: a folder of HDFS, or one that all nodes see at the same path."""
+"""Where the files of an application lie until its end: a folder of HDFS, or one that all nodes see at one path."""
 
 from __future__ import annotations
 
@@ -130,7 +130,9 @@ class FolderStaging:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise ClientError(f"cannot be removed: {error.strerror}", place=folder, remedy="delete it by hand") from error
+            raise ClientError(
+                f"cannot be removed: {error.strerror}", place=folder, remedy="delete it by hand"
+            ) from error
 
     def close(self) -> None:
         """Nothing is held."""

@@ -76,7 +76,7 @@ class Submitter:
 
     async def submit(self, described: Described) -> Record:
         """Submit one application; return its record, which is written, too. Raises QuicksilverError."""
-        worker = await asyncio.to_thread(_Worker, self._session)
+        worker = await asyncio.to_thread(Stager, self._session)
         try:
             async with await asyncio.to_thread(self._session.rm) as rm:
                 return (await self._one(rm, worker, described))[0]
@@ -94,14 +94,14 @@ class Submitter:
                 group.create_task(self._work(waiting, on_result))
 
     async def _work(self, waiting: deque[Described], on_result: Callable[[Result], None]) -> None:
-        worker: _Worker | None = None
+        worker: Stager | None = None
         rm: Rm | None = None
         try:
             while waiting:
                 described, began_s = waiting.popleft(), time.monotonic()
                 try:
                     if worker is None:
-                        worker = await asyncio.to_thread(_Worker, self._session)
+                        worker = await asyncio.to_thread(Stager, self._session)
                     if rm is None:
                         rm = await asyncio.to_thread(self._session.rm)
                     record, queue = await self._one(rm, worker, described)
@@ -115,7 +115,7 @@ class Submitter:
             if worker is not None:
                 worker.close()
 
-    async def _one(self, rm: Rm, worker: _Worker, described: Described) -> tuple[Record, str]:
+    async def _one(self, rm: Rm, worker: Stager, described: Described) -> tuple[Record, str]:
         app, key = described.application, secrets.token_urlsafe(24)
         tags_of(app)  # what YARN would refuse costs no upload
         check_sources(app, described.folder)
@@ -142,11 +142,11 @@ class Submitter:
             raise ClientError(f"{error.what}; it may have been submitted", place=error.place, remedy=remedy) from error
         return record, report.queue
 
-    async def _forget(self, worker: _Worker, record: Record) -> None:
+    async def _forget(self, worker: Stager, record: Record) -> None:
         await asyncio.to_thread(worker.staging.remove, record.staging)
         self._records.remove(record.application_id)
 
-    async def _launch(self, worker: _Worker, described: Described, folder: str, key: str) -> Launch:
+    async def _launch(self, worker: Stager, described: Described, folder: str, key: str) -> Launch:
         python, options = self._options.python, self._options
         archive, description, resources = await asyncio.to_thread(worker.stage, described, folder, python)
         async with self._lock:  # the tokens of one serve for all
@@ -166,7 +166,7 @@ class Submitter:
         )
 
 
-class _Worker:
+class Stager:
     """The file systems of one of several that submit."""
 
     def __init__(self, session: Session) -> None:

@@ -118,7 +118,9 @@ class WebHdfs:
         try:
             return self._session.request(method, url, timeout=_TIMEOUT_S, allow_redirects=False, **arguments)
         except requests.RequestException as error:
-            remedy = "is WebHDFS on, and dfs.namenode.http-address right in hdfs-site.xml? Or stage elsewhere: --staging"
+            remedy = (
+                "is WebHDFS on, and dfs.namenode.http-address right in hdfs-site.xml? Or stage elsewhere: --staging"
+            )
             failed = HdfsError(f"HDFS does not answer: {error}", place=url.partition("?")[0], remedy=remedy)
             failed.retriable = isinstance(error, requests.ConnectionError)
             raise failed from error

@@ -1,0 +1,70 @@
+"""The group `quicksilver app`: applications that the proxy knows, and described ones that are run from here.
+
+Its commands are imported when they are used.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from typing import Final
+
+import click
+
+from quicksilver.common.command_line.groups import Group
+from quicksilver.common.process.loading import loading
+
+_CLIENT: Final = "quicksilver.applications.client"
+_PROXY: Final = "rm_proxy.cli.commands"
+_PLACES: Final[Mapping[str, tuple[str, str]]] = {
+    "list": (_PROXY, "app"),
+    "show": (_PROXY, "app"),
+    "run": (f"{_CLIENT}.submit_commands", "run"),
+    "submit": (f"{_CLIENT}.submit_commands", "submit"),
+    "services": (f"{_CLIENT}.cli", "services"),
+    "logs": (f"{_CLIENT}.log_commands", "logs"),
+    "scale": (f"{_CLIENT}.cli", "scale"),
+    "wait": (f"{_CLIENT}.cli", "wait"),
+    "kill": (f"{_CLIENT}.cli", "kill"),
+    "clean": (f"{_CLIENT}.cli", "clean_command"),
+}
+"""Module and attribute of each command; an attribute that is a group has the command of the same name."""
+_BY_HABIT: Final = {
+    "ls": "list",
+    "ps": "list",
+    "start": "run",
+    "launch": "submit",
+    "stop": "kill",
+    "status": "show",
+    "log": "logs",
+    "validate": "check",
+    "flex": "scale",
+}
+
+
+class Applications(Group):
+    """Finds commands in _PLACES."""
+
+    others = _BY_HABIT
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of _PLACES."""
+        return list(_PLACES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command; None for an unknown one."""
+        if cmd_name not in _PLACES:
+            return None
+        module, attribute = _PLACES[cmd_name]
+        with loading():
+            found = getattr(importlib.import_module(module), attribute)
+        if isinstance(found, click.Group):
+            return found.get_command(ctx, cmd_name)
+        assert isinstance(found, click.Command), f"{module}:{attribute} is no command"
+        return found
+
+
+@click.group(cls=Applications)
+def app() -> None:
+    """Applications: those that the proxy knows, and described ones, run from here."""

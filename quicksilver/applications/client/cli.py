@@ -1,0 +1,183 @@
+"""Commands that ask and change applications: `quicksilver app services`, `scale`, `kill`, `wait`, `logs`, `clean`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Final
+
+import click
+
+from hadoop_rpc.protos import yarn_client_pb2 as client_pb2
+from quicksilver.applications.client.ends import clean, leave, say
+from quicksilver.applications.client.errors import ClientError, NotRunningError
+from quicksilver.applications.client.master_api import MasterApi
+from quicksilver.applications.client.options import app_argument, json_option, on_cluster
+from quicksilver.applications.client.records import Record, Records
+from quicksilver.applications.client.rm import END_STATES, id_of
+from quicksilver.applications.client.session import Session
+from quicksilver.applications.client.submit_commands import watched
+from quicksilver.applications.client.tables import print_services
+from quicksilver.applications.client.watch import Watch, end_of
+from quicksilver.common.command_line.groups import Command
+from quicksilver.common.http.rest_errors import RefusedError
+
+_KILL_S: Final = 20.0
+"""How long a master may take to end its application in order, before YARN kills it."""
+
+
+@click.command("services", cls=Command)
+@app_argument
+@json_option
+@on_cluster
+def services(session: Session, application_id: str, as_json: bool) -> None:
+    """Show the services of a described application and their instances: states, nodes, links. It asks the master."""
+    with MasterApi(_master_url(session, application_id)) as api:
+        answer = api.application()
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        print_services(answer)
+
+
+@click.command("scale", cls=Command)
+@app_argument
+@click.argument("service")
+@click.argument("count", type=click.IntRange(0))
+@json_option
+@on_cluster
+def scale(session: Session, application_id: str, service: str, count: int, as_json: bool) -> None:
+    """Let SERVICE have COUNT elastic instances at most, beside its core; those beyond are ended."""
+    record = Records().required(application_id)
+    with MasterApi(_master_url(session, application_id), record.key) as api:
+        answer = api.scale(service, count)
+    if as_json:
+        click.echo(json.dumps(answer, indent=2))
+    else:
+        click.echo(f"{service}: {answer['wanted']} instances are wanted, {answer['running']} are running")
+
+
+@click.command("kill", cls=Command)
+@app_argument
+@click.option("--reason", default="killed by its user", show_default=True, help="For its diagnostics.")
+@on_cluster
+def kill(session: Session, application_id: str, reason: str) -> None:
+    """End an application: in order by its master, else by the ResourceManager; return once it has ended."""
+    records = Records()
+    record = records.find(application_id)
+    how = asyncio.run(_kill(session, application_id, record, reason))
+    if record is not None:
+        clean(session, record, records, record.last)
+    click.echo(f"{application_id} {how}")
+
+
+async def _kill(session: Session, application_id: str, record: Record | None, reason: str) -> str:
+    app_id = id_of(application_id)
+    async with await asyncio.to_thread(session.rm) as rm:
+        report = await rm.report(app_id)
+        if report.yarn_application_state in END_STATES:
+            return f"has ended already: it {end_of(report).status}"
+        why = "it was not submitted from here" if record is None else ""
+        if record is not None:
+            why = await asyncio.to_thread(_stop, report.originalTrackingUrl, record.key, reason)
+        deadline = time.monotonic() + _KILL_S
+        while not why:
+            report = await rm.report(app_id)
+            if report.yarn_application_state in END_STATES:
+                return f"ended in order: {end_of(report).status}"
+            if time.monotonic() > deadline:
+                why = f"its master did not end it within {_KILL_S:g} s"
+            await asyncio.sleep(0.1)
+        if not await rm.kill(app_id, reason):
+            remedy = "look at it with `yarn application -status`"
+            raise ClientError(f"{application_id} is still not dead", place=str(rm.address), remedy=remedy)
+        return f"was killed by the ResourceManager ({why})"
+
+
+def _stop(url: str, key: str, reason: str) -> str:
+    """Ask a master to end its application; return why it does not, or ""."""
+    if not url.startswith("http"):
+        return "its master was not running yet"
+    with MasterApi(url, key) as api:
+        try:
+            api.stop("killed", reason)
+        except (NotRunningError, RefusedError) as error:
+            return f"its master did not: {error.what}"
+    return ""
+
+
+@click.command("wait", cls=Command)
+@app_argument
+@click.option("--ready", is_flag=True, help="Only until all services that have a core are ready.")
+@click.option("--timeout", "timeout_s", type=click.FloatRange(0, min_open=True), metavar="S", help="Wait no longer.")
+@on_cluster
+def wait(session: Session, application_id: str, ready: bool, timeout_s: float | None) -> None:
+    """Print what happens in an application until it ends, or is ready; then remove its staged files.
+
+    Exit code 0: it succeeded, or is ready, 1: it failed, 3: it was killed, 4: --timeout came first.
+    """
+    if ready:
+        asyncio.run(_until_ready(session, application_id, timeout_s))
+    else:
+        leave(asyncio.run(watched(session, application_id, Records(), timeout_s)))
+
+
+async def _until_ready(session: Session, application_id: str, timeout_s: float | None) -> None:
+    async with await asyncio.to_thread(session.rm) as rm:
+        try:
+            async with asyncio.timeout(timeout_s):
+                end = await Watch(rm, application_id, say).until_ready()
+        except TimeoutError:
+            leave(None)
+        if end is not None:
+            leave(end)
+    say(time.time(), "ready")
+
+
+@click.command("clean", cls=Command)
+@click.option("--forget", is_flag=True, help="Delete the records of ended applications, too; their logs stay.")
+@on_cluster
+def clean_command(session: Session, forget: bool) -> None:
+    """Remove the staged files of applications that were submitted from here and have ended."""
+    records = Records()
+    ended = asyncio.run(_ended(session, records))
+    for record in ended:
+        clean(session, record, records, record.last)
+        if forget:
+            records.remove(record.application_id)
+    click.echo(f"{sum(bool(each.staging) for each in ended)} staging folders removed")
+
+
+async def _ended(session: Session, records: Records) -> list[Record]:
+    found = []
+    async with await asyncio.to_thread(session.rm) as rm:
+        for record in records.all():
+            try:
+                report = await rm.report(id_of(record.application_id))
+            except ClientError as error:
+                if "ApplicationNotFoundException" not in error.what:
+                    raise
+                found.append(record)  # the ResourceManager has forgotten it: it ended long ago
+                continue
+            if report.yarn_application_state in END_STATES:
+                found.append(record)
+    return found
+
+
+def _master_url(session: Session, application_id: str) -> str:
+    """Return the address of an application's master. Raises NotRunningError when it has none."""
+
+    async def ask() -> client_pb2.ApplicationReportProto:
+        async with await asyncio.to_thread(session.rm) as rm:
+            return await rm.report(id_of(application_id))
+
+    report = asyncio.run(ask())
+    state = client_pb2.YarnApplicationStateProto.Name(report.yarn_application_state)
+    if state != "RUNNING" or not report.originalTrackingUrl.startswith("http"):
+        over = report.yarn_application_state in END_STATES
+        remedy = (
+            f"its logs: `quicksilver app logs {application_id}`" if over else "wait: `quicksilver app wait --ready`"
+        )
+        raise NotRunningError(f"it has no master to ask: its state is {state}", place=application_id, remedy=remedy)
+    return report.originalTrackingUrl

@@ -1,0 +1,45 @@
+"""What commands do at an application's end: its files are removed, its exit code is that of the command."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import click
+
+from quicksilver.applications.client.records import Record, Records
+from quicksilver.applications.client.session import Session
+from quicksilver.applications.client.watch import End
+
+EXIT_CODES: Final = {"succeeded": 0, "failed": 1, "killed": 3}
+TIMEOUT_CODE: Final = 4
+
+
+def say(at_s: float, text: str) -> None:
+    """Print a line of what happened; `at_s` is Unix time."""
+    click.echo(f"{time.strftime('%H:%M:%S', time.localtime(at_s))}  {text}")
+
+
+def leave(end: End | None) -> None:
+    """Print how an application ended, and end the command with the exit code of that; None: it goes on."""
+    if end is None:
+        raise click.exceptions.Exit(TIMEOUT_CODE)
+    more = f": {end.diagnostics}" if end.diagnostics else ""
+    say(time.time(), f"{end.status} after {end.elapsed_s:.1f} s{more}")
+    raise click.exceptions.Exit(EXIT_CODES[end.status])
+
+
+def clean(session: Session, record: Record, records: Records, last: Mapping[str, Any]) -> None:
+    """Remove the staged files of an application that has ended; keep what is known of its containers.
+
+    Raises ClientError.
+    """
+    if record.staging:
+        staging = session.staging()
+        try:
+            staging.remove(record.staging)
+        finally:
+            staging.close()
+    kept = dict(last) or record.last
+    records.save(record.model_copy(update={"staging": "", "last": kept}))

@@ -1,0 +1,159 @@
+"""The logs of containers: from their NodeManagers while the application runs, later from the log server of the cluster.
+
+Both answer by REST in one form: lines of a head, `LogContents:`, the bytes, a foot. The log server (MapReduce's
+JobHistoryServer, or the timeline server) has what NodeManagers aggregated, once an application has ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import requests
+
+from quicksilver.applications.client.errors import ClientError
+from quicksilver.applications.client.session import Session
+
+MASTER: Final = "master"
+"""The name under which the logs of the application master are asked for."""
+FILES: Final = ("stdout", "stderr")
+_TIMEOUT_S: Final = 30.0
+_LENGTH: Final = re.compile(rb"^LogLength:\s*(\d+)\s*$", re.MULTILINE)
+_CONTENTS: Final = b"LogContents:\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One container of an application."""
+
+    service: str
+    index: int
+    container_id: str
+    node_url: str = ""
+    """Web server of its NodeManager; "": unknown."""
+
+    @property
+    def title(self) -> str:
+        """How people know it."""
+        return self.service if self.service == MASTER else f"{self.service}[{self.index}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a log file."""
+
+    data: bytes
+    length: int
+    """Bytes of the whole file."""
+
+
+class Logs:
+    """Reads logs; used by one thread at a time."""
+
+    def __init__(self, session: Session) -> None:
+        self._site, self._params = session.site, session.login.params
+        self._http = session.login.session(session.ca)
+
+    def close(self) -> None:
+        """Close the kept connections."""
+        self._http.close()
+
+    def of_node(self, source: Source, file: str, last_bytes: int) -> Tail | None:
+        """Return the end of a log from the container's NodeManager; None when it has none of it. Raises ClientError."""
+        return self._tail(f"{source.node_url}/ws/v1/node/containers/{source.container_id}/logs/{file}", last_bytes)
+
+    def aggregated(self, source: Source, file: str, last_bytes: int) -> Tail | None:
+        """Return the end of a log from the log server; None when it has none of it. Raises ClientError."""
+        return self._tail(f"{self._log_server()}/containerlogs/{source.container_id}/{file}", last_bytes)
+
+    def aggregated_containers(self, application_id: str) -> list[str]:
+        """Return the ids of containers whose logs the log server has. Raises ClientError."""
+        answer = self._get(f"{self._log_server()}/aggregatedlogs", {"appid": application_id})
+        if answer.status_code == 404:
+            return []
+        self._check(answer)
+        return sorted({str(each["containerId"]) for each in answer.json().get("containerLogsInfo", [])})
+
+    def masters(self, application_id: str) -> list[Source]:
+        """Return the containers of an application's master, one for each attempt, the newest last.
+
+        Raises ClientError.
+        """
+        failure = ""
+        for url in self._site.rm_urls:
+            try:
+                answer = self._get(f"{url}/ws/v1/cluster/apps/{application_id}/appattempts", {})
+                self._check(answer)
+            except ClientError as error:
+                failure = str(error)
+                continue
+            attempts = (answer.json()["appAttempts"] or {}).get("appAttempt", [])
+            attempts.sort(key=lambda each: int(each["id"]))
+            scheme = urlsplit(url).scheme
+            return [
+                Source(MASTER, int(each["id"]), each["containerId"], f"{scheme}://{each['nodeHttpAddress']}")
+                for each in attempts
+                if each["containerId"]
+            ]
+        raise ClientError(failure, remedy="is the ResourceManager's web server reachable from here?")
+
+    def _log_server(self) -> str:
+        conf = self._site.conf
+        if url := conf.text("yarn.log.server.web-service.url"):
+            return url.rstrip("/")
+        if url := conf.text("yarn.log.server.url"):
+            parts = urlsplit(url)
+            return f"{parts.scheme}://{parts.netloc}/ws/v1/history"
+        raise ClientError(
+            "the logs of an ended application are not known here",
+            place=str(conf.directory / "yarn-site.xml"),
+            remedy="set yarn.log.server.url there, or use `yarn logs -applicationId APP`; without "
+            "yarn.log-aggregation-enable they lie on the nodes, in yarn.nodemanager.log-dirs",
+        )
+
+    def _tail(self, url: str, last_bytes: int) -> Tail | None:
+        answer = self._get(url, {"size": str(-last_bytes)}, "text/plain")
+        if answer.status_code in (400, 404):
+            return None
+        self._check(answer)
+        return parsed(answer.content, last_bytes)
+
+    def _get(self, url: str, params: Mapping[str, str], accept: str = "application/json") -> requests.Response:
+        headers = {"Accept": accept}
+        try:
+            return self._http.get(url, params={**self._params, **params}, headers=headers, timeout=_TIMEOUT_S)
+        except requests.RequestException as error:
+            raise ClientError("does not answer", place=url, remedy="is it up, and reachable from here?") from error
+
+    def _check(self, answer: requests.Response) -> None:
+        if answer.status_code >= 300:
+            raise ClientError(f"answered {answer.status_code} {answer.reason}", place=answer.url.partition("?")[0])
+
+
+def parsed(answer: bytes, last_bytes: int) -> Tail | None:
+    """Return what an answer of the REST for logs holds; None when it has no file in it."""
+    head, found, body = answer.partition(_CONTENTS)
+    length = _LENGTH.search(head)
+    if not found or length is None:
+        return None
+    size = int(length[1])
+    return Tail(body[: min(size, last_bytes)], size)
+
+
+def sources_of(application: Mapping[str, Any]) -> list[Source]:
+    """Return the containers of an application as its master lists them."""
+    return [
+        Source(service["name"], each["index"], each["container_id"], node_url_of(each.get("log_url") or ""))
+        for service in application.get("services", ())
+        for each in service["instances"]
+        if each.get("container_id")
+    ]
+
+
+def node_url_of(log_url: str) -> str:
+    """Return the address of the web server of a log's page, "" for none."""
+    parts = urlsplit(log_url)
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
