@@ -11,7 +11,7 @@ _EPOCH_BITS: Final = 40
 
 
 def container_id_text(container_id: y.ContainerIdProto) -> str:
-    """Return an id as YARN writes it: `container_e17_1410901177871_0001_01_000005`; e17 is the epoch if there is one."""
+    """Return an id as YARN writes it: `container_e17_1410901177871_0001_01_000005`; e17: the epoch, if any."""
     attempt = container_id.app_attempt_id
     epoch = container_id.id >> _EPOCH_BITS
     number = container_id.id & ((1 << _EPOCH_BITS) - 1)

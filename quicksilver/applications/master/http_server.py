@@ -76,7 +76,7 @@ class HttpServer:
         self._server: asyncio.Server | None = None
         self._open = 0
 
-    async def start(self, host: str | None = None, port: int = 0) -> int:
+    async def start(self, host: str = "0.0.0.0", port: int = 0) -> int:
         """Listen; return the port. Raises OSError."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES)
         return int(self._server.sockets[0].getsockname()[1])

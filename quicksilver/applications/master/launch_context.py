@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from hadoop_rpc.protos import yarn_pb2 as y
 from quicksilver.applications.master.launcher import KEY_VARIABLE, SPEC_VARIABLE, encode
@@ -108,7 +108,7 @@ class Contexts:
 def local_resource(file: Mapping[str, Any]) -> y.LocalResourceProto:
     """Return an entry of resources.json as YARN has it."""
     url = urlsplit(file["uri"])
-    resource = y.URLProto(scheme=url.scheme, file=unquote(url.path))
+    resource = y.URLProto(scheme=url.scheme, file=url.path)
     if url.hostname:
         resource.host = url.hostname
     if url.port:

@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import FrameType
@@ -27,6 +28,7 @@ KEY_VARIABLE: Final = "QUICKSILVER_INSTANCE_KEY"
 NO_MASTER_STATUS: Final = 70
 """Exit status of a launcher whose master did not answer before the command was started."""
 FORWARD_S: Final = 1.0
+FIRST_CHECK_S: Final = 0.1
 TAIL_BYTES: Final = 2000
 _OWN_VARIABLES: Final = (SPEC_VARIABLE, KEY_VARIABLE, "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION")
 
@@ -123,9 +125,10 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         """Check again and again."""
-        pause = threading.Event()
+        pause_s = FIRST_CHECK_S
         while not (self._line_matches() if self._pattern is not None else self._command_succeeds()):
-            pause.wait(self._every_s)
+            time.sleep(min(pause_s, self._every_s))
+            pause_s *= 2
         self._passed()
 
     def _line_matches(self) -> bool:

@@ -43,6 +43,7 @@ BUSY_S: Final = 0.25
 """Seconds between heartbeats while something is wanted or ends."""
 LEAST_S: Final = 0.05
 PROBE_S: Final = 3.0
+FIRST_PROBE_S: Final = 0.1
 NOTES_S: Final = 1.0
 REPLICAS: Final = 3
 """So many launchers have the notes for the next attempt."""
@@ -197,6 +198,8 @@ class Shell:
         self._release(container_id)
 
     async def _probe(self, command: Probe) -> None:
+        """Connect again and again: often at first, because most commands listen soon."""
+        pause_s = FIRST_PROBE_S
         while True:
             found = self.machine.instance(command.id)
             if found is None or found[1].phase is not Phase.RUNNING:
@@ -206,7 +209,8 @@ class Shell:
                     _, writer = await asyncio.open_connection(command.host, command.port)
                 writer.close()
             except (OSError, TimeoutError):
-                await asyncio.sleep(command.every_s)
+                await asyncio.sleep(min(pause_s, command.every_s))
+                pause_s *= 2
                 continue
             self.tell(CheckPassed(command.id, time.time()))
             return
