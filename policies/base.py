@@ -62,6 +62,10 @@ class Policy:
     """Of a `place` policy: it looks at the waits of nodes by size, which these report only then."""
     by_work: bool = False
     """Of a `preempt` policy: it looks at the CPU time of containers, which is then measured before it is asked."""
+    assign: Callable[..., Any] | None = None
+    """Of an `admit` policy that admits whole applications: the function that decides which are in service, with the
+    signature of `policies.signatures.AssignFunction`; `decide` then goes by their shares (`Ask.portion`).
+    """
     at_binding: bool = False
     """Of a `quota` policy: it is asked when a container gets a node, and its no lets the container wait.
 

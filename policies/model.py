@@ -129,6 +129,19 @@ class WorkShares:
 
 
 @dataclass(frozen=True, slots=True)
+class Portion:
+    """What is left to one application of its share at one request priority, where whole applications are admitted."""
+
+    in_service: bool
+    core_left: int = 0
+    """Core containers that it does not have yet."""
+    elastic_left: int = 0
+    """Elastic containers that it may still have."""
+    why: str = ""
+    """Why it waits."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """One wanted container."""
 
@@ -161,6 +174,9 @@ class Ask:
     """Ids of nodes that are taken last: a task of its application runs much longer there than expected."""
     matched: str = ""
     """The node that a `match` policy chose for it; "" for none."""
+    portion: Portion | None = None
+    """What its application has left of its share at this priority, where whole applications are admitted; None where
+    they are not, and while the container is being routed."""
 
     def tier(self, node: NodeView) -> int | None:
         """Return 0 for node-local, 1 for rack-local, 2 for off-switch, None where the ask may not go.
@@ -374,6 +390,8 @@ class ContainerView:
     """For a waiting one: whether it may go to the node in question, or to another one at all."""
     job_class: JobClass = JobClass.NONE
     """Of its application."""
+    over_share: bool = False
+    """Whether its application has more elastic containers than its share, so that this one gives way before others."""
 
     @property
     def remaining_s(self) -> float:

@@ -28,6 +28,7 @@ from policies.model import (
     WorkShares,
 )
 from policies.probes import NewTasks, ProbedNode
+from policies.requests import AppRequest, Assignment, Room
 from policies.waiting import WaitingApp
 
 C = TypeVar("C", bound=PolicyConfig, contravariant=True)
@@ -133,6 +134,18 @@ class AdmitFunction(Protocol[C]):
     """
 
     def __call__(self, ask: Ask, queue: QueueView, cfg: C) -> Admission | None: ...  # noqa: D102
+
+
+class AssignFunction(Protocol[C]):
+    """Return which applications are in service, and with how many elastic containers (Zoe, §3.2).
+
+    Called when one arrives or ends, and each second. Those in service stay so; freed: whether resources came free since
+    the last answer, so that elastic containers may be taken from those in service.
+    """
+
+    def __call__(  # noqa: D102
+        self, requests: Sequence[AppRequest], room: Room, cfg: C, freed: bool, now_s: float
+    ) -> Assignment: ...
 
 
 class ShedFunction(Protocol[C]):

@@ -47,7 +47,12 @@ def _newest(container: ContainerView) -> SortKey:
 
 
 def _sorted(running: Iterable[ContainerView], order: Victims, now_s: float) -> list[ContainerView]:
-    """Return the containers, the first to be killed first; equal ones by id, of the newest the higher id."""
+    """Return the containers, the first to be killed first; those of applications beyond their shares before others."""
+    return sorted(_ordered(running, order, now_s), key=lambda c: not c.over_share)
+
+
+def _ordered(running: Iterable[ContainerView], order: Victims, now_s: float) -> list[ContainerView]:
+    """Return the containers in `order`; equal ones by id, of the newest the higher id."""
     match order:
         case Victims.LEAST_WORK:
             return sorted(running, key=lambda c: (work_s(c, now_s), c.id))

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 from random import Random
 
+from policies.common.app_admission import AppAdmission
 from policies.common.damping import Damping
 from policies.common.move_limits import Moving
 from policies.common.probe_nodes import Probing
-from policies.config.guarded_call import call
+from policies.config.guarded_call import call, guarded
 from policies.config.registry import Bound
 from policies.errors import PolicyFaultError
 from policies.model import (
@@ -25,11 +26,12 @@ from policies.model import (
     WorkShares,
 )
 from policies.probes import NewTasks, ProbedNode
+from policies.requests import AppRequest, Assignment, Room
 from policies.waiting import WaitingApp
 
 
 class ClusterSlots:
-    """The slots `classify`, `partition`, `dispatch`, `probe`, `match`, `shed`, `police`, `steal` and `correct`.
+    """The slots `classify`, `partition`, `dispatch`, `probe`, `match`, `admit` of whole applications, `shed`, `police`, `steal` and `correct`.
 
     choices: the policies in force by slot.
     """
@@ -108,6 +110,18 @@ class ClusterSlots:
     def matches(self) -> bool:
         """Whether nodes are chosen for the containers of a request together."""
         return self._choices["match"].name != "none"
+
+    @property
+    def admission(self) -> AppAdmission | None:
+        """The settings of the policy that admits whole applications; None where none does."""
+        bound = self._choices["admit"]
+        return bound.cfg if bound.assign is not None and isinstance(bound.cfg, AppAdmission) else None
+
+    def assign(self, requests: Sequence[AppRequest], room: Room, freed: bool, now_s: float) -> Assignment:
+        """Return which applications are in service, and with how many elastic containers."""
+        bound = self._choices["admit"]
+        assert bound.assign is not None, "asked only where `admission` is not None"
+        return guarded(bound, bound.assign, Assignment, requests, room, bound.cfg, freed, now_s)
 
     def shed(self, nodes: Sequence[NodeView], now_s: float) -> Mapping[str, ShedTarget]:
         """Return how much may wait at each node, by node id; no limit for those that are not named."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from policies.config.registry import Bound
 from policies.errors import PolicyFaultError
@@ -12,8 +13,13 @@ T = TypeVar("T")
 
 def call(bound: Bound, wanted: type[T], *arguments: object) -> T:
     """Return the answer of a policy. Raises PolicyFaultError."""
+    return guarded(bound, bound.decide, wanted, *arguments)
+
+
+def guarded(bound: Bound, function: Callable[..., Any], wanted: type[T], *arguments: object) -> T:
+    """Return the answer of a function of a policy. Raises PolicyFaultError."""
     try:
-        answer = bound.decide(*arguments)
+        answer = function(*arguments)
     except Exception as error:
         raise PolicyFaultError(f"{bound}: {type(error).__name__}: {error}") from error
     if not isinstance(answer, wanted):

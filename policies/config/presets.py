@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
-PresetName = Literal["default", "mixed", "mercury", "kairos", "hawk", "eagle", "apollo", "opportunistic", "stock"]
+PresetName = Literal[
+    "default", "mixed", "mercury", "kairos", "hawk", "eagle", "apollo", "zoe", "opportunistic", "stock"
+]
 DEFAULT: Final = "default"
 """The preset of a settings file whose section `policies:` is empty or missing."""
 _CHOICES: Final = ("settings", "policy")
@@ -150,6 +152,22 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
             "shed": _NONE,
             "quota": _NONE,
             "preempt": {"policy": "kill_newest"},
+        },
+    ),
+    "zoe": Preset(
+        doc="Zoe (§3): applications are admitted whole; core containers are guaranteed, elastic ones fill what is left.",
+        good_for="few applications that need several containers to begin: Spark, Flink, notebooks, distributed training",
+        bad_for="many small jobs that could share the cluster: those that are not admitted wait; there is no quota",
+        section={
+            "queues": "*",
+            "routes": [_ALL_Q],
+            "admit": {"policy": "flexible"},
+            "place": {"policy": "late"},
+            "order": {"policy": "fifo"},
+            "shed": _NONE,
+            "quota": _NONE,
+            "preempt": {"policy": "las", "settings": {"extra": 0, "quantum_s": 10, "by_type": {}}},
+            "retries_to_g": 1000,
         },
     ),
     "opportunistic": Preset(

@@ -45,6 +45,7 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "police": signatures.PoliceFunction.__call__,
     "promote": signatures.PromoteFunction.__call__,
 }
+_ASSIGN: Final = tuple(signature(signatures.AssignFunction.__call__).parameters)[1:]
 PARAMETERS: Final = {slot: tuple(signature(call).parameters)[1:] for slot, call in _FUNCTIONS.items()}
 """By slot: the parameters that a policy's function takes, in order."""
 
@@ -62,6 +63,7 @@ class Bound:
     at_binding: bool = False
     by_size: bool = False
     by_work: bool = False
+    assign: Callable[..., Any] | None = None
 
     def __str__(self) -> str:
         return f"{self.slot} policy {self.name} of {self.package}"
@@ -155,8 +157,18 @@ class Registry:
         cfg, mistakes = validate(policy.config, settings, path, name)
         if cfg is None:
             raise SettingsMistakesError(mistakes)
-        steady, at_binding = policy.steady, policy.at_binding
-        return Bound(slot, name, offer.package, cfg, policy.decide, steady, at_binding, policy.by_size, policy.by_work)
+        return Bound(
+            slot,
+            name,
+            offer.package,
+            cfg,
+            policy.decide,
+            policy.steady,
+            policy.at_binding,
+            policy.by_size,
+            policy.by_work,
+            policy.assign,
+        )
 
 
 def load_offer(offer: Offer) -> Policy:
@@ -185,6 +197,8 @@ def _misfit(slot: str, name: str, policy: Policy) -> str:
     if not callable(policy.decide):
         return f"its decide is a {type(policy.decide).__name__}, not a function"
     named = [p.name for p in signature(policy.decide).parameters.values() if p.kind is not Parameter.VAR_POSITIONAL]
+    if policy.assign is not None and tuple(signature(policy.assign).parameters) != _ASSIGN:
+        return f"its assign takes {signature(policy.assign)}, but it has to take ({', '.join(_ASSIGN)})"
     if tuple(named) == PARAMETERS[slot]:
         return ""
     fits = [other for other, wanted in PARAMETERS.items() if tuple(named) == wanted]

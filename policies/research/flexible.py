@@ -14,9 +14,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from policies.common.request_order import Key
 from policies.research.admission import Desk, Grant, Room, Served
 from policies.research.elastic_allocation import Cascade
-from policies.research.request_order import Key, Order
+from policies.research.request_order import Order
 from policies.research.requests import Request
 
 

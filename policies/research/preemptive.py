@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from policies.common.request_order import Key
 from policies.research.admission import Grant, Room, Served, nothing_done
 from policies.research.flexible import Flexible
-from policies.research.request_order import Key, Left, Order
+from policies.research.request_order import Left, Order
 from policies.research.requests import Request
 
 

@@ -9,15 +9,14 @@ import heapq
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from policies.common.request_order import Key, RequestOrder, rank
 from policies.research.requests import SIZES, Request
 from policies.research.tournament import Tournament
 
-Key = tuple[float, ...]
-"""(-priority, ..., arrival, id): the lowest goes first."""
 Left = Callable[[int], float]
 """Share of an application's work that is left, 1 to 0, by its id."""
 
-ORDERS: Final = ("fifo", "sjf", "srpt", "hrrn")
+ORDERS: Final = tuple(each.value for each in RequestOrder)
 
 
 class Order:
@@ -30,27 +29,22 @@ class Order:
     def __init__(self, name: str, size: str = "1d") -> None:
         if name not in ORDERS or size not in SIZES:
             raise ValueError(f"order {name} by {size}: choose one of {', '.join(ORDERS)} by {', '.join(SIZES)}")
-        self.name = name
+        self.name = RequestOrder(name)
         self.size = SIZES[size]
 
     @property
     def shrinks(self) -> bool:
         """Whether completed work counts."""
-        return self.name == "srpt"
+        return self.name is RequestOrder.SRPT
 
     def key(self, request: Request, now_s: float, left: float = 1.0) -> Key:
         """Return the key at `now_s` of a request of whose work the share `left` is still to do."""
-        tail = (request.arrived_s, request.id)
-        if self.name == "fifo":
-            return (-request.priority, *tail)
         size = self.size(request)
-        if self.name == "hrrn":
-            return (-request.priority, -1 - max(0.0, now_s - request.arrived_s) / size, *tail)
-        return (-request.priority, size * left if self.name == "srpt" else size, *tail)
+        return (*rank(self.name, request.priority, request.arrived_s, size, now_s, left), request.id)
 
     def line(self) -> Line:
         """Return an empty waiting line of this order."""
-        return RatioLine(self) if self.name == "hrrn" else KeyLine(self)
+        return RatioLine(self) if self.name is RequestOrder.HRRN else KeyLine(self)
 
 
 class Line(Protocol):

@@ -7,9 +7,11 @@ requests.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
+
+from policies.common.request_order import Size, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def runtime(request: Request) -> float:
 
 def components(request: Request) -> float:
     """Return runtime x number of components, in component-seconds (size 2D, Table 2)."""
-    return request.runtime_s * (request.core.count + request.elastic.count)
+    return size_of(Size.COMPONENTS, request.runtime_s, _parts(request))
 
 
 def volume(request: Request) -> float:
@@ -85,8 +87,11 @@ def volume(request: Request) -> float:
 
     Where memory is not counted, each component has 1 GB.
     """
-    parts = (request.core, request.elastic)
-    return request.runtime_s * sum(c.count * c.millicores / 1000 * (c.memory_mb or 1024) / 1024 for c in parts)
+    return size_of(Size.VOLUME, request.runtime_s, _parts(request))
+
+
+def _parts(request: Request) -> Iterator[tuple[int, float, float]]:
+    return ((c.count, c.millicores / 1000, (c.memory_mb or 1024) / 1024) for c in (request.core, request.elastic))
 
 
 SIZES: Final[dict[str, Callable[[Request], float]]] = {"1d": runtime, "2d": components, "3d": volume}

@@ -91,8 +91,8 @@ class ContainerEvent(Message):
     cause: str = ""
     """The cause in one word.
 
-    For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, proxy; for KILLED: room, memory, proxy;
-    for ENDED: the container for which it was shrunk last.
+    For SHED: hold, full, drain, shed, police, steal, correct, quota, restart, admit, proxy; for KILLED: room, memory,
+    admit, proxy; for ENDED: the container for which it was shrunk last.
     """
     waited_s: float = 0.0
     ran_s: float | None = None
@@ -264,16 +264,21 @@ class Targets(Message):
     cores, by application id; empty while they are all of one level, so that only their own service counts."""
     spared: list[str] = []
     """Those of them of which as many containers gave way as may: containers of others give way first."""
+    over_share: list[str] = []
+    """Applications here with more elastic containers than their share: theirs are killed before others' for room."""
     expected: list[Expected] = []
     """Of containers here, guaranteed ones too, where it is not what the sidecar reported; it holds from now on."""
 
 
 class Shed(Message):
-    """A waiting container that is to be shed, so that its task can start elsewhere or as guaranteed."""
+    """A waiting container that is to be shed, so that its task can start elsewhere or as guaranteed.
+
+    With the cause admit one that runs is killed.
+    """
 
     container_id: str
     cause: str
-    """steal, correct, quota or restart."""
+    """steal, correct, quota, restart or admit."""
     reason: str = ""
 
 

@@ -127,9 +127,10 @@ class _Reading:
         policies, attempt = self._coordinator.policies, self._attempt
         if view.sums is not None:
             app = view.with_nodes(len(attempt.table.by_private))
-            admission = not_admitted(policies, replace(ask, app=app), view.queue)
+            portion = self._coordinator.portion(attempt.id, ask.priority, self._now_s)
+            admission = not_admitted(policies, replace(ask, app=app, portion=portion), view.queue)
             if admission is not None and admission.wait:
-                return "tokens", admission.reason
+                return "tokens" if portion is None else "admission", admission.reason
         why = over_at_binding(policies, ask, view.queue)
         return ("quota", why) if why is not None else None
 

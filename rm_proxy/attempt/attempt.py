@@ -231,6 +231,7 @@ class Attempt:
         self._ends.clear()
         self.notebook.over()
         self.router.charge()
+        self._world.departed(self.app_id)
 
     # Restore from an earlier process
 

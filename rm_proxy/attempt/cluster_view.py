@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from policies.config.policy_set import Policies
 from policies.config.schema import Mode
-from policies.model import AppView, Ask, NodeView, Placement, QueueView, Resources, Route
+from policies.model import AppView, Ask, NodeView, Placement, Portion, QueueView, Resources, Route
 from rm_proxy.attempt.ask_entry import QPlacement
 from rm_proxy.attempt.held_containers import HeldContainer
 from rm_proxy.dispatch.free_places import LabelledSize
@@ -76,6 +76,12 @@ class ClusterView(Protocol):
 
         follows: the container in whose place it is asked for; where that one was shed for a node, it is tried first.
         """
+
+    def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
+        """Return what an application has left of its share at a priority; None where it is not admitted as a whole."""
+
+    def departed(self, app_id: str) -> None:
+        """Note that an attempt of an application is over."""
 
     def waits(
         self,

@@ -124,6 +124,15 @@ class HeldContainer:
         return self.private_id is not None and (self.either or not ids.asked_opportunistic(self.private_id))
 
 
+@dataclass(slots=True)
+class AtPriority:
+    """How many containers of one request priority are held, and the size of the last of them."""
+
+    size: Resources
+    guaranteed: int = 0
+    queueable: int = 0
+
+
 class HeldContainers:
     """All of them, with their sums."""
 
@@ -135,6 +144,7 @@ class HeldContainers:
         self.over_q = Resources()
         """The parts of both that containers have whose ends were reported, and not delivered."""
         self.count_q = 0
+        self.by_priority: dict[int, AtPriority] = {}
         self.ended_s = 0.0
         """Service of the containers that ended, in seconds of run time."""
         self.changed: dict[str, None] = {}
@@ -160,6 +170,7 @@ class HeldContainers:
             self.pop(live.id)
             self.ended_s = ended_s
         self._by_id[live.id] = live
+        self._count(live, 1)
         self.touch(live.id)
         if live.kind is Kind.QUEUEABLE:
             self.used_q += live.resources
@@ -177,6 +188,7 @@ class HeldContainers:
         if live.is_started:
             self.ended_s += live.expected_s if live.worked_s is None else live.worked_s
         self.touch(container_id)
+        self._count(live, -1)
         if live.kind is Kind.QUEUEABLE:
             self.used_q -= live.resources
             self.over_q -= live.resources if live.is_over else _NOTHING
@@ -185,6 +197,17 @@ class HeldContainers:
             self.used_g -= live.resources
             self.over_g -= live.resources if live.is_over else _NOTHING
         return live
+
+    def _count(self, live: HeldContainer, sign: int) -> None:
+        at = self.by_priority.get(live.priority)
+        if at is None:
+            at = self.by_priority[live.priority] = AtPriority(live.resources)
+        if live.kind is Kind.QUEUEABLE:
+            at.queueable += sign
+        else:
+            at.guaranteed += sign
+        if not (at.guaranteed or at.queueable):
+            del self.by_priority[live.priority]
 
     def end(self, live: HeldContainer) -> None:
         """Note that the sidecar reported the end of a container; it is held until its completion is delivered."""
@@ -214,6 +237,7 @@ class HeldContainers:
         """Forget all."""
         self.changed.update(dict.fromkeys(self._by_id))
         self._by_id.clear()
+        self.by_priority.clear()
         self.used_g = self.used_q = self.over_g = self.over_q = Resources()
         self.count_q = 0
 

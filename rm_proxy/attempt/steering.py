@@ -225,7 +225,7 @@ class Steering:
             ask = replace(ask, steer=self._cluster.move_target(follows))
         over = self._over_quota(ask, view, waits)
         placement = over or (_CLAIMED if full is None else self._cluster.place(ask, frozenset(), follows))
-        if full is not None and placement.wait and ask.anywhere:
+        if full is not None and placement.wait and ask.anywhere and placement.slot != "admit":
             full.add((ask.label, entry.resources))
         why = self._why_guaranteed(entry, ask, view, over is not None, now_s) if placement.wait else placement.reason
         if placement.node is None and (waits or why is None):
@@ -276,7 +276,8 @@ class Steering:
         if view.sums is None:
             return None
         app = view.with_nodes(len(self._table.by_private))
-        return not_admitted(self._cluster.policies, replace(ask, app=app), view.queue)
+        portion = self._cluster.portion(self._router.attempt_id, ask.priority, ask.at_s)
+        return not_admitted(self._cluster.policies, replace(ask, app=app, portion=portion), view.queue)
 
     def _why_guaranteed(self, entry: AskEntry, ask: Ask, view: RequestView, over: bool, now_s: float) -> str | None:
         """Return why a container that would have to wait goes guaranteed instead; None when it waits.

@@ -9,6 +9,9 @@ from typing import Any
 
 from policies.config.policy_set import Policies
 from policies.model import AppView, Ask
+from rm_proxy.admission.admissions import Admissions, World
+from rm_proxy.admission.idle_containers import IdleContainers
+from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.attempt.effects import Effect, Faulted
 from rm_proxy.coordinator.adopted_containers import AdoptedContainers
@@ -82,12 +85,14 @@ class Coordinator:
         self.short_and_long = self._short_and_long()
         self.mover = Mover(self, self.compare)
         self.central = CentralQueue(state.free, state.dispatch_key, self.inventory.shares)
+        self.admissions, self.idle = self._admissions(), IdleContainers()
         self.prober = self._prober()
         self.wakeups.order = self.prober.to_wake
         moving = self.prober, lambda: state.policies, rng, lambda effect: state.effects.append(effect), self.compare
         self.thief, self.corrector = Thief(*moving), Corrector(*moving)
         self.placer = placer(state, self.mover, self.shadow)
         self.placer.prober, self.placer.compare = self.prober, self.compare
+        self.reclaimer = Reclaimer(self.admissions, self.idle, self.mover.shed, self.placer.has_room)
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local, self.compare)
         self.promoter = Promoter(self.limits.no_promotion)
@@ -109,6 +114,20 @@ class Coordinator:
         self._durations.worked = made.worked
         return made
 
+    def _admissions(self) -> Admissions:
+        state, modes = self._state, self._modes
+        return Admissions(
+            World(
+                policies=lambda: state.policies,
+                living=self.attempts.living,
+                app=self.inventory.app,
+                active=lambda app: modes.mode(app) == "active",
+                room=self.inventory.room,
+                more=lambda: state.wakeups.places_free(state.round_s) if state.wakeups.waiting else None,
+                failed=lambda why: state.effects.append(Faulted("", why)),
+            )
+        )
+
     def _prober(self) -> Prober:
         state, app = self._state, self.short_and_long.app
         made = ProbedCluster(state.nodes, lambda app_id: (app(app_id) or AppView(app_id)).job_class)
@@ -128,7 +147,7 @@ class Coordinator:
         state, adopted, durations = self._state, self._adopted, self._durations
         events = SidecarEvents(state, self.attempts, self.inventory, adopted, durations, self.mover)
         parts = state, self.inventory, events, adopted, self.takeover, durations
-        return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow)
+        return SidecarReports(*parts, self.targets, self.mover, self.thief, self.shadow, self.idle, self.reclaimer)
 
     def _all_rounds(self) -> Rounds:
         state = self._state
@@ -144,6 +163,8 @@ class Coordinator:
             probe_order=OrderShadow(
                 self.prober, lambda: state.policies, self.compare, lambda why: state.effects.append(Faulted("", why))
             ),
+            admissions=self.admissions,
+            reclaimer=self.reclaimer,
             corrector=self.corrector,
             central=self.central,
             compare=self.compare,
@@ -172,6 +193,7 @@ class Coordinator:
         self.waits, self.waits_no_more = self.prober.waits, self.prober.waits_no_more
         self.allowance, self.starved = self.prober.allowance, self.central.starved
         self.why_waits = self.prober.why
+        self.portion, self.departed = self.admissions.portion, self.admissions.departed
         self.move_target, self.cancel_move = self.mover.move_target, self.mover.cancel_move
         self.mode, self.why_bypass, self.long_poll_s = modes.mode, modes.why_bypass, modes.long_poll_s
         self.promoted = sidecars.promoted
@@ -289,6 +311,8 @@ class Coordinator:
             self.attempts.touched[attempt.id] = attempt
             self.inventory.discharge(attempt.id)
         self.attempts.clear()
+        self.admissions.clear()
+        self.idle.clear()
         self.prober.clear()
         self._sidecars.clear()
         self.takeover.forget()

@@ -10,6 +10,8 @@ from typing import Final, TypeVar
 from policies.config.policy_set import Policies
 from policies.errors import PolicyFaultError
 from policies.waiting import WaitingApp
+from rm_proxy.admission.admissions import Admissions
+from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.effects import Faulted
 from rm_proxy.coordinator.app_modes import AppModes
 from rm_proxy.coordinator.attempt_index import AttemptIndex
@@ -49,6 +51,8 @@ class Rounds:
     short_and_long: ShortAndLong
     prober: Prober
     probe_order: OrderShadow
+    admissions: Admissions
+    reclaimer: Reclaimer
     corrector: Corrector
     central: CentralQueue
     compare: Compare
@@ -112,6 +116,8 @@ class Rounds:
         """Ask the policies that decide on all nodes and running containers."""
         state = self.state
         state.effects += self.settings_change.round(now_s)
+        self.admissions.decide(now_s)
+        self.reclaimer.round(now_s)
         state.effects += self.targets.round(state.policies, state.nodes, now_s)
         state.effects += self.promoter.round(self.cluster, self.attempts.values(), now_s)
         if state.policies.shadow:

@@ -7,6 +7,8 @@ from typing import Final
 
 from policies.model import Kind, NodeView
 from quicksilver.common.messages import Ack, Report, Targets
+from rm_proxy.admission.idle_containers import IdleContainers
+from rm_proxy.admission.reclaim import Reclaimer
 from rm_proxy.attempt.effects import DropHeld
 from rm_proxy.coordinator.adopted_containers import AdoptedContainers
 from rm_proxy.coordinator.attempt_restore import AttemptRestore
@@ -38,11 +40,14 @@ class SidecarReports:
         mover: Mover,
         thief: Thief,
         shadow: Shadow,
+        idle: IdleContainers,
+        reclaimer: Reclaimer,
     ) -> None:
         self._state, self._inventory, self._events = state, inventory, events
         self._adopted, self._restore, self._durations = adopted, restore, durations
         self._targets, self._mover, self._thief = targets, mover, thief
         self._compared = shadow.nodes
+        self._idle, self._reclaimer = idle, reclaimer
         self.new_events = events.new
         self._drops: dict[str, dict[str, str]] = {}
         """By node: drops that could not be sent, with their reasons."""
@@ -66,6 +71,9 @@ class SidecarReports:
         self._compared.report(node_id, report.compared)
         self._durations.observe(node_id, report, now_s)
         self._targets.observe(node_id, report, now_s)
+        admission = state.policies.for_nodes.cluster.admission
+        if admission is not None:
+            self._idle.report(report, admission.idle_ratio, now_s)
         before = node.view
         outlook = self._durations.outlook
         full = report.used_g_vcores + report.used_q_vcores >= report.vcores
@@ -105,6 +113,7 @@ class SidecarReports:
         """Forget a node that left the cluster."""
         self._drops.pop(node_id, None)
         self._events.forget_node(node_id)
+        self._idle.forget_node(node_id)
         self._state.giving_way.forget_node(node_id)
         self._compared.forget_node(node_id)
 
@@ -121,7 +130,12 @@ class SidecarReports:
         None before the first round: the sidecar keeps what it had from an earlier proxy.
         """
         targets = self._targets.of(node_id)
-        return None if targets is None else self._durations.news(node_id, targets, report, now_s)
+        if targets is None:
+            return None
+        news = self._durations.news(node_id, targets, report, now_s)
+        over = self._reclaimer.over_share()
+        there = sorted({c.app_id for c in report.containers} & over) if over else []
+        return news.model_copy(update={"over_share": there}) if there else news
 
     def _still_queueable(self, node_id: str, report: Report) -> list[str]:
         """Return promoted containers that a sidecar still takes for queueable: they are sent until it knows."""

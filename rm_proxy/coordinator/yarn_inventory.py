@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from policies.config.schema import full_queue
 from policies.model import AppView, NodeView, ParentView, QueueView, Resources
+from policies.requests import Room
+from rm_proxy.admission import request_tags
+from rm_proxy.admission.governed_apps import user_limit
 from rm_proxy.attempt import frameworks
 from rm_proxy.attempt.cluster_view import Away
 from rm_proxy.attempt.effects import BadTags
@@ -80,7 +83,8 @@ class YarnInventory:
         record = replace(record, queue=full_queue(record.queue, self.queues))
         if self.records.get(record.id) == record:
             return None
-        bad = bad_tags(record.tags) if record.id not in self.records else ()
+        new = record.id not in self.records
+        bad = (*bad_tags(record.tags), *request_tags.bad_tags(record.tags)) if new else ()
         if bad:
             self._state.effects.append(BadTags(record.id, bad))
         self.records[record.id] = record
@@ -182,6 +186,26 @@ class YarnInventory:
             places_ratio=self.shares.places_ratio,
         )
 
+    def room(self, held: Mapping[str, Resources], by_user: Mapping[tuple[str, str], Resources]) -> Room:
+        """Return the room of applications that are admitted as a whole, in the default partition.
+
+        held, by_user: what they have as guaranteed, by YARN queue, and by queue and user; all other guaranteed use,
+        that of application masters too, is taken off.
+        """
+        capacity = sum((_capacity(node) for node in self._state.nodes.values()), Resources())
+        used = self._usage.used_g("root") - sum(held.values(), Resources())
+        limits = {}
+        for path, queue in self.queues.items():
+            below = (size for name, size in held.items() if name == path or name.startswith(f"{path}."))
+            if queue.max_capacity.memory_mb:
+                limits[f"queue {path}"] = queue.max_capacity - self._usage.used_g(path) + sum(below, Resources())
+        for (path, user), size in by_user.items():
+            limit = self.queues[path].user_limit if path in self.queues else None
+            if limit is not None:
+                used_by = self._usage.used_g_by(path).get(user, _NOTHING)
+                limits[user_limit(path, user)] = limit - used_by + size
+        return Room(capacity - used, limits)
+
     def charge(
         self, attempt_id: str, used_q: Resources, used_g: Resources = _NOTHING, over_q: Resources = _NOTHING
     ) -> None:
@@ -212,3 +236,17 @@ class YarnInventory:
             ratio = sum(max(slots, vcores) for slots, vcores in listed) / cores if cores else 1.0
             self.shares.places_ratio = ratio
         return self._capacity
+
+
+def _capacity(node: Node) -> Resources:
+    """Return what a node offers to admitted applications: nothing off the default partition, or while it is down.
+
+    The ResourceManager may plan with more vcores than there are, since containers share them.
+    """
+    yarn, view = node.yarn, node.view
+    if yarn is None or not yarn.running or yarn.label:
+        return _NOTHING
+    if not view.usable:
+        return yarn.capacity
+    own = view.capacity
+    return Resources(min(own.memory_mb, yarn.capacity.memory_mb), min(own.vcores, yarn.capacity.vcores))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policies.model import Resources
 from sidecar.node.container import Container
 from sidecar.node.endings import Endings
@@ -82,7 +84,9 @@ class GuaranteedStarts:
             return  # let_through decides
         state = self.state
         candidates = [c for c in state.using() if self._endings.killable(c) and not c.awaited_by]
-        chosen = self._policies.victims(need, [state.sharing.view(c) for c in candidates], now_s)
+        over = frozenset(state.targets.over_share) if state.targets is not None else frozenset()
+        views = [replace(state.sharing.view(c), over_share=c.start.app_id in over) for c in candidates]
+        chosen = self._policies.victims(need, views, now_s)
         if not chosen:
             size = f"{need.memory_mb} MB, {need.vcores:g} vcores"
             text = f"no queueable container can make room for it ({size} short): passed on"

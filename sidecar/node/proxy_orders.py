@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from quicksilver.common.messages import EventKind, Expected
+from quicksilver.common.messages import EventKind, Expected, Shed
 from sidecar.node.container import GUARANTEED, QUEUEABLE
 from sidecar.node.endings import Endings
 from sidecar.node.events import Drain, Released, Targeted, Warn
@@ -33,11 +33,19 @@ class ProxyOrders:
             self._expect(event.targets.expected)
             state.out.extend(state.sharing.jobs(event.targets.job_attained_s, event.targets.spared, event.now_s))
         for shed in event.shed:
-            self._endings.give_up(shed.container_id, EventKind.SHED, shed.reason, event.now_s, shed.cause)
+            self._shed(shed, event.now_s)
         for container_id in event.promoted:
             self._promote(container_id, event.now_s)
         self._shed_beyond_share(event.now_s)
         self._shed_excess(event.now_s)
+
+    def _shed(self, shed: Shed, now_s: float) -> None:
+        """Shed a container that waits; kill one that runs, if its application has to give it back (slot `admit`)."""
+        container = self.state.containers.get(shed.container_id)
+        if shed.cause == "admit" and container is not None and self._endings.killable(container):
+            self._endings.kill(container, shed.reason, shed.cause, now_s)
+        else:
+            self._endings.give_up(shed.container_id, EventKind.SHED, shed.reason, now_s, shed.cause)
 
     def tick(self, now_s: float) -> None:
         """Drop targets that are too old."""

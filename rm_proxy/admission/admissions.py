@@ -1,0 +1,210 @@
+"""Which applications are in service, and how many elastic containers each of them may have (Zoe, §3).
+
+The `admit` policy decides, over all applications at once, when one comes or ends, and each second. What it decides is a
+virtual assignment; a container without a node asks for its part of it (`portion`) with each request of its application.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from policies.common.app_admission import AppAdmission
+from policies.config.policy_set import Policies
+from policies.errors import PolicyFaultError
+from policies.model import AppView, Portion, Resources
+from policies.requests import Room
+from rm_proxy.admission.demand import Demand, core_need, demand_of
+from rm_proxy.admission.governed_apps import GovernedApp
+from rm_proxy.attempt.attempt import Attempt
+from rm_proxy.domain.ids import app_of_attempt
+
+CORE_WAIT_S: Final = 30.0
+"""How long an application in service may lack core containers before no other one is admitted; after twice that the
+one admitted last goes back, if another one lacks some, too: both may hold what the other one needs."""
+NOT_KNOWN: Final = "it has just come"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Methods of the coordinator that the admission calls."""
+
+    policies: Callable[[], Policies]
+    living: Callable[[], Iterable[Attempt]]
+    app: Callable[[str], AppView | None]
+    active: Callable[[AppView], bool]
+    """Returns whether the proxy decides on an application."""
+    room: Callable[[Mapping[str, Resources], Mapping[tuple[str, str], Resources]], Room]
+    """Returns the room; given what admitted applications hold as guaranteed, by YARN queue, and by queue and user."""
+    more: Callable[[], None]
+    """Called when an application may have more than before: its master may be waiting for the answer."""
+    failed: Callable[[str], None]
+    """Called with the fault of a policy."""
+
+
+class Admissions:
+    """A machine: applications and room in, portions out."""
+
+    def __init__(self, world: World) -> None:
+        self.apps: dict[str, GovernedApp] = {}
+        """By id, those with any demand."""
+        self._world = world
+        self._stale = True
+        self._departed = False
+        self._room = Room(Resources())
+
+    @property
+    def settings(self) -> AppAdmission | None:
+        """The settings of the policy in force; None where whole applications are not admitted."""
+        return self._world.policies().for_nodes.cluster.admission
+
+    @property
+    def room(self) -> Room:
+        """The room as of the last decision."""
+        return self._room
+
+    def governs(self, app: AppView) -> bool:
+        """Return whether an application is admitted as a whole."""
+        policies = self._world.policies()
+        same = policies.for_app(app).choices["admit"] is policies.for_nodes.choices["admit"]
+        return (
+            self.settings is not None and same and policies.for_app(app).listed(app.queue) and self._world.active(app)
+        )
+
+    def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
+        """Return what an application has left of its share at one priority; None where it is not admitted as a whole."""
+        app = self._world.app(app_of_attempt(attempt_id))
+        if app is None or not self.governs(app):
+            return None
+        if self._stale or app.id not in self.apps:
+            self.decide(now_s)
+        known = self.apps.get(app.id)
+        if known is None or known.attempt.id != attempt_id:
+            return Portion(False, why=NOT_KNOWN)
+        if known.entered_s is None:
+            return Portion(False, why=known.why or NOT_KNOWN)
+        demand = demand_of(known.attempt)
+        at = demand.get(priority)
+        left = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
+        return Portion(True, known.need.left(demand, priority), max(0, left))
+
+    def departed(self, app_id: str) -> None:
+        """Note that an attempt of an application is over."""
+        if app_id in self.apps:
+            self._stale = True
+
+    def clear(self) -> None:
+        """Forget all: another proxy decides now."""
+        self.apps.clear()
+        self._stale = True
+
+    def decide(self, now_s: float) -> None:
+        """Have the policy decide anew."""
+        self._stale = False
+        settings = self.settings
+        if settings is None:
+            self.apps.clear()
+            return
+        self._follow(settings, now_s)
+        freed, self._departed = self._departed, False
+        room = self._world.room(*self._held())
+        freed = freed or _grew(self._room, room)
+        self._room = room
+        requests = {known.app.id: known.request(settings, now_s) for known in self.apps.values()}
+        for known in self.apps.values():
+            size = requests[known.app.id].whole_size
+            freed = freed or (known.entered_s is not None and not known.whole.fits(size))
+            known.whole = size
+        stalled = self._stalled(now_s)
+        asked = [r for r in requests.values() if not stalled or r.entered_s is not None]
+        try:
+            answer = self._world.policies().for_nodes.cluster.assign(asked, room, freed, now_s)
+        except PolicyFaultError as error:
+            self._world.failed(str(error))
+            return
+        self._note(answer.shares, {**answer.waits, **{r.id: stalled for r in requests.values() if stalled}}, now_s)
+
+    def _follow(self, settings: AppAdmission, now_s: float) -> None:
+        """Learn which applications there are, and what each of them wants."""
+        present = {}
+        for attempt in self._world.living():
+            app = self._world.app(attempt.app_id)
+            if app is None or not self.governs(app):
+                continue
+            demand = demand_of(attempt)
+            known = self.apps.get(app.id)
+            if known is None and not demand:
+                continue
+            known = known or _new(settings, app, attempt, demand, now_s)
+            known.app, known.attempt, known.demand = app, attempt, demand
+            known.sizes |= {priority: at.size for priority, at in demand.items()}
+            present[app.id] = known
+        self._departed = self._departed or any(
+            known.entered_s is not None for app_id, known in self.apps.items() if app_id not in present
+        )
+        self.apps = present
+
+    def _held(self) -> tuple[dict[str, Resources], dict[tuple[str, str], Resources]]:
+        by_queue: dict[str, Resources] = {}
+        by_user: dict[tuple[str, str], Resources] = {}
+        for known in self.apps.values():
+            held, app = known.attempt.live.used_g - known.attempt.live.over_g, known.app
+            by_queue[app.queue] = by_queue.get(app.queue, Resources()) + held
+            by_user[app.queue, app.user] = by_user.get((app.queue, app.user), Resources()) + held
+        return by_queue, by_user
+
+    def _stalled(self, now_s: float) -> str:
+        """Return why nobody is admitted now: somebody in service waits for its core; "" if nobody does.
+
+        Where two of them wait for long, the one that was admitted last goes back and returns its containers.
+        """
+        late = []
+        for known in self.apps.values():
+            lacks = known.entered_s is not None and known.core_left() > 0
+            known.core_since_s = (known.core_since_s or now_s) if lacks else None
+            if known.core_since_s is not None and now_s - known.core_since_s > CORE_WAIT_S:
+                late.append(known)
+        if not late:
+            return ""
+        late.sort(key=lambda known: (known.entered_s or 0.0, known.app.id))
+        last = late[-1]
+        if len(late) > 1 and now_s - (last.core_since_s or now_s) > 2 * CORE_WAIT_S:
+            last.entered_s, last.core_since_s, last.shares = None, None, {}
+            last.attempt.reconsider(routes=True)
+            for live in list(last.attempt.live):
+                last.attempt.containers.give_up(live.id)
+        return f"{late[0].app.id} is in service and waits for its core containers"
+
+    def _note(self, shares: Mapping[str, Mapping[int, int]], waits: Mapping[str, str], now_s: float) -> None:
+        more = False
+        for app_id, known in self.apps.items():
+            share = shares.get(app_id)
+            if share is None and known.entered_s is None:
+                known.why = waits.get(app_id, NOT_KNOWN)
+                continue
+            if share is None:
+                continue  # a policy that leaves out one in service changes nothing
+            if known.entered_s is None:
+                known.entered_s, known.why, more = now_s, "", True
+            more = more or any(count > known.shares.get(priority, 0) for priority, count in share.items())
+            known.shares = share
+        if more:
+            self._world.more()
+
+
+def _new(settings: AppAdmission, app: AppView, attempt: Attempt, demand: Demand, now_s: float) -> GovernedApp:
+    """Return an application with its first demand; one that holds containers already was admitted before."""
+    known = GovernedApp(app, attempt, core_need(settings.core_of(app.type, app.queue), {}, demand), came_s=now_s)
+    if known.tags.core:
+        known.need = core_need("all", known.tags.core, demand)
+    if any(at.held_g or at.held_q for at in demand.values()):
+        known.entered_s = app.submitted_s
+        known.shares = {priority: at.queueable for priority, at in demand.items()}
+    return known
+
+
+def _grew(before: Room, now: Room) -> bool:
+    """Return whether there is more room than before."""
+    limits = (not now.limits[name].fits(size) for name, size in before.limits.items() if name in now.limits)
+    return not now.total.fits(before.total) or any(limits)

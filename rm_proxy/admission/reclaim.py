@@ -1,0 +1,118 @@
+"""Takes elastic containers back: those beyond a share that somebody else lacks, and those that do nothing.
+
+A core container needs nothing of this: the ResourceManager grants it, and queueable containers of its node are shrunk
+for it, or killed where memory wants it; those of applications beyond their shares first. Here the rest follows: an
+application that lost some to it, and has a right to them, gets them back from those that have more than their share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from policies.model import Kind, Resources
+from quicksilver.common.messages import Shed
+from rm_proxy.admission.admissions import Admissions
+from rm_proxy.admission.governed_apps import GovernedApp
+from rm_proxy.admission.idle_containers import IdleContainers
+from rm_proxy.attempt.held_containers import HeldContainer
+
+SHORT_S: Final = 1.0
+"""How long an application lacks elastic containers of its share before others give some back."""
+RETRY_S: Final = 10.0
+"""After this time a container that still runs is reclaimed again."""
+MAX_RECLAIMED: Final = 500
+"""Containers that are reclaimed in one round."""
+
+
+class Reclaimer:
+    """A machine, once a round: `shed` takes the node and the container that ends."""
+
+    def __init__(
+        self,
+        admissions: Admissions,
+        idle: IdleContainers,
+        shed: Callable[[str, Shed], None],
+        has_room: Callable[[Resources], bool],
+    ) -> None:
+        self._admissions, self._idle, self._shed, self._has_room = admissions, idle, shed, has_room
+        self._going: dict[str, float] = {}
+        """Containers that are being reclaimed, and since when."""
+        self.reclaimed = 0
+        self.idled = 0
+        """Containers that were given back: for others, and because they did nothing."""
+
+    def round(self, now_s: float) -> None:
+        """Reclaim what is due."""
+        self._going = {cid: since_s for cid, since_s in self._going.items() if now_s < since_s + RETRY_S}
+        if self._admissions.settings is None:
+            return
+        self._give_idle_back(now_s)
+        wanted = self._wanted(now_s)
+        if wanted == Resources():
+            return
+        for known, live in self._beyond():
+            if (wanted.memory_mb <= 0 and wanted.vcores <= 0) or len(self._going) >= MAX_RECLAIMED:
+                return
+            if live.id not in self._going:
+                self.reclaimed += 1
+                self._reclaim(live, f"{known.app.id} has more elastic containers than its share", now_s)
+            wanted -= live.resources
+
+    def over_share(self) -> frozenset[str]:
+        """Return the applications that have more elastic containers than their shares."""
+        return frozenset(app_id for app_id, known in self._admissions.apps.items() if known.over())
+
+    def _wanted(self, now_s: float) -> Resources:
+        """Return the size of what applications lack of their shares, for long and without room anywhere."""
+        wanted = Resources()
+        for known in self._admissions.apps.values():
+            under = known.under()
+            known.short_since_s = (known.short_since_s or now_s) if under else None
+            if known.short_since_s is None or now_s - known.short_since_s < SHORT_S:
+                continue
+            for priority, count in under.items():
+                size = known.demand[priority].size
+                if not self._has_room(size):
+                    wanted += Resources(size.memory_mb * count, size.vcores * count)
+        return wanted
+
+    def _beyond(self) -> Iterator[tuple[GovernedApp, HeldContainer]]:
+        """Yield containers beyond shares: of the application that entered last first, its newest first."""
+        apps = sorted(self._admissions.apps.values(), key=lambda known: (known.entered_s or 0.0, known.app.id))
+        for known in reversed(apps):
+            for priority, count in known.over().items():
+                for live in running(known, priority)[:count]:
+                    yield known, live
+
+    def _give_idle_back(self, now_s: float) -> None:
+        settings = self._admissions.settings
+        assert settings is not None
+        for node_id, container_id, idle_s in list(self._idle.idle()):
+            known = self._holder(container_id)
+            if known is None or container_id in self._going:
+                continue
+            limit_s = known.tags.idle_s or settings.idle_s
+            live = known.attempt.live.get(container_id)
+            if not limit_s or idle_s < limit_s or live is None or live.node_id != node_id or not _runs(live):
+                continue
+            self.idled += 1
+            known.idle_until_s = now_s + settings.idle_hold_s
+            self._reclaim(live, f"it did next to nothing for {idle_s:.0f} s", now_s)
+
+    def _holder(self, container_id: str) -> GovernedApp | None:
+        return next((known for known in self._admissions.apps.values() if container_id in known.attempt.live), None)
+
+    def _reclaim(self, live: HeldContainer, why: str, now_s: float) -> None:
+        self._going[live.id] = now_s
+        self._shed(live.node_id, Shed(container_id=live.id, cause="admit", reason=why))
+
+
+def _runs(live: HeldContainer) -> bool:
+    return live.kind is Kind.QUEUEABLE and live.killed is None and not (live.released or live.is_over)
+
+
+def running(known: GovernedApp, priority: int) -> list[HeldContainer]:
+    """Return the queueable containers of an application at a priority that are not ending, the newest first."""
+    found = [live for live in known.attempt.live if live.priority == priority and _runs(live)]
+    return sorted(found, key=lambda live: (live.started_s or live.granted_s, live.id), reverse=True)
