@@ -37,7 +37,7 @@ def rebalance(
     freed: whether resources came free, so that elastic containers may make way; changed: whether somebody was admitted.
     """
     served = list(plan.serving)
-    if freed or changed or fits_unused(plan, waiting):
+    if freed or changed or _fits_unused(plan, waiting):
         wanted = total(request.whole_size for request in served)
         for request in plan.heads(waiting, whole=False):
             if _saturated(wanted, plan.room.total):
@@ -51,13 +51,16 @@ def rebalance(
     return plan.cascade(sorted(served, key=plan.key), keep=not (freed or changed))
 
 
-def fits_unused(plan: Plan, waiting: Sequence[AppRequest]) -> bool:
+def _fits_unused(plan: Plan, waiting: Sequence[AppRequest]) -> bool:
     """Return whether the core of the first that waits fits beside all that was granted (Algorithm 1, line 3)."""
-    head = next((r for r in waiting if not plan.desk.short(r.limits, r.core_size)), None)
-    if head is None:
-        return False
+    unlimited = [request for request in waiting if not plan.desk.short(request.limits, request.core_size)]
+    if not unlimited:
+        return bool(waiting)  # each learns which limit it waits for
     unused = plan.desk.free - granted_size(plan.serving)
-    return head.core_size.fits(unused)
+    fits = unlimited[0].core_size.fits(unused)
+    if not fits:
+        plan.hold_up(unlimited, unlimited[0].core_size, unused)
+    return fits
 
 
 def _saturated(wanted: Resources, room: Resources) -> bool:

@@ -170,23 +170,26 @@ class Plan:
         The first that finds no room in the cluster holds up all behind it; one that finds none in its YARN queue holds
         up that queue alone.
         """
-        full: dict[str, None] = {}
+        full: dict[str, str] = {}
         for place, request in enumerate(requests):
             size = request.whole_size if whole else request.core_size
-            limit = next((name for name in request.limits if name in full), "")
-            limit = limit or self.desk.short(request.limits, size)
-            if limit:
-                full[limit] = None
+            behind = next((name for name in request.limits if name in full), "")
+            limit = behind or self.desk.short(request.limits, size)
+            if behind:
+                self.waits[request.id] = f"{full[behind]} goes before it, for which {behind} has no room"
+            elif limit:
+                full[limit] = request.id
                 self.waits[request.id] = f"{limit} has no room for {_text(size)}"
             elif not self.desk.fits(size):
-                self._hold_up(requests[place:], size)
+                self.hold_up(requests[place:], size, self.desk.free)
                 return
             else:
                 yield request
 
-    def _hold_up(self, requests: Sequence[AppRequest], size: Resources) -> None:
+    def hold_up(self, requests: Sequence[AppRequest], size: Resources, free: Resources) -> None:
+        """Note that the first of these waits for room of this size, and the others for the first."""
         first = requests[0]
-        self.waits[first.id] = f"it is next; {_text(size)} are wanted at once, {_text(self.desk.free)} are left"
+        self.waits[first.id] = f"it is next; {_text(size)} are wanted at once, {_text(free)} are left"
         for place, request in enumerate(requests[1:], 1):
             self.waits.setdefault(request.id, f"{place} before it, {first.id} first")
 

@@ -31,7 +31,9 @@ from policies.waiting import WaitingApp
 
 
 class ClusterSlots:
-    """The slots `classify`, `partition`, `dispatch`, `probe`, `match`, `admit` of whole applications, `shed`, `police`, `steal` and `correct`.
+    """The slots `classify`, `partition`, `dispatch`, `probe`, `match`, `shed`, `police`, `steal` and `correct`.
+
+    Also of `admit`, where it admits whole applications.
 
     choices: the policies in force by slot.
     """

@@ -155,8 +155,8 @@ PRESETS: Final[Mapping[PresetName, Preset]] = {
         },
     ),
     "zoe": Preset(
-        doc="Zoe (§3): applications are admitted whole; core containers are guaranteed, elastic ones fill what is left.",
-        good_for="few applications that need several containers to begin: Spark, Flink, notebooks, distributed training",
+        doc="Zoe (§3): applications are admitted whole; core containers are guaranteed, elastic ones fill the rest.",
+        good_for="applications that need several containers to begin: Spark, Flink, notebooks, distributed training",
         bad_for="many small jobs that could share the cluster: those that are not admitted wait; there is no quota",
         section={
             "queues": "*",

@@ -73,7 +73,7 @@ class Admissions:
         )
 
     def portion(self, attempt_id: str, priority: int, now_s: float) -> Portion | None:
-        """Return what an application has left of its share at one priority; None where it is not admitted as a whole."""
+        """Return what an application has left of its share at a priority; None where it is not admitted as a whole."""
         app = self._world.app(app_of_attempt(attempt_id))
         if app is None or not self.governs(app):
             return None
@@ -87,7 +87,8 @@ class Admissions:
         demand = demand_of(known.attempt)
         at = demand.get(priority)
         left = known.shares.get(priority, 0) - (at.queueable if at is not None else 0)
-        return Portion(True, known.need.left(demand, priority), max(0, left))
+        elastic = 0 if now_s < known.idle_until_s else max(0, left)
+        return Portion(True, known.need.left(demand, priority), elastic)
 
     def departed(self, app_id: str) -> None:
         """Note that an attempt of an application is over."""
@@ -111,12 +112,12 @@ class Admissions:
         room = self._world.room(*self._held())
         freed = freed or _grew(self._room, room)
         self._room = room
+        stalled = self._stalled(now_s)
         requests = {known.app.id: known.request(settings, now_s) for known in self.apps.values()}
         for known in self.apps.values():
             size = requests[known.app.id].whole_size
             freed = freed or (known.entered_s is not None and not known.whole.fits(size))
             known.whole = size
-        stalled = self._stalled(now_s)
         asked = [r for r in requests.values() if not stalled or r.entered_s is not None]
         try:
             answer = self._world.policies().for_nodes.cluster.assign(asked, room, freed, now_s)
