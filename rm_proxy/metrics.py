@@ -103,6 +103,11 @@ class ProxyMetrics:
         )
         self.wanted = self._gauge("wanted_containers", "Containers asked for and not delivered yet, by kind.", "kind")
         self.waiting = self._gauge("waiting_applications", "Applications with queueable containers without a node.")
+        self.admitted = self._gauge(
+            "admission_applications",
+            "Applications that are admitted as a whole, by state (in service, waiting).",
+            "state",
+        )
         self.claimed = self._gauge(
             "claimed_places", "Free places that such applications will get at their next heartbeat, in containers."
         )

@@ -60,6 +60,11 @@ class Admissions:
         return self._world.policies().for_nodes.cluster.admission
 
     @property
+    def policy(self) -> str:
+        """The name of the policy in force."""
+        return self._world.policies().for_nodes.chosen("admit")
+
+    @property
     def room(self) -> Room:
         """The room as of the last decision."""
         return self._room

@@ -15,7 +15,10 @@ from quicksilver.common.messages import Shed
 from rm_proxy.admission.admissions import Admissions
 from rm_proxy.admission.governed_apps import GovernedApp
 from rm_proxy.admission.idle_containers import IdleContainers
+from rm_proxy.attempt.effects import Decided, Effect
 from rm_proxy.attempt.held_containers import HeldContainer
+from rm_proxy.domain.ids import app_of_container
+from rm_proxy.domain.records import DecisionRecord
 
 SHORT_S: Final = 1.0
 """How long an application lacks elastic containers of its share before others give some back."""
@@ -34,8 +37,10 @@ class Reclaimer:
         idle: IdleContainers,
         shed: Callable[[str, Shed], None],
         has_room: Callable[[Resources], bool],
+        emit: Callable[[Effect], None],
     ) -> None:
         self._admissions, self._idle, self._shed, self._has_room = admissions, idle, shed, has_room
+        self._emit = emit
         self._going: dict[str, float] = {}
         """Containers that are being reclaimed, and since when."""
         self.reclaimed = 0
@@ -106,6 +111,17 @@ class Reclaimer:
     def _reclaim(self, live: HeldContainer, why: str, now_s: float) -> None:
         self._going[live.id] = now_s
         self._shed(live.node_id, Shed(container_id=live.id, cause="admit", reason=why))
+        record = DecisionRecord(
+            at_s=now_s,
+            slot="admit",
+            policy=self._admissions.policy,
+            app_id=app_of_container(live.id),
+            container_id=live.id,
+            node_id=live.node_id,
+            chosen="reclaimed",
+            reason=why,
+        )
+        self._emit(Decided(record))
 
 
 def _runs(live: HeldContainer) -> bool:

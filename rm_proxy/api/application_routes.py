@@ -15,6 +15,7 @@ from rm_proxy.api.live_state import LiveState
 from rm_proxy.api.params import AppId, Limit, OfApp, OfContainer, Offset, OfNode, Since, Until, ask
 from rm_proxy.store.applications import AppFilter, SortKey
 from rm_proxy.store.queries import History
+from rm_proxy.views.admission_models import AdmissionInfo
 from rm_proxy.views.application_models import ApplicationEntry, State
 from rm_proxy.views.cluster_models import ApplicationInfo, ApplicationRecord, Page
 from rm_proxy.views.timeline_models import AppContainer, ContainerEventInfo, Waits
@@ -70,6 +71,11 @@ def application_routes(live: LiveState, history: History, now: Callable[[], floa
         )
         chosen = Listing(wanted, sort, ledger, limit, offset)
         return await list_applications(live, history, chosen, now())
+
+    @router.get("/admission", summary="Which applications are in service as a whole, and which wait")
+    async def admission() -> AdmissionInfo:
+        """Core and elastic containers of each, as the `admit` policy decided last (at most a second ago)."""
+        return live.admission()
 
     @router.get("/applications/{app_id}", summary="One application, live or remembered")
     async def application(app_id: AppId, ledger: WithLedger = False) -> ApplicationEntry:

@@ -10,6 +10,7 @@ from typing import Any
 from policies.config.registry import Registry
 from policies.model import AppView, Resources
 from quicksilver.common.messages import ContainerReport, ContainerState
+from rm_proxy.api.admission_views import admission_info
 from rm_proxy.api.policy_views import policies_info, rollout_arms
 from rm_proxy.api.queue_views import all_queues, one_queue, queue_tree
 from rm_proxy.api.waiting_reasons import waits_now
@@ -18,6 +19,7 @@ from rm_proxy.attempt.attempt import Attempt
 from rm_proxy.coordinator.coordinator import Coordinator
 from rm_proxy.coordinator.nodes import Node
 from rm_proxy.domain.records import AppRecord
+from rm_proxy.views.admission_models import AdmissionInfo
 from rm_proxy.views.application_models import ApplicationEntry
 from rm_proxy.views.cluster_models import ApplicationInfo, NodeDetail, NodeInfo, QueueDetail, QueueInfo
 from rm_proxy.views.container_models import LiveContainer
@@ -166,6 +168,10 @@ class LiveState:
             )
             for _, t in sorted(shadow.tallies.items())
         ]
+
+    def admission(self) -> AdmissionInfo:
+        """Return which applications are in service as a whole, and which wait."""
+        return admission_info(self._coordinator)
 
     def waits(self, app_id: str, now_s: float) -> WaitsNow | None:
         """Return what an application waits for; None when it does not live."""

@@ -118,6 +118,27 @@ APPLICATIONS: Final = (
     _plain("tags", extra=True),
     *(c for name, title in (("used_g", "used G"), ("used_q", "used Q")) for c in _size(name, title)[1:]),
 )
+ADMISSION: Final = (
+    _plain("id", "application"),
+    _plain("name"),
+    _plain("type"),
+    _plain("state"),
+    _plain("core", right=True),
+    _plain("core_held", "has", right=True),
+    _plain("elastic", right=True),
+    _plain("elastic_share", "share", right=True),
+    _plain("elastic_held", "has of it", right=True),
+    _plain("why"),
+    _plain("queue", extra=True),
+    _plain("user", extra=True),
+    *_size("core_size", "core size")[1:],
+    _time("submitted_s", "submitted", extra=True),
+    _time("entered_s", "entered", extra=True),
+    _duration("runtime_s", "expected s", extra=True),
+    _plain("priority", right=True, extra=True),
+    _plain("interactive", extra=True),
+    _time("idle_until_s", "idle until", extra=True),
+)
 DECISIONS: Final = (
     _plain("container_id", "container"),
     _plain("kind"),

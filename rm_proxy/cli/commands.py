@@ -225,6 +225,14 @@ def show_app(app_id: str, url: str, as_json: bool) -> None:
     show(answer, as_json, tables.application)
 
 
+@app.command("admission")
+@click.option("--state", type=click.Choice(("waiting", "in service")), help="Only those that wait, or are in service.")
+@listed(columns.ADMISSION, "no applications are admitted as a whole (policies.admit)")
+def list_admission(listing: Listing, url: str, state: str | None) -> None:
+    """List the applications that are admitted as a whole: in service or waiting, core and elastic containers, why."""
+    listing.show(lambda: [one for one in get(url, "/v1/admission")["applications"] if state in (None, one["state"])])
+
+
 @click.group(cls=Group)
 def decision() -> None:
     """Delivered containers: guaranteed (G) or queueable (Q), on which node, and why."""

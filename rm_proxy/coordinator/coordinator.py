@@ -92,7 +92,9 @@ class Coordinator:
         self.thief, self.corrector = Thief(*moving), Corrector(*moving)
         self.placer = placer(state, self.mover, self.shadow)
         self.placer.prober, self.placer.compare = self.prober, self.compare
-        self.reclaimer = Reclaimer(self.admissions, self.idle, self.mover.shed, self.placer.has_room)
+        self.reclaimer = Reclaimer(
+            self.admissions, self.idle, self.mover.shed, self.placer.has_room, lambda one: state.effects.append(one)
+        )
         self.takeover = AttemptRestore(self, self.attempts, self.inventory.update_app)
         self.targets = TargetSetter(local, self.compare)
         self.promoter = Promoter(self.limits.no_promotion)

@@ -27,6 +27,9 @@ def set_gauges(metrics: ProxyMetrics, coordinator: Coordinator, now_s: float) ->
         for entry in attempt.entries:
             wanted_g += entry.g_share
             wanted_q += entry.q_wanted + len(entry.pending)
+    served = sum(known.entered_s is not None for known in coordinator.admissions.apps.values())
+    metrics.admitted.labels("in service").set(served)
+    metrics.admitted.labels("waiting").set(len(coordinator.admissions.apps) - served)
     metrics.waiting.set(len(coordinator.central))
     metrics.claimed.set(coordinator.central.claimed_idle(now_s))
     metrics.attempts.set(attempts)

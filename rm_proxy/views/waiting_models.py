@@ -11,7 +11,8 @@ class WaitReason(BaseModel):
     """Why some containers wait."""
 
     code: str
-    """scheduler, quota, tokens, order, share, full, nowhere, next-call, granting, mode, policy-fault, node."""
+    """scheduler, quota, tokens, admission, order, share, full, nowhere, next-call, granting, mode, policy-fault,
+    node."""
     count: int
     """Containers."""
     text: str

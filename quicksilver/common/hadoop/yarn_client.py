@@ -265,9 +265,7 @@ class NmClient(RpcClient):
         if isinstance(command, str):
             command = yarn_pb2.ContainerLaunchContextProto(command=[command])
         request = yarn_pb2.StartContainersRequestProto()
-        request.start_container_request.add(
-            container_token=container.container_token, container_launch_context=command
-        )
+        request.start_container_request.add(container_token=container.container_token, container_launch_context=command)
         answer = await self.call("startContainers", request, yarn_pb2.StartContainersResponseProto)
         _check(answer.failed_requests)
 
