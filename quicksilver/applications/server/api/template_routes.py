@@ -1,0 +1,130 @@
+"""Routes of templates and quotas."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from quicksilver.applications.description.reader import Template, parse_template
+from quicksilver.applications.server.api.application_routes import ApiParts
+from quicksilver.applications.server.api.models import Page, QuotaInfo, TemplateBody, TemplateBrief, TemplateInfo
+from quicksilver.applications.server.callers import Caller
+from quicksilver.applications.server.records import Size, StoredTemplate
+from quicksilver.applications.server.store import applications, templates
+from quicksilver.applications.server.submissions import parameters_of
+from quicksilver.common.http.rest_errors import ApiError
+
+Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+
+
+def template_routes(parts: ApiParts) -> APIRouter:
+    """Return the routes of templates: everybody reads them, their owner and admins change them."""
+    router = APIRouter(tags=["templates"])
+    caller_of = Depends(parts.caller)
+    database, settings = parts.journal.database, parts.settings
+
+    @router.get("/templates", summary="All templates, by name")
+    async def listing() -> Page[TemplateBrief]:
+        """The newest version of each."""
+        found = await database.read(templates.newest)
+        return Page(items=[TemplateBrief.of(one) for one in found], offset=0, more=False)
+
+    @router.get("/templates/{name}", summary="One template with its parameters")
+    async def one(name: Name, version: Annotated[int | None, Query(ge=1)] = None) -> TemplateInfo:
+        """Its newest version, or the one that is named."""
+        return await template_info(parts, name, version)
+
+    @router.put("/templates/{name}", summary="Store a template, or a new version of it")
+    async def put(name: Name, body: TemplateBody, caller: Caller = caller_of) -> TemplateInfo:
+        """Its text is checked first; values that a submission gives later are not missed."""
+        if len(body.text.encode()) > settings.max_description_kb * 1024:
+            raise ApiError(413, "too-large", f"the template has more than {settings.max_description_kb} KB")
+        owner = await _owner(parts, name, caller)
+        template = await asyncio.to_thread(parse_template, body.text, name)
+        checked = await asyncio.to_thread(template.check)
+        if checked.error is not None:
+            raise checked.error
+        stored = StoredTemplate(name, 0, body.text, _title(template), owner, parts.journal.clock_s(), False)
+        await database.write(lambda connection: templates.put(connection, stored, settings.template_versions))
+        return await template_info(parts, name, None)
+
+    @router.delete("/templates/{name}", status_code=204, summary="Delete a template")
+    async def delete(name: Name, caller: Caller = caller_of) -> Response:
+        """Its earlier versions stay readable by their numbers."""
+        owner = await _owner(parts, name, caller)
+        before = await database.read(lambda connection: templates.get(connection, name))
+        if before is None:
+            raise ApiError(404, "unknown-template", f"there is no template {name}")
+        gone = StoredTemplate(name, 0, "", "", owner, parts.journal.clock_s(), True)
+        await database.write(lambda connection: templates.put(connection, gone, settings.template_versions))
+        return Response(status_code=204)
+
+    @router.get("/quotas", summary="Quotas, and what is used of them")
+    async def quotas(caller: Caller = caller_of) -> Page[QuotaInfo]:
+        """The caller's own, and for admins and readers those of all users with applications."""
+        found = await quota_infos(parts, caller)
+        return Page(items=found, offset=0, more=False)
+
+    return router
+
+
+async def template_info(parts: ApiParts, name: str, version: int | None) -> TemplateInfo:
+    """Return a version of a template. Raises ApiError 404."""
+    read = parts.journal.database.read
+    stored = await read(lambda connection: templates.get(connection, name, version))
+    if stored is None:
+        which = f" of version {version}" if version else ""
+        raise ApiError(404, "unknown-template", f"there is no template {name}{which}; /v1/templates has all")
+    others = await read(lambda connection: templates.versions(connection, name))
+    template = await asyncio.to_thread(parse_template, stored.text, name)
+    return TemplateInfo(
+        **TemplateBrief.of(stored).model_dump(),
+        text=stored.text,
+        parameters=parameters_of(template),
+        versions=[TemplateBrief.of(one) for one in others],
+    )
+
+
+async def quota_infos(parts: ApiParts, caller: Caller) -> list[QuotaInfo]:
+    """Return the quotas that a caller sees, by user."""
+    read = parts.journal.database.read
+    used, waiting = await read(applications.used), await read(applications.waiting_of)
+    users = {caller.user} if caller.sees else {*used, *waiting, caller.user}
+    found = []
+    for user in sorted(users - {""}):
+        count, size = used.get(user, (0, Size()))
+        role = caller.quota_role if user == caller.user else "user"
+        quota = parts.settings.quotas.of(user, role)
+        found.append(
+            QuotaInfo(
+                user=user,
+                quota=quota,
+                applications=count,
+                memory_mb=size.memory_mb,
+                vcores=size.vcores,
+                elastic=size.elastic,
+                waiting=waiting.get(user, 0),
+            )
+        )
+    return found
+
+
+async def _owner(parts: ApiParts, name: str, caller: Caller) -> str:
+    """Return who owns a template after a change by `caller`. Raises ApiError when that is another's."""
+    versions = await parts.journal.database.read(lambda connection: templates.versions(connection, name))
+    if not versions:
+        count = len(await parts.journal.database.read(templates.newest))
+        if count >= parts.settings.max_templates:
+            raise ApiError(409, "too-many-templates", f"there are {count} templates already; delete some")
+        return caller.user
+    if not caller.is_admin and versions[0].owner != caller.user and not versions[0].deleted:
+        raise ApiError(403, "forbidden", f"the template {name} is {versions[0].owner}'s; store it under another name")
+    return versions[0].owner if not versions[0].deleted else caller.user
+
+
+def _title(template: Template) -> str:
+    data = template.document.data
+    title = data.get("title") if isinstance(data, dict) else None
+    return title[:200] if isinstance(title, str) else ""

@@ -1,0 +1,1 @@
+"""Applications on their way: admission by quota, submission, what YARN and the masters say, kills."""

@@ -1,0 +1,102 @@
+"""Which state follows from what YARN and a master say; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from quicksilver.applications.server.backend import YarnReport, YarnState
+from quicksilver.applications.server.records import AppRecord, Span
+from quicksilver.applications.server.states import State
+
+_BEFORE: Final = (State.SUBMITTED, State.ACCEPTED)
+_RUNNING: Final = (State.STARTING, State.READY)
+_GONE: Final = ("ended", "lost")
+Next = tuple[State, str]
+
+
+def after_report(record: AppRecord, report: YarnReport) -> Next | None:
+    """Return the state that follows from a report, with the reason; None when it stays."""
+    match report.state:
+        case YarnState.NEW:
+            return None
+        case YarnState.ACCEPTED if record.state is State.SUBMITTED:
+            return State.ACCEPTED, "YARN's scheduler has it"
+        case YarnState.ACCEPTED if record.state in _RUNNING:
+            return State.ACCEPTED, "its master ended and is started again"
+        case YarnState.RUNNING if record.state in _BEFORE:
+            return State.STARTING, "its master runs"
+        case YarnState.FINISHED | YarnState.FAILED | YarnState.KILLED:
+            return _end(record, report)
+    return None
+
+
+def _end(record: AppRecord, report: YarnReport) -> Next:
+    said = report.diagnostics.strip().partition("\n")[0]
+    if report.state is YarnState.FINISHED and report.succeeded:
+        return State.FINISHED, said or "it succeeded"
+    if record.kill_s is not None or report.killed or report.state is YarnState.KILLED:
+        return State.KILLED, record.kill_why or said or "killed at YARN"
+    return State.FAILED, said or "it failed; YARN has no reason"
+
+
+def after_view(state: State, view: Mapping[str, Any]) -> Next | None:
+    """Return the state that follows from what a running master says of its application; None when it stays."""
+    if state not in _RUNNING:
+        return None
+    if view.get("state") in ("ending", "ended"):
+        return State.ENDING, str(view.get("diagnostics") or "its master ends it")
+    if view.get("state") == "running" and state is State.STARTING and _cores_ready(view):
+        return State.READY, "its core instances are ready"
+    if state is State.READY and not _cores_ready(view):
+        return State.STARTING, "a core instance ended and is started again"
+    return None
+
+
+def _cores_ready(view: Mapping[str, Any]) -> bool:
+    """Return whether each service has its core instances; one whose instances ended by themselves had them."""
+    services = view.get("services", [])
+    return all(each.get("state") == "ended" or each.get("ready", 0) >= each.get("core", 0) for each in services)
+
+
+def spans_of(app_id: str, view: Mapping[str, Any], before: Mapping[str, Span], now_s: float) -> list[Span]:
+    """Return the containers that a master reports, with the times that were seen before.
+
+    before: the containers that are known, by their id.
+    """
+    found = []
+    for service in view.get("services", []):
+        for one in service.get("instances", []):
+            if container := str(one.get("container_id") or ""):
+                earlier = before.get(container)
+                found.append(_span(app_id, str(service["name"]), one, earlier, now_s))
+    seen = {one.container_id for one in found}
+    replaced = [_ended(one, now_s) for one in before.values() if one.ended_s is None and one.container_id not in seen]
+    return [*found, *replaced]
+
+
+def _span(app_id: str, service: str, one: Mapping[str, Any], earlier: Span | None, now_s: float) -> Span:
+    state, since_s = str(one.get("state", "")), float(one.get("since_s") or now_s)
+    ready_s = earlier.ready_s if earlier else None
+    ended_s = earlier.ended_s if earlier else None
+    return Span(
+        app_id=app_id,
+        service=service,
+        number=int(one["index"]),
+        container_id=str(one["container_id"]),
+        kind=str(one.get("kind", "")),
+        node=str(one.get("node") or ""),
+        state=state,
+        log_url=str(one.get("log_url") or ""),
+        exit_status=one.get("exit_status"),
+        started_s=earlier.started_s if earlier else min(since_s, now_s),
+        ready_s=since_s if ready_s is None and state == "ready" else ready_s,
+        ended_s=since_s if ended_s is None and state in _GONE else ended_s,
+        diagnostics=str(one.get("diagnostics") or "")[:2000],
+    )
+
+
+def _ended(one: Span, now_s: float) -> Span:
+    """Return a container that its master does not report any more: another one has its place."""
+    fields = {name: getattr(one, name) for name in Span.__dataclass_fields__}
+    return Span(**(fields | {"state": "lost", "ended_s": now_s}))

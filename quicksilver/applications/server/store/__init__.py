@@ -1,0 +1,1 @@
+"""The app server's store: applications, their history, templates; in SQLite or PostgreSQL."""

@@ -1,0 +1,205 @@
+"""Submissions as they come: read, checked, refused with a reason, or stored."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from quicksilver.applications.description.mistakes import DescriptionError
+from quicksilver.applications.description.model import Application, as_json
+from quicksilver.applications.description.reader import Template, parse_template, template_from_data
+from quicksilver.applications.server.api.models import CheckAnswer, Submission
+from quicksilver.applications.server.callers import Caller
+from quicksilver.applications.server.config import AppServerSettings
+from quicksilver.applications.server.lifecycle.journal import Journal
+from quicksilver.applications.server.records import AppRecord, StoredTemplate, size_of
+from quicksilver.applications.server.states import State
+from quicksilver.applications.server.store import applications, templates
+from quicksilver.common.http.rest_errors import ApiError
+
+_NAME: Final = "description"
+"""As mistakes name the text that was sent."""
+
+
+class BusyError(ApiError):
+    """Too much waits; the caller is to come again later."""
+
+    def __init__(self, message: str, after_s: int) -> None:
+        super().__init__(429, "too-many-waiting", message)
+        self.after_s = after_s
+
+
+class Submissions:
+    """Reads and stores submissions; the count of what waits is held in memory, and read anew by `begin`."""
+
+    def __init__(self, journal: Journal, settings: AppServerSettings, on_received: Callable[[], None]) -> None:
+        self._journal, self._settings, self._on_received = journal, settings, on_received
+        self._arriving: Counter[str] = Counter()
+
+    async def submit(self, submission: Submission, caller: Caller) -> AppRecord:
+        """Store an application. Raises ApiError with what is wrong, and BusyError."""
+        user = self._user(submission, caller)
+        template, stored = await self._template(submission)
+        application = await asyncio.to_thread(self._filled, template, submission)
+        record = self._record(application, submission, user, caller, stored)
+        self._arriving[user] += 1
+        try:
+            await self._check_room(user, caller)
+            if not await self._journal.receive(record):
+                return await self._repeated(record)
+        finally:
+            self._arriving[user] -= 1
+            if not self._arriving[user]:
+                del self._arriving[user]
+        self._on_received()
+        return record
+
+    async def check(self, submission: Submission) -> CheckAnswer:
+        """Return what is wrong with a submission; values that are not given yet are not."""
+        try:
+            template, _ = await self._template(submission)
+            checked = await asyncio.to_thread(template.check, submission.parameters)
+        except DescriptionError as error:
+            return CheckAnswer(ok=False, mistakes=list(error.lines))
+        if checked.error is not None:
+            return CheckAnswer(ok=False, mistakes=list(checked.error.lines), parameters=parameters_of(template))
+        found = CheckAnswer(
+            ok=not checked.to_give,
+            mistakes=[f"{name}: has no value yet" for name in checked.to_give],
+            warnings=list(checked.warnings),
+            to_give=list(checked.to_give),
+            parameters=parameters_of(template),
+        )
+        if found.ok:
+            application = template.fill(submission.parameters)
+            found.mistakes = foreign_files(application)
+            found.ok = not found.mistakes
+            size = size_of(application)
+            found.memory_mb, found.vcores = size.memory_mb, size.vcores
+        return found
+
+    def _user(self, submission: Submission, caller: Caller) -> str:
+        user = submission.user or caller.user
+        if not user:
+            what = "the token names no user, as whom the application would run"
+            raise ApiError(403, "no-user", f"{what}; take one of a line user:NAME or admin:NAME")
+        if not caller.may_change(user):
+            raise ApiError(403, "forbidden", f"only an admin submits as {user}")
+        return user
+
+    async def _template(self, submission: Submission) -> tuple[Template, StoredTemplate | None]:
+        if (submission.description is None) == (not submission.template):
+            raise ApiError(422, "invalid", "send either a description or the name of a template")
+        if submission.template:
+            name, version = submission.template, submission.template_version
+            stored = await self._journal.database.read(lambda connection: templates.get(connection, name, version))
+            if stored is None:
+                which = f" of version {version}" if version else ""
+                raise ApiError(404, "unknown-template", f"there is no template {name}{which}; /v1/templates has all")
+            return await asyncio.to_thread(parse_template, stored.text, name), stored
+        given = submission.description
+        if isinstance(given, str):
+            limit = self._settings.max_description_kb * 1024
+            if len(given.encode()) > limit:
+                raise ApiError(413, "too-large", f"the description has more than {limit} bytes")
+            return await asyncio.to_thread(parse_template, given, _NAME), None
+        return await asyncio.to_thread(template_from_data, given, _NAME), None
+
+    def _filled(self, template: Template, submission: Submission) -> Application:
+        application = template.fill(submission.parameters)
+        if submission.queue is not None:
+            application = application.model_copy(update={"queue": submission.queue})
+        elif not application.queue and self._settings.queue:
+            application = application.model_copy(update={"queue": self._settings.queue})
+        if wrong := foreign_files(application):
+            raise DescriptionError(wrong)
+        return application
+
+    async def _check_room(self, user: str, caller: Caller) -> None:
+        """Raise BusyError when too many wait, of all users or of this one; those that arrive now count."""
+        waiting = await self._journal.database.read(applications.waiting_of)
+        after_s = self._settings.retry_after_s
+        if sum(waiting.values()) + self._arriving.total() > self._settings.max_waiting:
+            raise BusyError(f"{self._settings.max_waiting} applications wait already; try again later", after_s)
+        bound = self._settings.quotas.of(user, caller.quota_role).waiting
+        if bound is not None and waiting.get(user, 0) + self._arriving[user] > bound:
+            raise BusyError(f"{bound} applications of {user} wait already; try again later", after_s)
+
+    async def _repeated(self, record: AppRecord) -> AppRecord:
+        """Return the application that was stored under the same request id before."""
+        before = await self._journal.database.read(lambda connection: applications.get(connection, record.id))
+        if before is None or before.user != record.user or before.name != record.name:
+            raise ApiError(409, "other-request", f"the request id {record.id} is that of another application")
+        return before
+
+    def _record(
+        self,
+        application: Application,
+        submission: Submission,
+        user: str,
+        caller: Caller,
+        stored: StoredTemplate | None,
+    ) -> AppRecord:
+        size, now_s = size_of(application), self._journal.clock_s()
+        return AppRecord(
+            id=submission.request_id or str(uuid.uuid4()),
+            yarn_id="",
+            user=user,
+            role=caller.quota_role,
+            name=application.name,
+            title=application.title,
+            app_class=application.app_class.value,
+            queue=application.queue,
+            state=State.RECEIVED,
+            why="a submission is stored",
+            description=as_json(application),
+            template=stored.name if stored else "",
+            template_version=stored.version if stored else 0,
+            labels=dict(application.labels),
+            key=secrets.token_urlsafe(24),
+            memory_mb=size.memory_mb,
+            vcores=size.vcores,
+            elastic=size.elastic,
+            received_s=now_s,
+            changed_s=now_s,
+            submitted_s=None,
+            started_s=None,
+            ended_s=None,
+            tries=0,
+            kill_s=None,
+            kill_why="",
+            master_url="",
+            tracking_url="",
+            diagnostics="",
+            view={},
+        )
+
+
+def foreign_files(application: Application) -> list[str]:
+    """Return a line for each file that is not named by a URI of the cluster: the server sends none of its own."""
+    places = [("files", application.files)]
+    places += [(f"services.{each.name}.files", each.files) for each in application.services]
+    lines = []
+    for place, files in places:
+        for number, file in enumerate(files):
+            if urlsplit(file.source).scheme in ("", "file"):
+                what = f"{file.source!r} is a path; the app server takes files of the cluster alone"
+                lines.append(f"{_NAME}: {place}.{number}.source: {what}; upload it and name it as hdfs://..")
+    return lines
+
+
+def parameters_of(template: Template) -> dict[str, dict[str, Any]]:
+    """Return the parameters of a template as JSON data."""
+    found: Mapping[str, Any] = template.parameters
+    return {name: one.model_dump(mode="json") for name, one in found.items()}
+
+
+def moved(record: AppRecord, state: State) -> AppRecord:
+    """Return a record in another state, as it is after a move."""
+    return replace(record, state=state)
